@@ -80,8 +80,8 @@ constexpr int kPositions = 50, kVectors = 3, kColumns = 72, kBox = 32;
 
 TensorMap map_of(const std::vector<uint16_t>& tensor, Swizzle swizzle) {
   TensorMap map;
-  EXPECT(cuda::make_tensor_map(&map, {tensor.data(), false, kPositions, kVectors, kColumns, kBox, bytes_of(swizzle) / 2,
-                                      swizzle}) == cudaSuccess);
+  EXPECT(cuda::make_tensor_map(&map, {tensor.data(), false, kPositions, kVectors, kColumns, kVectors * kColumns, kColumns, kBox,
+                                      bytes_of(swizzle) / 2, swizzle}) == cudaSuccess);
   return map;
 }
 
@@ -395,7 +395,8 @@ MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
 
 MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
   const std::vector<uint16_t> tensor = numbered_tensor();
-  const cuda::TensorMapShape right = {tensor.data(), false, kPositions, kVectors, kColumns, kBox, 64, Swizzle::k128};
+  const cuda::TensorMapShape right = {tensor.data(), false, kPositions, kVectors, kColumns, kVectors * kColumns, kColumns,
+                                      kBox,          64,    Swizzle::k128};
   TensorMap map;
   const auto refused = [&](auto change) {
     cuda::TensorMapShape shape = right;
@@ -403,7 +404,7 @@ MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
     return cuda::make_tensor_map(&map, shape) == cudaErrorInvalidValue;
   };
   EXPECT(!refused([](auto&) {}));
-  EXPECT(refused([](auto& shape) { shape.columns = 70; }));  // rows of 140 bytes
+  EXPECT(refused([](auto& shape) { shape.vector_distance = 70; }));  // of 140 bytes
   EXPECT(refused([](auto& shape) { shape.data = static_cast<const char*>(shape.data) + 2; }));
   EXPECT(refused([](auto& shape) { shape.box_rows = 257; }));
   EXPECT(refused([](auto& shape) { shape.positions = 0; }));

@@ -22,13 +22,16 @@ struct Case {
   double dropout = 0.0;
   bool documents = false, padding = false;
   double scale = 0.0;  // 0: 1 / sqrt(head size)
+  int64_t members = 1;  // heads that share a key and a value
+
+  std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
 };
 
 std::string name_of_case(const Case& one, DType dtype) {
   char text[160];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] %s%s%s%s%s", static_cast<long long>(one.sequence),
+  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s", static_cast<long long>(one.sequence),
                 static_cast<long long>(one.batch), static_cast<long long>(one.heads),
-                static_cast<long long>(one.head_size), name_of(dtype), one.causal ? " causal" : "",
+                static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
                 one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "");
   return text;
 }
@@ -38,11 +41,11 @@ struct Tensors {
   HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples;
 
   Tensors(const Case& one, DType dtype)
-      : qkv(dtype, {one.sequence, one.batch, one.heads, 3, one.head_size}),
+      : qkv(dtype, one.projection()),
         output(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
         log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
         output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
-        qkv_gradient(dtype, {one.sequence, one.batch, one.heads, 3, one.head_size}),
+        qkv_gradient(dtype, one.projection()),
         delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
         key_start(DType::kInt32, {one.batch, one.sequence}),
         key_mask(DType::kUint8, {one.batch, one.sequence}),
@@ -68,13 +71,14 @@ AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
   problem.dtype = tensors.qkv.view().dtype;
   problem.num_queries = problem.num_keys = one.sequence;
   problem.batch = one.batch;
-  problem.heads = problem.groups = one.heads;
+  problem.heads = one.heads;
+  problem.groups = one.heads / one.members;
   problem.head_size = one.head_size;
   const AttentionProjection projection = projection_of(tensors.qkv.view()), gradients = projection_of(tensors.qkv_gradient.view());
   problem.query = projection.query, problem.key = projection.key, problem.value = projection.value;
   problem.query_gradient = gradients.query, problem.key_gradient = gradients.key, problem.value_gradient = gradients.value;
-  problem.output = heads_of(tensors.output.view(), one.heads);
-  problem.output_gradient = heads_of(tensors.output_gradient.view(), one.heads);
+  problem.output = heads_of(tensors.output.view(), problem.groups);
+  problem.output_gradient = heads_of(tensors.output_gradient.view(), problem.groups);
   problem.log_sum_exp = tensors.log_sum_exp.view().data;
   problem.key_start = one.documents ? tensors.key_start.data<const int32_t>() : nullptr;
   problem.key_mask = one.padding ? tensors.key_mask.data<const uint8_t>() : nullptr;
@@ -91,7 +95,7 @@ AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
-  tensors.qkv_gradient = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, 3, one.head_size});
+  tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
   const AttentionProblem problem = problem_of(one, tensors);
   const double attributes[] = {one.causal ? 1.0 : 0.0, problem.scale, one.dropout, 7, 0x80000001u, 4};
   const auto optional = [](bool there, const HostTensor& tensor) { return there ? tensor.view() : TensorView{}; };
@@ -195,6 +199,23 @@ MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   check_hopper({390, 2, 1, 128, false, 0.1, false, true}, DType::kBFloat16);
   check_hopper({200, 1, 1, 192, true}, DType::kFloat16);
   check_hopper({140, 2, 1, 256, false, 0.1, true, true}, DType::kBFloat16);
+}
+
+// Keys and values that several heads share: whose gradients are sums over the heads.
+MTL_TEST(cuda_attention_agrees_in_groups) {
+  const auto groups_of = [](int64_t members, Case one) {
+    one.members = members;
+    return one;
+  };
+  for (const int64_t head_size : {64, 96, 128, 192, 256}) {
+    check(groups_of(2, {70, 1, 2, head_size, true}), DType::kBFloat16);
+    check(groups_of(2, {70, 1, 2, head_size, false, 0.3}), DType::kFloat16);
+  }
+  check(groups_of(2, {140, 2, 4, 64, true, 0.2, true, true}), DType::kBFloat16);
+  check(groups_of(4, {140, 2, 4, 40, false, 0.0, true, true}), DType::kFloat16);
+  check(groups_of(4, {66, 2, 8, 80, true}), DType::kFloat16);
+  check(groups_of(2, {40, 2, 4, 24, true, 0.2, true, true}), DType::kFloat32);
+  check(groups_of(3, {33, 1, 3, 12}), DType::kBFloat16);
 }
 
 MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {

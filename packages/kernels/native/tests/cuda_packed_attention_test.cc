@@ -21,6 +21,7 @@ struct Case {
   int64_t heads, head_size;
   double dropout = 0.0;
   int64_t rest = 0;  // rows of no sample
+  int64_t members = 1;  // heads that share a key and a value
 
   int64_t rows() const {
     int64_t sum = rest;
@@ -31,6 +32,8 @@ struct Case {
   // What recorded passes are launched with: more than any sample that comes.
   int64_t bound() const { return std::min(rows(), longest() + 130); }
   int64_t batch() const { return static_cast<int64_t>(lengths.size()); }
+  std::vector<int64_t> projection() const { return {rows(), heads / members, members + 2, head_size}; }
+  int64_t columns() const { return heads / members * (members + 2) * head_size; }  // of the projection
 };
 
 struct Tensors {
@@ -38,11 +41,11 @@ struct Tensors {
 
   // dtype: of the inputs; results: of what is computed.
   Tensors(const Case& one, DType dtype, DType results)
-      : qkv(dtype, {one.rows(), one.heads, 3, one.head_size}),
+      : qkv(dtype, one.projection()),
         output(results, {one.rows(), one.heads, one.head_size}),
         log_sum_exp(DType::kFloat32, {one.heads, one.rows()}),
         output_gradient(dtype, {one.rows(), one.heads, one.head_size}),
-        qkv_gradient(results, {one.rows(), one.heads, 3, one.head_size}),
+        qkv_gradient(results, one.projection()),
         delta(DType::kFloat32, {one.heads, one.rows()}),
         starts(DType::kInt32, {one.batch() + 1}),
         samples(DType::kInt64, {one.batch()}) {
@@ -63,7 +66,8 @@ AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
   problem.dtype = tensors.qkv.view().dtype;
   problem.num_queries = problem.num_keys = one.bound();
   problem.batch = one.batch();
-  problem.heads = problem.groups = one.heads;
+  problem.heads = one.heads;
+  problem.groups = one.heads / one.members;
   problem.head_size = one.head_size;
   problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
   problem.scale = 1.0 / std::sqrt(static_cast<double>(one.head_size));
@@ -121,7 +125,7 @@ Tensors results_of(const Case& one, DType dtype, Order order) {
   for (int64_t row = one.rows() - one.rest; row < one.rows(); ++row) {
     const int64_t columns = one.heads * one.head_size;
     for (int64_t i = 0; i < columns; ++i) tensors.output.set(row * columns + i, 0.0);
-    for (int64_t i = 0; i < 3 * columns; ++i) tensors.qkv_gradient.set(row * 3 * columns + i, 0.0);
+    for (int64_t i = 0; i < one.columns(); ++i) tensors.qkv_gradient.set(row * one.columns() + i, 0.0);
     for (int64_t head = 0; head < one.heads; ++head) tensors.log_sum_exp.set(head * one.rows() + row, kEmptyLogSumExp);
   }
   run_kernels(problem_of(one, tensors), tensors, 0, tensors.log_sum_exp.data<float>(), tensors.delta.data<float>());
@@ -164,7 +168,7 @@ void check_alone(const Case& one, DType dtype) {
       return std::memcmp(left.data<uint16_t>() + start * of_row, right.data<uint16_t>() + start * of_row, 2 * length * of_row) == 0;
     };
     EXPECT(same_rows(packed.output, alone.output, columns));
-    EXPECT(same_rows(packed.qkv_gradient, alone.qkv_gradient, 3 * columns));
+    EXPECT(same_rows(packed.qkv_gradient, alone.qkv_gradient, one.columns()));
     for (int64_t head = 0; head < one.heads; ++head) {
       EXPECT(std::equal(&log_sum_exp[head * length], &log_sum_exp[head * length] + length,
                         packed.log_sum_exp.data<const float>() + head * one.rows() + start));
@@ -182,12 +186,14 @@ MTL_TEST(cuda_packed_attention_agrees_on_hopper) {
   check({{130, 3}, 1, 80, 0.2}, DType::kFloat16);
   check({{66, 129}, 1, 96, 0.0, 7}, DType::kFloat16);
   check({{2, 100}, 1, 200, 0.1}, DType::kFloat16);
+  check({{66, 0, 70}, 4, 64, 0.1, 3, 2}, DType::kBFloat16);
 }
 
 MTL_TEST(cuda_packed_attention_is_that_of_each_sample_alone) {
   check_alone({{3, 100, 0, 64, 1}, 2, 72, 0.2, 5}, DType::kBFloat16);
   check_alone({{5, 130}, 1, 128}, DType::kFloat16);
   check_alone({{65, 0, 1, 70}, 1, 192, 0.1}, DType::kBFloat16);
+  check_alone({{65, 1, 70}, 4, 64, 0.1, 0, 4}, DType::kFloat16);
 }
 
 }  // namespace mtl::tests

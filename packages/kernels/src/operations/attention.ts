@@ -5,9 +5,7 @@ import type { Tensor } from '../tensor.js';
 /**
  * Which keys a query sees, and what dropout drops. S sequence, B micro-batch, D head size, A query heads of
  * this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
- * attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share one. Groups of
- * more than one head are not supported on device `cuda` yet, except by `attentionCachedForward`
- * (MTL_UNSUPPORTED).
+ * attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share one.
  */
 export interface AttentionOptions {
   /** Query s sees keys up to s only. Default: false. */

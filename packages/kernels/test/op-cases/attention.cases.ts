@@ -23,6 +23,48 @@ interface Variant extends AttentionVariant {
   readonly headOffset?: number;
 }
 
+/** Shared keys and values at widths of Hopper's kernels, whose key and value gradients loop over a group. */
+const variantsOfGroups: Variant[] = [
+  {
+    name: 'groups of 2, several tiles',
+    sizes: [200, 1, 4, 64],
+    causal: true,
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
+  {
+    name: 'groups of 2 with documents',
+    sizes: [140, 2, 4, 96],
+    documents: [60, 80],
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
+  {
+    name: 'one group of 4 with dropout',
+    sizes: [150, 1, 4, 128],
+    causal: true,
+    dropout: 0.1,
+    headOffset: 3,
+    headsPerGroup: 4,
+    dtypes: ['bfloat16'],
+  },
+  {
+    name: 'groups of 2 with padding',
+    sizes: [140, 2, 4, 192],
+    lengths: [140, 60],
+    headsPerGroup: 2,
+    dtypes: ['float16'],
+  },
+  {
+    name: 'one group of 2 with dropout',
+    sizes: [140, 1, 2, 256],
+    causal: true,
+    dropout: 0.2,
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
+];
+
 /**
  * At each width of Hopper's kernels so many tiles that their rings, of six at most, go around. They have no
  * float32.
@@ -46,6 +88,7 @@ const variantsOfManyTiles: Variant[] = [
     dropout: 0.1,
     dtypes: ['bfloat16'] as const,
   },
+  ...variantsOfGroups,
 ].map((variant) => ({ dtypes: ['bfloat16', 'float16'], ...variant, isOnlyForCuda: true }));
 
 const variants: Variant[] = [

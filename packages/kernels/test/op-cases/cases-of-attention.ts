@@ -36,10 +36,6 @@ export interface AttentionVariant {
   readonly headsPerGroup?: number;
 }
 
-/** How device cuda refuses shared keys and values. */
-export const refusedGroups =
-  /query heads share \d+ key and value heads, expected as many of both on device cuda/;
-
 /**
  * One of the attention operations: what its cases vary, and what a call takes in addition to qkv and its
  * results.
@@ -88,7 +84,7 @@ function caseOf<Variant extends AttentionVariant, Options>(
   variant: Variant,
   direction: 'forward' | 'backward',
 ) {
-  const { name, dtypes, isOnlyForCuda, headsPerGroup = 1 } = variant;
+  const { name, dtypes, isOnlyForCuda } = variant;
   const operation = `${kind.name}_${direction}`;
   return {
     name: `${operation} ${name} [${kind.sizesOf(variant)}]`,
@@ -96,7 +92,6 @@ function caseOf<Variant extends AttentionVariant, Options>(
     tolerance: attentionTolerances[direction],
     ...(dtypes && { dtypes }),
     ...(isOnlyForCuda && { isOnlyForCuda }),
-    ...(headsPerGroup > 1 && { refusedByCuda: refusedGroups }),
   };
 }
 

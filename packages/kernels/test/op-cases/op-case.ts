@@ -48,8 +48,6 @@ export interface OpCase {
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
   /** For kernels of device cuda alone: on others its size would only take time. */
   readonly isOnlyForCuda?: boolean;
-  /** Device cuda refuses it with MTL_UNSUPPORTED and a text like this. */
-  readonly refusedByCuda?: RegExp;
   /** Makes the case a benchmark at a realistic size instead of a test. */
   readonly benchmark?: Benchmark;
 }

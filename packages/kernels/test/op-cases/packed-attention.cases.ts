@@ -28,6 +28,24 @@ const variantsOfManyTiles: Variant[] = [
     dtypes: ['bfloat16'],
   },
   { name: 'wide heads, many tiles', lengths: [133, 1, 70], heads: 1, headSize: 256, dtypes: ['float16'] },
+  {
+    name: 'groups of 2, several tiles',
+    lengths: [5, 130, 0, 70],
+    heads: 4,
+    headSize: 64,
+    rest: 7,
+    dropout: 0.1,
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
+  {
+    name: 'groups of 4, wide heads',
+    lengths: [70, 3],
+    heads: 4,
+    headSize: 192,
+    headsPerGroup: 4,
+    dtypes: ['float16'],
+  },
 ];
 
 const variants: Variant[] = [

@@ -11,7 +11,7 @@ inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
-  int sequence, batch, heads, head_size;  // of packed samples: the longest, until enter_head
+  int sequence, batch, heads, members, head_size;  // sequence: of packed samples the longest, until enter_head
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, S], or null
   const int64_t* samples;    // [B], or null
@@ -19,18 +19,29 @@ struct AttentionArguments {
   float scale;
   uint32_t dropout_threshold;  // 0: no dropout
   float inverse_keep;          // 1 / (1 - probability)
-  PhiloxKey key;
+  PhiloxKey philox_key;
   int64_t head_offset;
-  int64_t qkv_stride, output_stride;  // elements from one position to the next
-  const int32_t* starts;              // of packed samples [B + 1], or null
-  int64_t rows;                       // of packed samples
+  const int32_t* starts;  // of packed samples [B + 1], or null
+  int64_t rows;           // of packed samples
+  AttentionOperand query, key, value, output;
+  int64_t value_offset;  // elements from a row of keys to that of values: for kernels whose keys and values have the same distances
+  float* log_sum_exp;
+  // Of the backward pass.
+  AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
+  float* delta;
 };
 
+// From an operand to another one.
+inline int64_t elements_between(const AttentionProblem& problem, const AttentionOperand& from, const AttentionOperand& to) {
+  return (static_cast<const char*>(to.data) - static_cast<const char*>(from.data)) / static_cast<int64_t>(size_of(problem.dtype));
+}
+
 // Of a problem with a supported layout.
-inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
+inline AttentionArguments attention_arguments(const AttentionProblem& problem, float* delta = nullptr) {
   return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.batch),
           static_cast<int>(problem.heads),
+          static_cast<int>(problem.heads / problem.groups),
           static_cast<int>(problem.head_size),
           problem.key_start,
           problem.key_mask,
@@ -41,32 +52,69 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           problem.philox_key,
           problem.head_offset,
-          problem.query.position,
-          problem.output.position,
           problem.starts,
-          problem.rows};
+          problem.rows,
+          problem.query,
+          problem.key,
+          problem.value,
+          problem.output,
+          elements_between(problem, problem.key, problem.value),
+          log_sum_exp_of(problem),
+          problem.output_gradient,
+          problem.query_gradient,
+          problem.key_gradient,
+          problem.value_gradient,
+          delta};
 }
 
-// Which head of which sample a block works on, and where it begins in each tensor.
+// Which query head of which sample a block works on. A block of keys works on all members of a group, one
+// after the other.
 struct HeadPlace {
-  int batch, head;
-  int64_t qkv, output, statistics;
+  int batch, group, member;
+  int first_row;       // of the sample, among packed samples
+  int64_t statistics;  // the head's first element in log_sum_exp and delta
 };
 
 // The place of a head where all samples have one length.
 MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
-  const int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
-  return {head_of_batch / a.heads, head_of_batch % a.heads, 3 * first, first, static_cast<int64_t>(head_of_batch) * a.sequence};
+  const int head = head_of_batch % a.heads;
+  return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
 // The same for packed samples too, each of which has its own length: the arguments have it from here on, and
 // blocks may begin behind its end.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
-  if (a.starts == nullptr) return head_place(a, head_of_batch);
-  const int batch = head_of_batch / a.heads, head = head_of_batch % a.heads, start = a.starts[batch];
-  a.sequence = a.starts[batch + 1] - start;
-  const int64_t first = (static_cast<int64_t>(start) * a.heads + head) * a.head_size;
-  return {batch, head, 3 * first, first, head * a.rows + start};
+  HeadPlace place = head_place(a, head_of_batch);
+  if (a.starts == nullptr) return place;
+  place.first_row = a.starts[place.batch];
+  a.sequence = a.starts[place.batch + 1] - place.first_row;
+  place.statistics = head_of_batch % a.heads * a.rows + place.first_row;
+  return place;
+}
+
+// blockIdx.y for the place of a head at the end of a kernel: the compiler does not know that it is what it
+// was at the beginning, and keeps nothing of that place in registers.
+#if defined(__CUDACC__)
+__device__ __forceinline__ int reread_block_y() {
+  int number;
+  asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(number));
+  return number;
+}
+#else
+inline int reread_block_y() { return static_cast<int>(blockIdx.y); }
+#endif
+
+// From a head to the next of its group.
+MTL_HOST_DEVICE inline void enter_next_member(const AttentionArguments& a, HeadPlace& place) {
+  ++place.member;
+  place.statistics += a.starts == nullptr ? a.sequence : a.rows;
+}
+
+// The first row of a head in an operand.
+template <typename T>
+MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPlace& place) {
+  return static_cast<T*>(operand.data) + (place.first_row * operand.position + place.batch * operand.sample +
+                                          place.group * operand.group + place.member * operand.member);
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.

@@ -13,38 +13,47 @@ bool is_supported(const AttentionProblem& problem) {
          problem.batch * problem.heads < 65536 && has_supported_layout(problem);
 }
 
-bool fits_tensor_cores(const AttentionProblem& problem) {
-  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0;
-}
-
 bool is_empty(const AttentionProblem& problem) { return problem.num_queries * problem.batch * problem.heads == 0; }
 
-bool is_projection(const AttentionProblem& problem, const AttentionOperand& query, const AttentionOperand& key,
-                   const AttentionOperand& value) {
-  const char* const data = static_cast<const char*>(query.data);
-  const int64_t size = problem.head_size, row = 3 * problem.heads * size * (problem.starts == nullptr ? problem.batch : 1);
-  const int64_t bytes = size * static_cast<int64_t>(size_of(problem.dtype));
-  return query.position == row && query.group == 3 * size && key.data == data + bytes && value.data == data + 2 * bytes;
+// For accesses of 16 bytes, of 16-bit elements.
+bool has_aligned_rows(const AttentionOperand& operand) {
+  return is_aligned(operand.data) && operand.position % 8 == 0 && operand.sample % 8 == 0 && operand.group % 8 == 0 &&
+         operand.member % 8 == 0;
+}
+
+// Kernels for tensor cores find values by where keys are.
+bool has_values_like_keys(const AttentionProblem& problem) {
+  const AttentionOperand &key = problem.key, &value = problem.value;
+  return key.position == value.position && key.sample == value.sample && key.group == value.group;
+}
+
+template <typename... Operands>
+bool fits_tensor_cores(const AttentionProblem& problem, const Operands&... operands) {
+  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
+         (has_aligned_rows(operands) && ...);
+}
+
+// Whether the operand is a tensor [S, B, A, D] or [T, A, D].
+bool is_contiguous(const AttentionProblem& problem, const AttentionOperand& operand) {
+  const int64_t size = problem.head_size, row = problem.heads * size, samples = problem.starts == nullptr ? problem.batch : 1;
+  return operand.position == samples * row && (samples == 1 || operand.sample == row) && operand.member == size &&
+         operand.group * problem.groups == row;
 }
 
 }  // namespace
 
 bool has_supported_layout(const AttentionProblem& problem) {
-  const AttentionProblem& p = problem;
-  return p.groups == p.heads && p.num_queries == p.num_keys && p.first_query == 0 &&
-         is_projection(p, p.query, p.key, p.value) &&
-         (p.query_gradient.data == nullptr || is_projection(p, p.query_gradient, p.key_gradient, p.value_gradient));
+  return problem.num_queries == problem.num_keys && problem.first_query == 0 && is_contiguous(problem, problem.output) &&
+         (problem.output_gradient.data == nullptr || is_contiguous(problem, problem.output_gradient));
 }
 
 cudaError_t attention_forward(const AttentionForwardCall& call) {
   if (!is_supported(call.problem)) return cudaErrorNotSupported;
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
-  const AttentionProblem& problem = call.problem;
-  if (!(fits_tensor_cores(problem) && is_aligned(problem.query.data) && is_aligned(problem.output.data))) {
-    return launch_plain_attention_forward(call);
-  }
-  return is_for_hopper(call.problem) ? launch_hopper_attention_forward(call) : launch_attention_forward(call);
+  const AttentionProblem& p = call.problem;
+  if (!fits_tensor_cores(p, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
+  return is_for_hopper(p) ? launch_hopper_attention_forward(call) : launch_attention_forward(call);
 }
 
 cudaError_t attention_backward(const AttentionBackwardCall& call) {
@@ -53,12 +62,11 @@ cudaError_t attention_backward(const AttentionBackwardCall& call) {
   if (is_empty(call.problem)) return cudaSuccess;
   cudaError_t status = launch_attention_delta(call);
   if (status != cudaSuccess) return status;
-  const AttentionProblem& problem = call.problem;
-  if (!(fits_tensor_cores(problem) && is_aligned(problem.query.data) && is_aligned(problem.query_gradient.data) &&
-        is_aligned(problem.output_gradient.data))) {
+  const AttentionProblem& p = call.problem;
+  if (!fits_tensor_cores(p, p.query, p.key, p.value, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient)) {
     return launch_plain_attention_backward(call);
   }
-  if (is_for_hopper(call.problem)) return launch_hopper_attention_backward(call);
+  if (is_for_hopper(p)) return launch_hopper_attention_backward(call);
   status = launch_attention_query_gradient(call);
   return status == cudaSuccess ? launch_attention_key_value_gradient(call) : status;
 }

@@ -2,10 +2,10 @@
 // memory.
 //
 // Hopper's tensor cores (hopper_*.cu) on compute capability 9.0 where the dtype has 16 bits, the head size is
-// a multiple of 8 from 40 to 256 and tensors are aligned to 16 bytes; tensor cores of any GPU
-// (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and tensors are
-// aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
-// odd head sizes up to 256. Both give the same bits on every run: no sum depends on which block comes first.
+// a multiple of 8 from 40 to 256 and the rows of all operands are aligned to 16 bytes; tensor cores of any
+// GPU (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and the rows
+// are aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
+// odd head sizes up to 256. All give the same bits on every run: no sum depends on which block comes first.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -29,8 +29,8 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Whether the kernels can compute the problem: a key and a value head for every query head, as many queries
-// as keys, and both in one projection [..., A, 3, D], next to each other.
+// Whether the kernels can compute the problem: as many queries as keys, and an output [S, B, A, D] or [T, A,
+// D] (and its gradient) without gaps. Queries, keys, values and their gradients may be anywhere.
 bool has_supported_layout(const AttentionProblem& problem);
 
 // The environment variable that turns the kernels for Hopper off on a Hopper GPU, for comparison: `mma.sync`,

@@ -6,8 +6,8 @@
 // shared memory feeds two matmuls; with one, reading them would take twice as long as the tensor cores need.
 // Values of a tile arrive while its scores are computed, keys of the next tile while the values are used.
 //
-// spills allowed: 24 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, two on
-// sm_90a)
+// spills allowed: 32 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, eight of
+// packed samples)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/online_softmax.cuh"
 
@@ -70,7 +70,7 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
 
 // With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
-__global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a, ForwardPointers pointers) {
+__global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
   MTL_DYNAMIC_SHARED(bytes);
   T* query_tile = reinterpret_cast<T*>(bytes);
@@ -82,8 +82,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   const int head_of_batch = static_cast<int>(blockIdx.y);
   const HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
   if (kPacked && first_query >= a.sequence) return;  // behind the end of a sample
-  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
-  const T *keys = queries + a.head_size, *values = keys + a.head_size;
+  const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kQueries>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
   const float scale_log2 = a.scale * kLog2E;
@@ -91,20 +90,20 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
 
   RunningRows<kWidth> rows[kRowTiles];
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
-  load_tile<T, kWidth, kQueries>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
-  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kQueries>(query_tile, rows_of<const T>(a.query, place), a.query.position, first_query, a.sequence, a.head_size);
+  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.sequence, a.head_size);
   commit_copies();
   while (first_key < range.any.end) {
     wait_for_copies<0>();
     __syncthreads();  // the keys are there, and no thread reads the values of the tile before
-    load_tile<T, kWidth, kTile>(value_tile, values, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, a.sequence, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
     __syncthreads();  // the values are there, and no thread reads these keys any more
     const int next = next_key_tile(a, place.batch, range, first_key + kTile);
-    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, next, a.sequence, a.head_size);
+    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, a.sequence, a.head_size);
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
@@ -129,10 +128,10 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their place is where the output is put in order
   // read once more, so that nothing of it takes up registers in between
-  const HeadPlace end = kPacked ? enter_head(a, head_of_batch) : place;
+  const HeadPlace end = kPacked ? enter_head(a, reread_block_y()) : head_place(a, reread_block_y());
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
-    finish_rows<T, kWidth>(a, end, pointers, rows[part], first_query + warp_row + 16 * part,
+    finish_rows<T, kWidth>(a, end, rows[part], first_query + warp_row + 16 * part,
                            query_tile + (warp_row + 16 * part) * kStride);
   }
 }
@@ -143,8 +142,7 @@ cudaError_t launch_rows(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
-  const ForwardPointers pointers = forward_pointers(call);
-  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a, pointers);
+  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a);
 }
 
 // As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it):

@@ -1,11 +1,12 @@
 // Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a
-// block takes 64 keys, goes over the queries that see them and keeps both gradients in registers.
+// block takes 64 keys of a group, goes over the queries that see them, one head of the group after the other,
+// and keeps both gradients in registers.
 //
 // Matmuls are computed transposed, keys as rows: then the probabilities lie in registers just as the next
 // matmul needs them, and never pass through shared memory. From width 192 on two gradients are too many
 // registers: keys and values get a launch each.
 //
-// spills allowed: 28 (bytes, of packed samples at width 256 with dropout alone, on sm_80; none on sm_90a)
+// spills allowed: 28 (bytes, of packed samples at width 96 without dropout alone, on sm_80)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_facts.cuh"
 
@@ -32,10 +33,11 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
 
 // With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
-__global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, BackwardPointers pointers) {
+__global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
-  // queries at a time: both gradients at width 128 leave registers for 32
-  constexpr int kQueries = kWhich == Gradients::kBoth && kWidth > 80 ? 32 : kTile;
+  // queries at a time: both gradients at width 128, or that of keys at width 256, leave registers for 32
+  constexpr int kQueries =
+      (kWhich == Gradients::kBoth && kWidth > 80) || (kWhich == Gradients::kKeys && kWidth > 192) ? 32 : kTile;
   constexpr bool kOfKeys = kWhich != Gradients::kValues, kOfValues = kWhich != Gradients::kKeys;
   MTL_DYNAMIC_SHARED(bytes);
   T* key_tile = reinterpret_cast<T*>(bytes);
@@ -43,36 +45,40 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   T* stages = value_tile + kTile * kStride;
   auto* facts_of_stage = reinterpret_cast<QueryFacts*>(bytes + Shape<T, kWidth>::kTileBytes);
 
-  const int head_of_batch = static_cast<int>(blockIdx.y);
-  const HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
+  const int head_of_batch = static_cast<int>(blockIdx.y) * a.members;  // the first of a group
+  HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
   const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys are seen by the most queries
   if (kPacked && first_key >= a.sequence) return;  // behind the end of a sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
-  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
-  const T *keys = queries + a.head_size, *values = keys + a.head_size;
-  const T* output_gradients = static_cast<const T*>(pointers.output_gradient) + place.output;
-  const DropoutSite site = dropout_site(a, place);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
 
   const auto load_stage = [&](int stage, int first_query) {
     T* query_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
-    load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, output_gradients, a.output_stride, first_query, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(query_tile, rows_of<const T>(a.query, place), a.query.position, first_query, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, rows_of<const T>(a.output_gradient, place), a.output_gradient.position,
+                                first_query, a.sequence, a.head_size);
     const int number = static_cast<int>(threadIdx.x);
-    if (number < kTile) load_facts(facts_of_stage[stage], a, place, pointers, first_query, number);
-    if constexpr (kDropout) load_dropout(facts_of_stage[stage], site, first_query, first_key);
+    if (number < kTile) load_facts(facts_of_stage[stage], a, place, first_query, number);
+    if constexpr (kDropout) load_dropout(facts_of_stage[stage], dropout_site(a, place), first_query, first_key);
   };
   constexpr int kColumns = kWidth / 8;
   float key_sums[kOfKeys ? kColumns : 1][4] = {}, value_sums[kOfValues ? kColumns : 1][4] = {};
   QueryRange range, next_range;
   int first_query = a.sequence;
   if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &range);
-  load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
-  load_tile<T, kWidth, kTile>(value_tile, values, a.qkv_stride, first_key, a.sequence, a.head_size);
+  // The tile of queries after one: of the same head or, behind its last one, of the next head of the group.
+  const auto tile_after = [&](int before) {
+    const int next = next_query_tile(a, place.batch, seen, before + kTile, &next_range);
+    if (next < a.sequence || place.member + 1 == a.members) return next;
+    enter_next_member(a, place);
+    return next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &next_range);
+  };
+  load_tile<T, kWidth, kTile>(key_tile, rows_of<const T>(a.key, place), a.key.position, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(value_tile, rows_of<const T>(a.value, place), a.value.position, first_key, a.sequence, a.head_size);
   if (first_query < a.sequence) load_stage(0, first_query);
   commit_copies();
   for (int stage = 0; first_query < a.sequence; stage = (stage + 1) % kStages) {
-    const int next = next_query_tile(a, place.batch, seen, first_query + kTile, &next_range);
+    const int next = tile_after(first_query);
     if (kStages > 1 && next < a.sequence) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
@@ -106,27 +112,30 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   wait_for_copies<0>();
   __syncthreads();  // the places of keys and values are where their gradients are put in order
   // read once more, so that nothing of it takes up registers in between
-  const HeadPlace end = kPacked ? enter_head(a, head_of_batch) : place;
-  T* to = static_cast<T*>(pointers.qkv_gradient) + end.qkv + a.head_size + (first_key + warp_row) * a.qkv_stride;
-  const int num_rows = a.sequence - first_key - warp_row;
+  const int first_of_group = reread_block_y() * a.members;
+  const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
+  const int first_row = first_key + warp_row, num_rows = a.sequence - first_row;
   if constexpr (kOfKeys) {
-    store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
+    const int64_t stride = a.key_gradient.position;
+    T* to = rows_of<T>(a.key_gradient, end) + first_row * stride;
+    store_rows<T, kWidth>(to, stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
   }
   if constexpr (kOfValues) {
     const float factor = kDropout ? a.inverse_keep : 1.0f;
-    store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
+    const int64_t stride = a.value_gradient.position;
+    T* to = rows_of<T>(a.value_gradient, end) + first_row * stride;
+    store_rows<T, kWidth>(to, stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
   }
 }
 
 template <typename T, int kWidth, Gradients kWhich, bool kPacked>
 cudaError_t launch_gradients(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
-  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  const BackwardPointers pointers = backward_pointers(call);
+  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads / a.members)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
   return a.dropout_threshold != 0
-             ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich, kPacked>), how, a, pointers)
-             : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich, kPacked>), how, a, pointers);
+             ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich, kPacked>), how, a)
+             : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich, kPacked>), how, a);
 }
 
 template <typename T, int kWidth, bool kPacked>

@@ -21,7 +21,7 @@ struct Shape {
 };
 
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a, BackwardPointers pointers) {
+__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
   MTL_DYNAMIC_SHARED(bytes);
   T* query_tile = reinterpret_cast<T*>(bytes);
@@ -31,25 +31,24 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   if (first_query >= a.sequence) return;  // behind the end of a packed sample
-  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
-  const T* keys = queries + a.head_size;
+  const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kTile>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
   const float scale_log2 = a.scale * kLog2E;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
   const int query = first_query + warp_row + lane / 4;
-  const Statistics known = statistics_of(a, place, pointers, query);
+  const Statistics known = statistics_of(a, place, query);
 
   const auto load_stage = [&](int stage, int first_key) {
     T* key_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
-    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, values, a.key.position, first_key, a.sequence, a.head_size);
   };
   float sums[kWidth / 8][4] = {};
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
-  load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
-  load_tile<T, kWidth, kTile>(gradient_tile, static_cast<const T*>(pointers.output_gradient) + place.output,
-                              a.output_stride, first_query, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(query_tile, rows_of<const T>(a.query, place), a.query.position, first_query, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(gradient_tile, rows_of<const T>(a.output_gradient, place), a.output_gradient.position, first_query,
+                              a.sequence, a.head_size);
   if (first_key < range.any.end) load_stage(0, first_key);
   commit_copies();
   for (int stage = 0; first_key < range.any.end; stage = (stage + 1) % kStages) {
@@ -86,19 +85,19 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   }
   wait_for_copies<0>();
   __syncthreads();  // the place of the queries is where their gradient is put in order
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + (first_query + warp_row) * a.qkv_stride;
-  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
+  const int64_t stride = a.query_gradient.position;
+  T* to = rows_of<T>(a.query_gradient, place) + (first_query + warp_row) * stride;
+  store_rows<T, kWidth>(to, stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
                         query_tile + warp_row * kStride);
 }
 
 template <typename T, int kWidth>
 cudaError_t launch_width(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  const BackwardPointers pointers = backward_pointers(call);
-  return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a, pointers)
-                                  : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a, pointers);
+  return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a)
+                                  : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a);
 }
 
 template <typename T>

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "backends/cuda/runtime/tensor_map.h"
 
@@ -35,14 +36,30 @@ bool is_for_hopper(const AttentionProblem& problem) {
   return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
 }
 
-cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem) {
-  const int rest = hopper_width(problem.head_size) % 64;
+cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem) {
   const bool is_packed = problem.starts != nullptr;
-  TensorMapShape shape = {data,
+  // how many there are, and how far apart
+  const int64_t counts[] = {is_packed ? 1 : problem.batch, problem.groups, problem.heads / problem.groups};
+  const int64_t distances[] = {operand.sample, operand.group, operand.member};
+  int64_t unit = 0, vectors = 1, places[3];  // elements from one vector to the next: as many as divide all distances
+  for (int i = 0; i < 3; ++i) unit = counts[i] > 1 ? std::gcd(unit, distances[i]) : unit;
+  if (unit == 0) unit = problem.head_size;  // one vector
+  for (int i = 0; i < 3; ++i) {
+    places[i] = counts[i] > 1 ? distances[i] / unit : 0;
+    vectors += (counts[i] - 1) * places[i];
+  }
+  if (vectors >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  maps->sample = static_cast<int>(places[0]);
+  maps->group = static_cast<int>(places[1]);
+  maps->member = static_cast<int>(places[2]);
+  const int rest = hopper_width(problem.head_size) % 64;
+  TensorMapShape shape = {operand.data,
                           problem.dtype == DType::kFloat16,
                           is_packed ? problem.rows : problem.num_queries,
-                          parts * (is_packed ? 1 : problem.batch) * problem.heads,
+                          vectors,
                           problem.head_size,
+                          operand.position,
+                          unit,
                           kBoxRows,
                           64,
                           swizzle_of(64)};
@@ -54,9 +71,12 @@ cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const 
 }
 
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call) {
+  const AttentionProblem& problem = call.problem;
   BackwardMaps maps;
-  cudaError_t status = make_panel_maps(&maps.qkv, call.problem.query.data, 3, call.problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, call.problem.output_gradient.data, 1, call.problem);
+  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, problem.output_gradient, problem);
   if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
   return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;
 }

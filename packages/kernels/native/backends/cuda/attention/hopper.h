@@ -17,17 +17,13 @@ bool is_for_hopper(const AttentionProblem& problem);
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 
-// What both launches of backward read.
-struct BackwardMaps {
-  PanelMaps qkv, output_gradient;
-};
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 // The same of heads of more than 128 columns, by which it is called.
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
-// Maps of a tensor [S, B, A, parts, D], or [T, A, parts, D], of 16-bit elements.
-cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem);
+// Maps of the rows of an operand with 16-bit elements, aligned and at distances aligned to 16 bytes.
+cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem);
 
 // The width of the tiles that a head fits.
 constexpr int hopper_width(int64_t head_size) {
@@ -51,11 +47,12 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKern
   return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// A block for every Shape::kRows rows of every head, of packed samples as many as the longest has.
+// A block for every Shape::kRows rows of every head (num_heads of a sample), of packed samples as many as the
+// longest has.
 template <typename Shape>
-Launch hopper_launch(const AttentionArguments& a, cudaStream_t stream) {
+Launch hopper_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
   const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);
-  return {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, stream};
+  return {dim3(num_blocks, static_cast<unsigned>(a.batch * num_heads)), Shape::kThreadsOfBlock, Shape::kBytes, stream};
 }
 
 }  // namespace mtl::cuda

@@ -7,7 +7,7 @@
 // while the softmax of the new scores is computed. Tiles come in the order in which they are used: K0, K1,
 // V0, K2, V1, ...
 //
-// spills allowed: 24 (bytes, with dropout alone, at widths 96 and 128: what is known before the loop and, in
+// spills allowed: 24 (bytes, with dropout alone, at widths 80 to 128: what is known before the loop and, in
 // it, two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_tiles.cuh"
@@ -35,26 +35,27 @@ struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
 
 // By one thread: everything that the block reads.
 template <int kWidth>
-MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const QueryBlock& block) {
+MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, const QueryBlock& block) {
   using Shape = HopperForward<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.rows.head, position = block.rows.position;
+  const int position = block.place.first_row, query = vector_of(maps.query, block.place);
+  const int key = vector_of(maps.key, block.place), value = vector_of(maps.value, block.place);
   arrive_expecting(&barriers.resident, Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
-    copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, qkv, vector,
+    copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, maps.query, query,
                                          position + block.first_query + group * Shape::kGroupRows, &barriers.resident);
   }
   typename Shape::Place place;
-  const auto fill = [&](int part, int tile) {  // 1: keys, 2: values
-    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
+  const auto fill = [&](const PanelMaps& of, int vector, int tile) {
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, of, vector, position + tile * Shape::kKeys);
   };
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
-    fill(1, tile);
-    if (tile > block.first_tile) fill(2, tile - 1);
+    fill(maps.key, key, tile);
+    if (tile > block.first_tile) fill(maps.value, value, tile - 1);
   }
-  if (block.first_tile < block.end_tile) fill(2, block.end_tile - 1);
+  if (block.first_tile < block.end_tile) fill(maps.value, value, block.end_tile - 1);
 }
 
 // What a thread that computes knows of its rows.
@@ -153,16 +154,16 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
 
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
-    hopper_attention_forward_kernel(const __grid_constant__ PanelMaps qkv, AttentionArguments a, ForwardPointers pointers) {
+    hopper_attention_forward_kernel(const __grid_constant__ ForwardMaps maps, AttentionArguments a) {
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const QueryBlock block = query_block<Shape>(a);
   if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
-  begin_block<Shape>(bytes, qkv, 1);
+  begin_block<Shape>(bytes, maps.query, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, block);
+    if (threadIdx.x == 0) produce<kWidth>(bytes, maps, block);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   meet(1 + group, kGroupThreads);
   // read once more, so that nothing of it takes up registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
-  finish_rows<T, kWidth>(a, end, pointers, rows, warp_query,
+  finish_rows<T, kWidth>(a, end, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
   __trap();  // code for another GPU, which must not pass for a result
@@ -190,16 +191,17 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 }  // namespace
 
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
-  PanelMaps qkv;
-  const cudaError_t status = make_panel_maps(&qkv, call.problem.query.data, 3, call.problem);
+  const AttentionProblem& problem = call.problem;
+  ForwardMaps maps;
+  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem);
   if (status != cudaSuccess) return status;
-  const AttentionArguments a = attention_arguments(call.problem);
-  const ForwardPointers pointers = forward_pointers(call);
-  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
+  const AttentionArguments a = attention_arguments(problem);
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperForward<kWidth>>(a, call.stream);
-    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, qkv, a,
-                      pointers);
+    const Launch how = hopper_launch<HopperForward<kWidth>>(a, a.heads, call.stream);
+    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }
 

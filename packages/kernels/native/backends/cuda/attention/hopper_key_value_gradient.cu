@@ -90,7 +90,7 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   hold(score_gradients);
 }
 
-// A warp group's keys over all queries that see them.
+// A warp group's keys over all queries that see them, of one head of the group after the other.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const KeyBlock& block) {
   using Shape = HopperKeyValueGradient<kWidth>;
@@ -100,33 +100,35 @@ MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group
   const Keys keys = {group_key, shown_keys_if_any(a, block.place.batch, group_key)};
   typename Shape::Place ring;
 #pragma unroll 1
-  for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
-    const auto here = ring.take();
-    const unsigned char* query_tile = slot_at<Shape>(bytes, here);
-    const QueryFacts& facts = facts_at<Shape>(bytes, here.slot)[group];
-    const bool whole = all_visible(query_range<kTile>(a, block.place.batch, query), {keys.first, keys.shown});
-    wait_until_full(barriers, here);
+  for (int member = 0; member < a.members; ++member) {
 #pragma unroll 1
-    for (int column = 0; column < kTile; column += Shape::kQueries) {
-      add_queries<T, kWidth, kDropout>(sums, key_tile, query_tile, a, facts, keys, query, column, whole);
+    for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
+      const auto here = ring.take();
+      const unsigned char* query_tile = slot_at<Shape>(bytes, here);
+      const QueryFacts& facts = facts_at<Shape>(bytes, here.slot)[group];
+      const bool whole = all_visible(query_range<kTile>(a, block.place.batch, query), {keys.first, keys.shown});
+      wait_until_full(barriers, here);
+#pragma unroll 1
+      for (int column = 0; column < kTile; column += Shape::kQueries) {
+        add_queries<T, kWidth, kDropout>(sums, key_tile, query_tile, a, facts, keys, query, column, whole);
+      }
+      let_go(barriers, here);
     }
-    let_go(barriers, here);
   }
 }
 
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBlock, 1)
-    hopper_attention_key_value_gradient_kernel(const __grid_constant__ PanelMaps qkv, const __grid_constant__ PanelMaps output_gradient,
-                                               AttentionArguments a, BackwardPointers pointers) {
+    hopper_attention_key_value_gradient_kernel(const __grid_constant__ BackwardMaps maps, AttentionArguments a) {
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
   if (block.first_key >= a.sequence) return;  // behind the end of a packed sample
-  begin_block<Shape>(bytes, qkv, 1 + kWarps);
+  begin_block<Shape>(bytes, maps.key, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    produce_queries<Shape, kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
+    produce_queries<Shape, kWidth, kDropout>(bytes, maps, a, block);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
@@ -137,11 +139,13 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   // no warp of the group reads keys and values any more: their places are where gradients are put in order
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.sequence - first_row;
-  T* to = static_cast<T*>(pointers.qkv_gradient) + block.place.qkv + a.head_size + first_row * a.qkv_stride;
   T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
-  store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
+  const int64_t key_stride = a.key_gradient.position, value_stride = a.value_gradient.position;
+  T* const to_keys = rows_of<T>(a.key_gradient, block.place) + first_row * key_stride;
+  store_rows<T, kWidth>(to_keys, key_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
   const float factor = kDropout ? a.inverse_keep : 1.0f;
-  store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
+  T* const to_values = rows_of<T>(a.value_gradient, block.place) + first_row * value_stride;
+  store_rows<T, kWidth>(to_values, value_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
 #else
   __trap();  // code for another GPU, which must not pass for a result
 #endif
@@ -151,12 +155,11 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
   if (call.problem.head_size > 128) return launch_hopper_wide_key_value_gradient(call, maps);
-  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<64, 80, 96, 128>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, call.stream);
-    return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,
-                      maps.output_gradient, a, backward_pointers(call));
+    const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, a.heads / a.members, call.stream);
+    return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }
 

@@ -13,17 +13,15 @@ namespace mtl::cuda {
 
 // What the threads of a block agree on.
 struct KeyBlock {
-  HeadPlace place;
-  MapPlace rows;
+  HeadPlace place;  // the first head of a group
   int first_key;
 };
 // The arguments have a packed sample's length from here on; first_key may be behind it, and then nothing is
 // to be done.
 template <typename Shape>
 MTL_PTX KeyBlock key_block(AttentionArguments& a) {
-  const int head_of_batch = static_cast<int>(blockIdx.y);
   // the first keys are seen by the most queries
-  return {enter_head(a, head_of_batch), map_place(a, head_of_batch), static_cast<int>(blockIdx.x) * Shape::kRows};
+  return {enter_head(a, static_cast<int>(blockIdx.y) * a.members), static_cast<int>(blockIdx.x) * Shape::kRows};
 }
 
 // What is known of a slot's queries, once for each tile of keys: what dropout keeps differs.
@@ -32,7 +30,8 @@ MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kKeyTiles;
 }
 
-// The next tile of queries that see one of the block's keys; every warp finds the same.
+// The next tile of queries that see one of the block's keys; every warp finds the same, for every head of the
+// group.
 template <typename Shape>
 MTL_PTX int next_query_tile(const AttentionArguments& a, const KeyBlock& block, int first_query) {
   for (; first_query < a.sequence; first_query += kTile) {
@@ -48,45 +47,47 @@ MTL_PTX int first_query_tile(const AttentionArguments& a, const KeyBlock& block)
 
 // By a warp group: one thread copies, all find out about the queries.
 template <typename Shape, int kWidth, bool kDropout>
-MTL_PTX void produce_queries(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient,
-                             const AttentionArguments& a, const KeyBlock& block, const BackwardPointers& pointers) {
+MTL_PTX void produce_queries(unsigned char* bytes, const BackwardMaps& maps, const AttentionArguments& a, const KeyBlock& block) {
   auto& barriers = barriers_of<Shape>(bytes);
-  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.rows.head, position = block.rows.position;
+  const int thread = static_cast<int>(threadIdx.x), position = block.place.first_row;
   if (thread == 0) {
     arrive_expecting(&barriers.resident, 2 * Shape::kKeyTiles * Shape::Tile::kBytes);
 #pragma unroll
     for (int number = 0; number < Shape::kKeyTiles; ++number) {
       const int key = position + block.first_key + number * kTile;
       unsigned char* tile = bytes + number * Shape::kKeyBytes;
-      copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
-      copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
+      copy_tile<kWidth, kTile>(tile, maps.key, vector_of(maps.key, block.place), key, &barriers.resident);
+      copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, maps.value, vector_of(maps.value, block.place), key,
+                               &barriers.resident);
     }
   }
-  const DropoutSite site = dropout_site(a, block.place);
   typename Shape::Place place;
 #pragma unroll 1
-  for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
-    wait_until_empty(barriers, place);
-    if (thread == 0) {
-      unsigned char* tile = slot_at<Shape>(bytes, place);
-      arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
-      copy_tile<kWidth, kTile>(tile, qkv, vector, position + query, &barriers.full[place.slot]);
-      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.rows.head, position + query,
-                               &barriers.full[place.slot]);
-    }
-    QueryFacts* facts = facts_at<Shape>(bytes, place.slot);
-    if (thread / kTile < Shape::kKeyTiles) {
-      load_facts(facts[thread / kTile], a, block.place, pointers, query, thread % kTile);
-    }
-    if constexpr (kDropout) {
+  for (HeadPlace head = block.place; head.member < a.members; enter_next_member(a, head)) {
+    const DropoutSite site = dropout_site(a, head);
 #pragma unroll 1
-      for (int number = 0; number < Shape::kKeyTiles; ++number) {
-        load_dropout(facts[number], site, query, block.first_key + number * kTile);
+    for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
+      wait_until_empty(barriers, place);
+      if (thread == 0) {
+        unsigned char* tile = slot_at<Shape>(bytes, place);
+        uint64_t* const full = &barriers.full[place.slot];
+        arrive_expecting(full, Shape::kSlotBytes);
+        copy_tile<kWidth, kTile>(tile, maps.query, vector_of(maps.query, head), position + query, full);
+        copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, maps.output_gradient, vector_of(maps.output_gradient, head),
+                                 position + query, full);
       }
+      QueryFacts* facts = facts_at<Shape>(bytes, place.slot);
+      if (thread / kTile < Shape::kKeyTiles) load_facts(facts[thread / kTile], a, head, query, thread % kTile);
+      if constexpr (kDropout) {
+#pragma unroll 1
+        for (int number = 0; number < Shape::kKeyTiles; ++number) {
+          load_dropout(facts[number], site, query, block.first_key + number * kTile);
+        }
+      }
+      __syncwarp();
+      if (thread % 32 == 0) arrive(&barriers.full[place.slot]);
+      place.advance();
     }
-    __syncwarp();
-    if (thread % 32 == 0) arrive(&barriers.full[place.slot]);
-    place.advance();
   }
 }
 

@@ -37,25 +37,26 @@ struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
 
 // By one thread: everything that the block copies.
 template <int kWidth>
-MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const QueryBlock& block) {
+MTL_PTX void produce(unsigned char* bytes, const BackwardMaps& maps, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.rows.head, position = block.rows.position;
+  const HeadPlace& head = block.place;
+  const int position = head.first_row;
   arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
     const int query = position + block.first_query + group * Shape::kGroupRows;
     unsigned char* tile = bytes + group * Shape::kQueryBytes;
-    copy_tile<kWidth, Shape::kGroupRows>(tile, qkv, vector, query, &barriers.resident);
-    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.rows.head, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile, maps.query, vector_of(maps.query, head), query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, maps.output_gradient, vector_of(maps.output_gradient, head),
+                                         query, &barriers.resident);
   }
   typename Shape::Place place;
+  const int key = vector_of(maps.key, head), value = vector_of(maps.value, head);
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
-#pragma unroll
-    for (int part = 1; part <= 2; ++part) {  // keys, values
-      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
-    }
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, maps.key, key, position + tile * Shape::kKeys);
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, maps.value, value, position + tile * Shape::kKeys);
   }
 }
 
@@ -169,17 +170,16 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
 
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 1)
-    hopper_attention_query_gradient_kernel(const __grid_constant__ PanelMaps qkv, const __grid_constant__ PanelMaps output_gradient,
-                                           AttentionArguments a, BackwardPointers pointers) {
+    hopper_attention_query_gradient_kernel(const __grid_constant__ BackwardMaps maps, AttentionArguments a) {
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const QueryBlock block = query_block<Shape>(a);
   if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
-  begin_block<Shape>(bytes, qkv, 1);
+  begin_block<Shape>(bytes, maps.query, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, block);
+    if (threadIdx.x == 0) produce<kWidth>(bytes, maps, block);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
@@ -189,14 +189,14 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
   const HeadPlace& place = block.place;
   const Rows of = {place.batch, query, query_range<Shape::kGroupRows>(a, place.batch, group_query), dropout_site(a, place),
-                   statistics_of(a, place, pointers, query)};
+                   statistics_of(a, place, query)};
   float sums[kWidth / 8][4] = {};
   wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
   // no warp of the group reads the queries any more: their place is where the gradient is put in order
   meet(1 + group, kGroupThreads);
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + warp_query * a.qkv_stride;
-  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
+  T* to = rows_of<T>(a.query_gradient, place) + warp_query * a.query_gradient.position;
+  store_rows<T, kWidth>(to, a.query_gradient.position, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
   __trap();  // code for another GPU, which must not pass for a result
@@ -206,12 +206,11 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 }  // namespace
 
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
-  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, call.stream);
-    return MTL_LAUNCH((hopper_attention_query_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,
-                      maps.output_gradient, a, backward_pointers(call));
+    const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, a.heads, call.stream);
+    return MTL_LAUNCH((hopper_attention_query_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }
 

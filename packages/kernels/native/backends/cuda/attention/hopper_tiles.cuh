@@ -24,11 +24,26 @@ constexpr Swizzle swizzle_of(int columns) {
   return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
 }
 
-// What kernels know a tensor by: boxes of its full panels and of the last one (where there is none, the first
-// again).
+// What kernels know an operand by: boxes of its full panels and of the last one (where there is none, the
+// first again), and how many vectors of a position it is from one sample, group and member of a group to the
+// next.
 struct PanelMaps {
   TensorMap full, rest;
+  int sample, group, member;
 };
+
+// What kernels of the forward and of the backward pass copy.
+struct ForwardMaps {
+  PanelMaps query, key, value;
+};
+struct BackwardMaps {
+  PanelMaps query, key, value, output_gradient;
+};
+
+// A head's number among the vectors of a position.
+MTL_PTX int vector_of(const PanelMaps& maps, const HeadPlace& place) {
+  return place.batch * maps.sample + place.group * maps.group + place.member * maps.member;
+}
 
 // Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
 // tiles. The declaration of dynamic shared memory asks for it; only a GPU can show whether it is so.
@@ -49,16 +64,6 @@ struct HopperTile {
   static constexpr int kBytes = kRows * kWidth * 2;
   static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
 };
-
-// Where a head's rows are in the maps of a tensor: its number among the heads of a position, and the position
-// of its sample's first row.
-struct MapPlace {
-  int head, position;
-};
-MTL_PTX MapPlace map_place(const AttentionArguments& a, int head_of_batch) {
-  if (a.starts == nullptr) return {head_of_batch, 0};
-  return {head_of_batch % a.heads, a.starts[head_of_batch / a.heads]};
-}
 
 // By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
 // last position and beyond the head's columns. Behind the end of a packed sample come the rows of the next,
@@ -260,7 +265,6 @@ MTL_PTX GroupPlace group_place() {
 struct QueryBlock {
   int first_query, first_tile, end_tile;
   HeadPlace place;
-  MapPlace rows;
 };
 // The arguments have a packed sample's length from here on; first_query may be behind it, and then nothing is
 // to be done.
@@ -268,10 +272,9 @@ template <typename Shape>
 MTL_PTX QueryBlock query_block(AttentionArguments& a) {
   // the last queries see the most keys: they start first, so that no block is left over at the end
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
-  const int head_of_batch = static_cast<int>(blockIdx.y);
-  const HeadPlace place = enter_head(a, head_of_batch);
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
-  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place, map_place(a, head_of_batch)};
+  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
 }
 
 }  // namespace mtl::cuda

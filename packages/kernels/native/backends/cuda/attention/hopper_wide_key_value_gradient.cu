@@ -43,18 +43,21 @@ MTL_PTX uint64_t* handed_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<uint64_t*>(bytes + Shape::kHandedAt) + slot;
 }
 
-// Calls `add` with every tile of queries that see one of the block's keys, which have arrived: the place in
-// the ring, the tile, and its first query. Then the slot is let go.
+// Calls `add` with every tile of queries that see one of the block's keys, of one head of the group after the
+// other, which have arrived: the place in the ring, the tile, and its first query. Then the slot is let go.
 template <typename Shape, typename Add>
 MTL_PTX void for_query_tiles(unsigned char* bytes, const AttentionArguments& a, const KeyBlock& block, const Add& add) {
   auto& barriers = barriers_of<Shape>(bytes);
   typename Shape::Place ring;
 #pragma unroll 1
-  for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
-    const auto here = ring.take();
-    wait_until_full(barriers, here);
-    add(here, slot_at<Shape>(bytes, here), query);
-    let_go(barriers, here);
+  for (int member = 0; member < a.members; ++member) {
+#pragma unroll 1
+    for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
+      const auto here = ring.take();
+      wait_until_full(barriers, here);
+      add(here, slot_at<Shape>(bytes, here), query);
+      let_go(barriers, here);
+    }
   }
 }
 
@@ -135,19 +138,19 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
 // Writes a warp's 16 rows, half the columns after the other. scratch: as store_rows wants it, for half of
 // them.
 template <typename T, int kWidth>
-MTL_PTX void store_in_halves(T* to, int num_rows, const AttentionArguments& a, const float (&sums)[kWidth / 8][4], float factor, T* scratch) {
+MTL_PTX void store_in_halves(T* to, int64_t stride, int num_rows, const AttentionArguments& a, const float (&sums)[kWidth / 8][4],
+                             float factor, T* scratch) {
   constexpr int kHalf = kWidth / 2;
 #pragma unroll
   for (int first = 0; first < kWidth; first += kHalf) {
     const auto& half = reinterpret_cast<const float(&)[kHalf / 8][4]>(sums[first / 8]);
-    store_rows<T, kHalf>(to + first, a.qkv_stride, num_rows, a.head_size - first, half, {factor, factor}, scratch);
+    store_rows<T, kHalf>(to + first, stride, num_rows, a.head_size - first, half, {factor, factor}, scratch);
   }
 }
 
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOfBlock, 1)
-    hopper_wide_key_value_gradient_kernel(const __grid_constant__ PanelMaps qkv, const __grid_constant__ PanelMaps output_gradient,
-                                          AttentionArguments a, BackwardPointers pointers) {
+    hopper_wide_key_value_gradient_kernel(const __grid_constant__ BackwardMaps maps, AttentionArguments a) {
 #if MTL_HOPPER_CODE
   using Shape = HopperWideKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
@@ -156,10 +159,10 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   if (threadIdx.x == 0) {  // before begin_block makes what this thread sets up visible
     for (int slot = 0; slot < Shape::kSlots; ++slot) set_up_barrier(handed_at<Shape>(bytes, slot), kWarps);
   }
-  begin_block<Shape>(bytes, qkv, 1 + kWarps);
+  begin_block<Shape>(bytes, maps.key, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    produce_queries<Shape, kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
+    produce_queries<Shape, kWidth, kDropout>(bytes, maps, a, block);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
@@ -175,10 +178,12 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   // the gradient is put in order
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + warp_row;
-  T* const of_keys = static_cast<T*>(pointers.qkv_gradient) + block.place.qkv + a.head_size + first_row * a.qkv_stride;
+  const AttentionOperand& gradient = group == 1 ? a.key_gradient : a.value_gradient;
+  const int64_t stride = gradient.position;
   T* const scratch = reinterpret_cast<T*>(bytes + group * Shape::kValuesAt) + warp_row * TileShape<kWidth / 2>::kStride;
   const float factor = group == 1 ? a.scale : kDropout ? a.inverse_keep : 1.0f;
-  store_in_halves<T, kWidth>(group == 1 ? of_keys : of_keys + a.head_size, a.sequence - first_row, a, sums, factor, scratch);
+  store_in_halves<T, kWidth>(rows_of<T>(gradient, block.place) + first_row * stride, stride, a.sequence - first_row, a, sums, factor,
+                             scratch);
 #else
   __trap();  // code for another GPU, which must not pass for a result
 #endif
@@ -187,12 +192,11 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
 }  // namespace
 
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
-  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperWideKeyValueGradient<kWidth>>(a, call.stream);
-    return MTL_LAUNCH((hopper_wide_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,
-                      maps.output_gradient, a, backward_pointers(call));
+    const Launch how = hopper_launch<HopperWideKeyValueGradient<kWidth>>(a, a.heads / a.members, call.stream);
+    return MTL_LAUNCH((hopper_wide_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }
 

@@ -102,7 +102,8 @@ struct DropoutSite {
 MTL_PTX DropoutSite dropout_site(const AttentionArguments& a, const HeadPlace& place) {
   if (a.dropout_threshold == 0) return {};
   const int64_t sample = a.samples[place.batch];
-  return {a.key, a.dropout_threshold, philox_sample_low(sample), philox_sample_high(sample, a.head_offset + place.head)};
+  const int head = place.group * a.members + place.member;
+  return {a.philox_key, a.dropout_threshold, philox_sample_low(sample), philox_sample_high(sample, a.head_offset + head)};
 }
 
 // Zeroes what dropout drops of the thread's row `half`, which is `query`, in a tile from first_key on. In the

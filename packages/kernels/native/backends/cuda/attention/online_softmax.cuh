@@ -6,16 +6,6 @@
 
 namespace mtl::cuda {
 
-struct ForwardPointers {
-  void* output;
-  float* log_sum_exp;
-  const void* qkv;
-};
-
-inline ForwardPointers forward_pointers(const AttentionForwardCall& call) {
-  return {call.problem.output.data, log_sum_exp_of(call.problem), call.problem.query.data};
-}
-
 // The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their
 // sums.
 template <int kWidth>
@@ -66,8 +56,8 @@ struct RunningRows {
 
 // Writes 16 queries that have seen all their keys. scratch: as store_rows wants it.
 template <typename T, int kWidth>
-MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, const ForwardPointers& to,
-                         RunningRows<kWidth>& rows, int first_query, T* scratch) {
+MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, RunningRows<kWidth>& rows, int first_query,
+                         T* scratch) {
   float factors[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -78,12 +68,12 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, co
     const bool empty = sum == 0.0f;
     factors[half] = empty ? 0.0f : (a.dropout_threshold == 0 ? 1.0f : a.inverse_keep) / sum;
     if (lane % 4 == 0 && query < a.sequence) {
-      to.log_sum_exp[place.statistics + query] =
+      a.log_sum_exp[place.statistics + query] =
           empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
     }
   }
-  T* output = static_cast<T*>(to.output) + place.output + first_query * a.output_stride;
-  store_rows<T, kWidth>(output, a.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
+  T* output = rows_of<T>(a.output, place) + first_query * a.output.position;
+  store_rows<T, kWidth>(output, a.output.position, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
 }
 
 }  // namespace mtl::cuda

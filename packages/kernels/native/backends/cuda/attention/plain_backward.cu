@@ -5,15 +5,6 @@
 namespace mtl::cuda {
 namespace {
 
-template <typename T>
-struct Pointers {
-  T* qkv_gradient;
-  const T* output_gradient;
-  const float* log_sum_exp;
-  const float* delta;
-  const T* qkv;
-};
-
 // One probability and its gradient; both 0 where the query does not see the key.
 struct Entry {
   float kept;            // what the values are weighed by
@@ -30,7 +21,7 @@ MTL_PTX Entry entry_of(const AttentionArguments& a, const DropoutSite& site, int
 
 template <typename T>
 __global__ void __launch_bounds__(kPlainThreads)
-    plain_attention_query_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
+    plain_attention_query_gradient_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
@@ -38,20 +29,21 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
-  const T* keys = pointers.qkv + place.qkv + a.head_size;
-  load_plain_row(shared.own_left, pointers.qkv + place.qkv + query * a.qkv_stride, a.head_size, real);
-  load_plain_row(shared.own_right, pointers.output_gradient + place.output + query * a.output_stride, a.head_size, real);
+  const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
+  const T* output_gradients = rows_of<const T>(a.output_gradient, place);
+  load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
+  load_plain_row(shared.own_right, output_gradients + query * a.output_gradient.position, a.head_size, real);
   const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
   const KeyRange range = keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
-  const float log_sum_exp = real ? pointers.log_sum_exp[place.statistics + query] : 0.0f;
-  const float delta = real ? pointers.delta[place.statistics + query] : 0.0f;
+  const float log_sum_exp = real ? a.log_sum_exp[place.statistics + query] : 0.0f;
+  const float delta = real ? a.delta[place.statistics + query] : 0.0f;
 
   float sums[kMaxColumns] = {};
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // no thread reads the tile before
-    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const Entry entry = entry_of(a, site, query, key, is_visible(a, place.batch, range, key),
@@ -62,55 +54,53 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   // read once more, so that nothing of it takes up registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
-  store_plain_row(pointers.qkv_gradient + end.qkv + query * a.qkv_stride, sums, 1.0f, a.head_size);
+  store_plain_row(rows_of<T>(a.query_gradient, end) + query * a.query_gradient.position, sums, 1.0f, a.head_size);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kPlainThreads)
-    plain_attention_key_value_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
+    plain_attention_key_value_gradient_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y) * a.members);  // the first head of a group
   const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
   if (first_key >= a.sequence) return;  // behind the end of a packed sample
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
   const bool real = key < a.sequence;
-  const T* queries = pointers.qkv + place.qkv;
-  load_plain_row(shared.own_left, queries + a.head_size + key * a.qkv_stride, a.head_size, real);
-  load_plain_row(shared.own_right, queries + 2 * a.head_size + key * a.qkv_stride, a.head_size, real);
-  const DropoutSite site = dropout_site(a, place);
+  load_plain_row(shared.own_left, rows_of<const T>(a.key, place) + key * a.key.position, a.head_size, real);
+  load_plain_row(shared.own_right, rows_of<const T>(a.value, place) + key * a.value.position, a.head_size, real);
 
   float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
-  for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
-    __syncthreads();  // no thread reads the tile before
-    load_plain_tile(shared.left, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
-    load_plain_tile(shared.right, pointers.output_gradient + place.output, a.output_stride, first_query, a.sequence, a.head_size);
-    __syncthreads();
-    const int query = first_query + lane;
-    const bool visible = real && is_visible(a, place.batch, keys_of_query(a, place.batch, query), key);
-    const float log_sum_exp = visible ? pointers.log_sum_exp[place.statistics + query] : 0.0f;
-    const float delta = visible ? pointers.delta[place.statistics + query] : 0.0f;
-    const Entry entry = entry_of(a, site, query, key, visible, plain_dot(shared.own_left, shared.left, a.head_size),
-                                 plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
-    plain_accumulate(key_sums, entry.score_gradient, shared.left, a.head_size);
-    plain_accumulate(value_sums, entry.kept, shared.right, a.head_size);
+  for (; place.member < a.members; enter_next_member(a, place)) {
+    const T* queries = rows_of<const T>(a.query, place);
+    const T* output_gradients = rows_of<const T>(a.output_gradient, place);
+    const DropoutSite site = dropout_site(a, place);
+    for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
+      __syncthreads();  // no thread reads the tile before
+      load_plain_tile(shared.left, queries, a.query.position, first_query, a.sequence, a.head_size);
+      load_plain_tile(shared.right, output_gradients, a.output_gradient.position, first_query, a.sequence, a.head_size);
+      __syncthreads();
+      const int query = first_query + lane;
+      const bool visible = real && is_visible(a, place.batch, keys_of_query(a, place.batch, query), key);
+      const float log_sum_exp = visible ? a.log_sum_exp[place.statistics + query] : 0.0f;
+      const float delta = visible ? a.delta[place.statistics + query] : 0.0f;
+      const Entry entry = entry_of(a, site, query, key, visible, plain_dot(shared.own_left, shared.left, a.head_size),
+                                   plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
+      plain_accumulate(key_sums, entry.score_gradient, shared.left, a.head_size);
+      plain_accumulate(value_sums, entry.kept, shared.right, a.head_size);
+    }
   }
   if (!real) return;
-  T* to = pointers.qkv_gradient + place.qkv + a.head_size + key * a.qkv_stride;
-  store_plain_row(to, key_sums, 1.0f, a.head_size);
-  store_plain_row(to + a.head_size, value_sums, 1.0f, a.head_size);
+  store_plain_row(rows_of<T>(a.key_gradient, place) + key * a.key_gradient.position, key_sums, 1.0f, a.head_size);
+  store_plain_row(rows_of<T>(a.value_gradient, place) + key * a.value_gradient.position, value_sums, 1.0f, a.head_size);
 }
 
 template <typename T>
 cudaError_t launch_dtype(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem);
-  const AttentionProblem& problem = call.problem;
-  const Pointers<T> pointers = {static_cast<T*>(problem.query_gradient.data),
-                                static_cast<const T*>(problem.output_gradient.data), log_sum_exp_of(problem), call.delta,
-                                static_cast<const T*>(problem.query.data)};
-  const Launch how = plain_launch(a, call.stream);
-  const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, how, a, pointers);
-  return status == cudaSuccess ? MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, how, a, pointers) : status;
+  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, plain_launch(a, a.heads, call.stream), a);
+  if (status != cudaSuccess) return status;
+  return MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, plain_launch(a, a.heads / a.members, call.stream), a);
 }
 
 }  // namespace

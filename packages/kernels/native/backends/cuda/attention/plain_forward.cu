@@ -7,7 +7,7 @@ namespace {
 
 template <typename T>
 __global__ void __launch_bounds__(kPlainThreads)
-    plain_attention_forward_kernel(AttentionArguments a, T* output, float* log_sum_exp, const T* qkv) {
+    plain_attention_forward_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
@@ -15,9 +15,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
-  const T* queries = qkv + place.qkv;
-  const T* keys = queries + a.head_size;
-  load_plain_row(shared.own_left, queries + query * a.qkv_stride, a.head_size, real);
+  const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
+  load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
   const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
   const KeyRange range = keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
@@ -25,8 +24,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // no thread reads the tile before
-    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const bool visible = is_visible(a, place.batch, range, key);
@@ -43,17 +42,16 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
-  store_plain_row(output + place.output + query * a.output_stride, sums, factor, a.head_size);
+  store_plain_row(rows_of<T>(a.output, place) + query * a.output.position, sums, factor, a.head_size);
   if (lane == 0) {
-    log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
+    a.log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
   }
 }
 
 template <typename T>
 cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
-  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, call.stream), a, static_cast<T*>(call.problem.output.data),
-                    log_sum_exp_of(call.problem), static_cast<const T*>(call.problem.query.data));
+  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, a.heads, call.stream), a);
 }
 
 }  // namespace

@@ -106,9 +106,10 @@ MTL_PTX float warp_maximum(float value) {
   return value;
 }
 
-inline Launch plain_launch(const AttentionArguments& a, cudaStream_t stream) {
+// num_heads: of one sample.
+inline Launch plain_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
   const unsigned num_groups = static_cast<unsigned>((a.sequence + kPlainWarps - 1) / kPlainWarps);
-  return {dim3(num_groups, static_cast<unsigned>(a.batch * a.heads)), kPlainThreads, plain_bytes(a.head_size), stream};
+  return {dim3(num_groups, static_cast<unsigned>(a.batch * num_heads)), kPlainThreads, plain_bytes(a.head_size), stream};
 }
 
 }  // namespace mtl::cuda

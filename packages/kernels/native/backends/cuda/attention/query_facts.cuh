@@ -3,7 +3,7 @@
 // attention_key_value_gradient.cu and its Hopper counterpart.
 #pragma once
 
-#include "backends/cuda/attention/query_statistics.cuh"
+#include "backends/cuda/attention/masks.cuh"
 
 namespace mtl::cuda {
 
@@ -22,13 +22,12 @@ struct Keys {
 };
 
 // Of query `number` of the tile; the next barrier makes it visible.
-MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, const BackwardPointers& from,
-                        int first_query, int number) {
+MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, int first_query, int number) {
   const int query = first_query + number;
   const bool real = query < a.sequence;
   // infinite beyond the last query: its probabilities are then 0
-  facts.log_sum_exp[number] = real ? from.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
-  facts.delta[number] = real ? from.delta[place.statistics + query] : 0.0f;
+  facts.log_sum_exp[number] = real ? a.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
+  facts.delta[number] = real ? a.delta[place.statistics + query] : 0.0f;
   facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.sequence;
 }
 

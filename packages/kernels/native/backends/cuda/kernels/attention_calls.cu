@@ -21,21 +21,12 @@ Status status_of(const OpCall& call, const AttentionProblem& problem, cudaError_
 
 }  // namespace
 
-Status expect_heads_of_their_own(const OpCall& call, const AttentionProblem& problem) {
-  if (problem.groups == problem.heads) return ok_status();
-  return error_status("MTL_UNSUPPORTED", "%s: %lld query heads share %lld key and value heads, expected as many of both on "
-                      "device cuda: repeat each key and value for its query heads, or use device cpu", call.op,
-                      static_cast<long long>(problem.heads), static_cast<long long>(problem.groups));
-}
-
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem) {
-  MTL_RETURN_IF_ERROR(expect_heads_of_their_own(call, problem));
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, problem, attention_forward({problem, compute_stream()}));
 }
 
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem) {
-  MTL_RETURN_IF_ERROR(expect_heads_of_their_own(call, problem));
   const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
   const DeviceScratch delta(static_cast<size_t>(problem.heads * positions) * sizeof(float));
   if (delta.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);

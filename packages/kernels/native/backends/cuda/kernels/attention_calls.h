@@ -11,7 +11,4 @@ namespace mtl::cuda {
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
 
-// MTL_UNSUPPORTED where query heads share keys and values.
-Status expect_heads_of_their_own(const OpCall& call, const AttentionProblem& problem);
-
 }  // namespace mtl::cuda

@@ -66,9 +66,10 @@ cudaError_t status_of_driver(int result) {
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape) {
   static const EncodeTiled encode = find_encode();
   if (encode == nullptr) return cudaErrorInsufficientDriver;
-  const auto columns = static_cast<uint64_t>(shape.columns), vectors = static_cast<uint64_t>(shape.vectors);
-  const uint64_t dims[] = {columns, vectors, static_cast<uint64_t>(shape.positions)};
-  const uint64_t strides[] = {2 * columns, 2 * columns * vectors};  // bytes, of all dimensions but the innermost
+  const uint64_t dims[] = {static_cast<uint64_t>(shape.columns), static_cast<uint64_t>(shape.vectors),
+                           static_cast<uint64_t>(shape.positions)};
+  // bytes, of all dimensions but the innermost
+  const uint64_t strides[] = {2 * static_cast<uint64_t>(shape.vector_distance), 2 * static_cast<uint64_t>(shape.position_distance)};
   const uint32_t box[] = {static_cast<uint32_t>(shape.box_columns), 1, static_cast<uint32_t>(shape.box_rows)};
   const uint32_t element_strides[] = {1, 1, 1};
   const int result = encode(map, shape.is_half ? kFloat16 : kBFloat16, 3, const_cast<void*>(shape.data), dims, strides, box,

@@ -6,12 +6,13 @@
 
 namespace mtl::cuda {
 
-// A tensor [positions, vectors, columns] of 16-bit elements whose rows lie one after the other, and boxes of
-// it of [box_rows, 1, box_columns], at most 256 rows and as many columns as `swizzle` has bytes for.
+// A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and boxes of it of
+// [box_rows, 1, box_columns], at most 256 rows and as many columns as `swizzle` has bytes for.
 struct TensorMapShape {
   const void* data;  // aligned to 16 bytes
   bool is_half;      // float16, else bfloat16
   int64_t positions, vectors, columns;  // columns: a multiple of 8
+  int64_t position_distance, vector_distance;  // elements from one to the next: multiples of 8
   int box_rows, box_columns;
   Swizzle swizzle;
 };
