@@ -19,9 +19,9 @@ import {
 async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> {
   const run = build({ dtype: 'float32' });
   const batch = batchOf(0);
-  run.stage.forward({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+  run.stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
   run.stage.backwardInput({ microBatch: 0, weights: true });
-  run.stage.takeLoss(0).dispose();
+  for (const loss of run.stage.takeLosses(0)) loss.dispose();
   tamper?.(run);
   const file = await SafetensorsFile.open(
     fileURLToPath(new URL('../fixtures/gpt-parity.safetensors', import.meta.url)),

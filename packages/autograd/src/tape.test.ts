@@ -63,39 +63,51 @@ function constant(
   return new Variable(Tensor.from(values, { shape, dtype: itsDtype, device }), { requiresGradient: false });
 }
 
-/** x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
-function lossOf(
+/** The loss over a tied head, as a mean over all tokens times a weight. */
+function headLoss(
   tape: Tape,
   input: Variable,
-  options: { chunkBytes?: number; recomputed?: boolean } = {},
+  { weight = 1, chunkBytes }: { readonly weight?: number; readonly chunkBytes?: number | undefined } = {},
 ): Variable {
   const tokens = sequence * batch;
+  const labels = constant(
+    Array.from({ length: tokens }, (_, index) => (index * 5) % vocabulary),
+    [sequence, batch],
+    'int32',
+  );
+  const weights = constant(new Array<number>(tokens).fill(weight / tokens), [sequence, batch], 'float32');
+  const loss = linearCrossEntropy(tape, {
+    input,
+    weight: model.head,
+    vocabularySize: vocabulary,
+    labels,
+    weights,
+    ...(chunkBytes === undefined ? {} : { chunkBytes }),
+  });
+  labels.release();
+  weights.release();
+  return loss;
+}
+
+interface LossOptions {
+  readonly chunkBytes?: number;
+  readonly recomputed?: boolean;
+  /** The weight of a loss that every layer makes of its normalized input. Default: none makes one. */
+  readonly layerLoss?: number;
+}
+
+/** x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
+function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variable {
+  const { chunkBytes, recomputed, layerLoss } = options;
   const layer = (inner: Tape, x: Variable): Variable =>
     inner.scope(() => {
       const normalized = layerNorm(inner, { input: x, weight: model.gain, bias: model.shift, epsilon: 1e-5 });
+      if (layerLoss !== undefined) inner.addLoss(headLoss(inner, normalized, { weight: layerLoss }));
       const widened = linear(inner, { input: normalized, weight: model.weight, bias: model.bias });
       return biasDropoutResidual(inner, { input: gelu(inner, { input: widened, kind: 'erf' }), residual: x });
     });
-  const apply = (x: Variable): Variable => (options.recomputed ? recompute(tape, x, layer) : layer(tape, x));
-  return tape.scope(() => {
-    const labels = constant(
-      Array.from({ length: tokens }, (_, index) => (index * 5) % vocabulary),
-      [sequence, batch],
-      'int32',
-    );
-    const weights = constant(new Array<number>(tokens).fill(1 / tokens), [sequence, batch], 'float32');
-    const loss = linearCrossEntropy(tape, {
-      input: apply(apply(input)),
-      weight: model.head,
-      vocabularySize: vocabulary,
-      labels,
-      weights,
-      ...(options.chunkBytes === undefined ? {} : { chunkBytes: options.chunkBytes }),
-    });
-    labels.release();
-    weights.release();
-    return loss;
-  });
+  const apply = (x: Variable): Variable => (recomputed ? recompute(tape, x, layer) : layer(tape, x));
+  return tape.scope(() => headLoss(tape, apply(apply(input)), { chunkBytes }));
 }
 
 interface Result {
@@ -143,6 +155,26 @@ describe('Tape', () => {
     expect(run({}, { split: true })).toEqual(expected);
     expect(run({}, { recomputed: true })).toEqual(expected);
     expect(run({}, { recomputed: true, split: true })).toEqual(expected);
+  });
+
+  it('starts backward at losses on the way too, in either half and in recomputation', () => {
+    const [without, once, twice] = [{}, { layerLoss: 0.5 }, { layerLoss: 1 }].map((options) =>
+      run({}, options),
+    );
+    expect(once!.losses).toEqual(without!.losses);
+    // gradients of losses add up: those of the layers' are proportional to their weight
+    for (const [index, gradient] of [without!.input, ...without!.gradients].entries()) {
+      const [ofOnce, ofTwice] = [once!, twice!].map(({ input, gradients }) =>
+        [input, ...gradients][index]!.map((value, at) => value - gradient[at]!),
+      );
+      // nothing but the layer's own weight and bias is above the loss
+      const isBelow = index !== 1 && index !== 2;
+      if (isBelow) expect(Math.hypot(...ofOnce!)).toBeGreaterThan(1e-3);
+      // float64, with weights of losses in float32
+      ofOnce!.forEach((value, at) => void expect(Math.abs(ofTwice![at]! - 2 * value)).toBeLessThan(1e-7));
+    }
+    for (const options of [{ split: true }, { recomputed: true }, { recomputed: true, split: true }])
+      expect(run({}, { layerLoss: 0.5, ...options })).toEqual(once);
   });
 
   it('chunks of logits change nothing but the order of sums', () => {

@@ -76,6 +76,7 @@ export class Tape {
   readonly #parameterUses = new Map<Parameter, number>();
   readonly #scopes: Variable[][] = [];
   readonly #playedBack = new WeakSet<Variable>();
+  readonly #losses = new Set<Variable>();
 
   constructor({ recording = true, rematerialize = true }: TapeOptions = {}) {
     this.recording = recording;
@@ -120,6 +121,14 @@ export class Tape {
       this.#parameterUses.set(parameter, (this.#parameterUses.get(parameter) ?? 0) + 1);
     }
     this.#nodes.push({ node, output });
+  }
+
+  /**
+   * Makes `loss` a further root of backward: a loss in the middle of a model, such as a router's, whose
+   * gradient then enters where it was made. In a recomputed part of a model it enters in the recomputation.
+   */
+  addLoss(loss: Variable): void {
+    if (this.recording) this.#losses.add(loss);
   }
 
   /** Runs `body` and lets go of every variable made in it but the one, or those, returned. */
@@ -189,6 +198,7 @@ export class Tape {
     this.#pending = [];
     this.#gradients.clear();
     this.#parameterUses.clear();
+    this.#losses.clear();
   }
 
   #enter(variable: Variable): Variable {
@@ -212,7 +222,7 @@ export class Tape {
       const { node, output: reached } = nodes.pop()!;
       this.#playedBack.add(reached);
       const gradient = this.takeGradient(reached);
-      if (gradient === undefined && !outputs.includes(reached)) {
+      if (gradient === undefined && !outputs.includes(reached) && !this.#losses.has(reached)) {
         this.#finish(node); // nothing that reaches an output came from here
         continue;
       }

@@ -49,10 +49,10 @@ function timeLayer(model: GptModelConfiguration, layer: number): number {
   for (let repetition = 0; repetition <= numRepetitions; repetition++) {
     const [input, outputGradient] = [stage.isFirst ? undefined : zeros(), stage.isLast ? undefined : zeros()];
     const before = process.cpuUsage();
-    stage.forward({ microBatch: 0, batch, lossFactor: 1 / sequenceLength, input })?.dispose();
+    stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / sequenceLength }, input })?.dispose();
     stage.backwardInput({ microBatch: 0, outputGradient, weights: true })?.dispose();
     const { user, system } = process.cpuUsage(before);
-    if (stage.isLast) stage.takeLoss(0).dispose();
+    for (const loss of stage.takeLosses(0)) loss.dispose();
     input?.dispose();
     outputGradient?.dispose();
     // the first one creates primitives and touches memory for the first time

@@ -69,15 +69,13 @@ async function preLayerNormBert(): Promise<{ stage: BertStage; dispose: () => vo
 }
 
 /** The mean of each kind of loss; takes the loss out of the stage. */
-function means({ losses, weights, parts, dispose }: StageLoss): number[] {
-  const [values, factors] = [losses.toArray(), weights.toArray()];
-  const result = parts!.map(({ start, end }) => {
-    let sum = 0;
-    for (let index = start; index < end; index++) sum += values[index]! * factors[index]!;
-    return sum;
+function means(losses: readonly StageLoss[]): number[] {
+  return losses.map(({ losses: values, weights, dispose }) => {
+    const factors = weights.toArray();
+    const mean = values.toArray().reduce((sum, value, index) => sum + value * factors[index]!, 0);
+    dispose();
+    return mean;
   });
-  dispose();
-  return result;
 }
 
 function descend(parameter: Tensor, gradient: Tensor, rate: number): void {
@@ -98,10 +96,10 @@ describe.each(['post', 'pre'] as const)('a BERT with layer norm %s sublayers', (
     batches.forEach((values, step) => {
       const batch = batchOfFixture(values);
       for (const { mainGradient } of stage.parameters) mainGradient.zero();
-      const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
-      stage.forward({ microBatch: 0, batch, ...factors });
+      const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
+      stage.forward({ microBatch: 0, batch, lossFactors });
       stage.backwardInput({ microBatch: 0, weights: true });
-      const [masked, order] = means(stage.takeLoss(0)) as [number, number];
+      const [masked, order] = means(stage.takeLosses(0)) as [number, number];
       let squares = 0;
       for (const parameter of stage.parameters) {
         const gradient = parameter.mainGradient.read<'float32'>();

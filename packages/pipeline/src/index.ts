@@ -10,6 +10,5 @@ export type {
   Stage,
   StageForward,
   StageLoss,
-  StageLossPart,
   Upload,
 } from './stage.js';

@@ -1,15 +1,10 @@
 import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
-/** What losses enter the total of a global batch with. */
-export interface LossFactors {
-  /** The factor of each counted token: the loss scale over the number of tokens of the global batch. */
-  readonly lossFactor: number;
-  /**
-   * The factor of each sample's loss, where a model has one besides that of its tokens (BERT's sentence
-   * order): the loss scale over the number of samples of the global batch.
-   */
-  readonly sampleLossFactor?: number | undefined;
-}
+/**
+ * What each loss enters the total of a global batch with, by its name: the loss scale times its weight, over
+ * the number of tokens, samples or whatever it is a mean over in the global batch.
+ */
+export type LossFactors = Readonly<Record<string, number>>;
 
 /** Brings host values to a device, into a tensor that is the caller's. Default for stages: `Tensor.from`. */
 export type Upload = (values: TypedArray, options: Required<TensorOptions>) => Tensor;
@@ -25,11 +20,13 @@ export interface LoadedBatch {
 }
 
 /** What one micro-batch brings to a stage. */
-export interface StageForward<Batch> extends LossFactors {
+export interface StageForward<Batch> {
   /** Identifies the micro-batch until its backward is done; several may be in flight. */
   readonly microBatch: number;
   /** The data of the micro-batch: read by the first and the last stage. */
   readonly batch: Batch;
+  /** Those of the losses that this stage makes; it ignores others. */
+  readonly lossFactors: LossFactors;
   /**
    * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to
    * dispose of.
@@ -47,23 +44,15 @@ export interface StageForward<Batch> extends LossFactors {
   readonly loaded?: LoadedBatch | undefined;
 }
 
-/** Elements [start, end) of a loss that are one kind of loss. */
-export interface StageLossPart {
-  /** Its name in metrics.jsonl, such as `mlm_loss`. */
-  readonly name: string;
-  readonly start: number;
-  readonly end: number;
-}
-
 /**
- * Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of as many
- * elements.
+ * A loss of a micro-batch: its values (one a token, a sample, or already a sum of them) and the factors with
+ * which they enter the total, both float32 [n].
  */
 export interface StageLoss {
+  /** Its name in metrics.jsonl, such as `lm_loss`. */
+  readonly name: string;
   readonly losses: Tensor;
   readonly weights: Tensor;
-  /** Where the loss is a sum of several kinds; absent: all of it is the language model's. */
-  readonly parts?: readonly StageLossPart[];
   dispose(): void;
 }
 
@@ -82,7 +71,7 @@ export interface Stage<Batch> {
    * same order. Absent where passes differ in more than what is in these tensors: they cannot be recorded and
    * launched again (`GraphedStage`).
    */
-  load?(call: Pick<StageForward<Batch>, 'batch' | keyof LossFactors>, upload: Upload): LoadedBatch;
+  load?(call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>, upload: Upload): LoadedBatch;
   /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
@@ -98,11 +87,11 @@ export interface Stage<Batch> {
   /** The weight half of a micro-batch whose input half is done. */
   backwardWeight(call: { readonly microBatch: number }): void;
   /**
-   * On the last stage, after backward (or `evaluate`): the losses of a micro-batch; the caller disposes of
-   * them.
+   * After the input half of backward (or `evaluate`): the losses that this stage has made of a micro-batch,
+   * which any stage may; the caller disposes of them. Several of one name add up.
    */
-  takeLoss(microBatch: number): StageLoss;
-  /** Forward without keeping anything; on the last stage the losses are ready at once (`takeLoss`). */
+  takeLosses(microBatch: number): readonly StageLoss[];
+  /** Forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
   /** Lets go of micro-batches whose backward will not come (after an error): of one, or of all. */
   abandon(microBatch?: number): void;

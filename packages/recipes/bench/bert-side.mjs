@@ -53,20 +53,21 @@ export class BertSide {
   /** One step on the micro-batches of a global batch. Seconds of the clock and of the processors. */
   step(batches) {
     const [start, before] = [performance.now(), process.cpuUsage()];
-    const factors = {
-      lossFactor: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
-      sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
+    const lossFactors = {
+      mlm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+      sop_loss: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
     };
     let loss = 0;
     batches.forEach((batch, microBatch) => {
-      this.stage.forward({ microBatch, batch, ...factors });
+      this.stage.forward({ microBatch, batch, lossFactors });
       this.stage.backwardInput({ microBatch, weights: true });
-      const { losses, weights, dispose } = this.stage.takeLoss(microBatch);
-      const [values, all] = [losses.toArray(), weights.toArray()];
-      values.forEach((value, index) => {
-        loss += value * all[index];
-      });
-      dispose();
+      for (const { losses, weights, dispose } of this.stage.takeLosses(microBatch)) {
+        const [values, all] = [losses.toArray(), weights.toArray()];
+        values.forEach((value, index) => {
+          loss += value * all[index];
+        });
+        dispose();
+      }
     });
     const { gradientNorm: norm } = this.optimizer.step({ learningRate: 1e-4 });
     const { user, system } = process.cpuUsage(before);

@@ -26,18 +26,16 @@ function trainStep(
   { stage, optimizer }: { stage: BertStage; optimizer: AdamwOptimizer },
   batch: MaskedTokenBatch,
 ): Record<string, number> {
-  const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
-  stage.forward({ microBatch: 0, batch, ...factors });
+  const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
+  stage.forward({ microBatch: 0, batch, lossFactors });
   optimizer.expectLastBackward();
   stage.backwardInput({ microBatch: 0, weights: true });
-  const { losses, weights, parts, dispose } = stage.takeLoss(0);
-  const [values, each] = [losses.toArray(), weights.toArray()];
-  const means = parts!.map(({ name, start, end }) => {
-    let mean = 0;
-    for (let index = start; index < end; index++) mean += values[index]! * each[index]!;
+  const means = stage.takeLosses(0).map(({ name, losses, weights, dispose }) => {
+    const factors = weights.toArray();
+    const mean = losses.toArray().reduce((sum, value, index) => sum + value * factors[index]!, 0);
+    dispose();
     return [name, mean];
   });
-  dispose();
   optimizer.step({ learningRate: 5e-3, lossScale: 1 });
   return Object.fromEntries(means) as Record<string, number>;
 }

@@ -155,6 +155,8 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
   return buildBertStages({ ...options, model: { ...model, ...own, geluKind: 'erf' } });
 }
 
+const lossFactors = { lm_loss: 1, mlm_loss: 1, sop_loss: 1 };
+
 /**
  * The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks
  * would send.
@@ -183,10 +185,10 @@ function measureRank(each: Case, schedule: PipelineSchedule, rank: number): numb
       const received = isEnd ? undefined : zeros();
       const result =
         kind === 'F'
-          ? stage.forward({ microBatch, batch, lossFactor: 1, sampleLossFactor: 1, input: received })
+          ? stage.forward({ microBatch, batch, lossFactors, input: received })
           : stage.backwardInput({ microBatch, outputGradient: received, weights: kind === 'B' });
       for (const tensor of [received, result]) tensor?.dispose();
-      if (kind !== 'F' && stage.isLast) stage.takeLoss(microBatch).dispose();
+      if (kind !== 'F') for (const loss of stage.takeLosses(microBatch)) loss.dispose();
     }
     for (const tensor of others) tensor.dispose();
   });

@@ -5,44 +5,45 @@ import type { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 
 /**
- * The losses of micro-batches, of each kind the sum of loss times weight, in double: left on the device until
- * the caller reads.
+ * The losses that the stages of this rank make of micro-batches, of each the sum of loss times weight, in
+ * double: left on the device until the caller reads.
  */
 export class LossSums {
   readonly #names: readonly string[];
   readonly #numbers: DeviceNumbers;
+  /** Which kind of which micro-batch each number is a part of. */
+  readonly #places: { readonly kind: number; readonly microBatch: number }[] = [];
 
-  /** Takes a place in `numbers` for each kind of each micro-batch. */
+  /** @param numbers has these alone until the last `add` */
   constructor(kinds: ReadonlyArray<Pick<LossKind<never>, 'name'>>, numbers: DeviceNumbers) {
     this.#names = kinds.map(({ name }) => name);
     this.#numbers = numbers;
   }
 
-  /** @throws UsageError `MTL_LOSS_KINDS` unless the loss has exactly the kinds of the training run */
-  add(loss: StageLoss): void {
-    for (const { start, end } of this.#rangesOf(loss)) {
-      using values = loss.losses.view({ offset: start, shape: [end - start] });
-      using weights = loss.weights.view({ offset: start, shape: [end - start] });
-      weightedSum({ output: this.#numbers.next(), values, weights });
+  /** @throws UsageError `MTL_LOSS_KINDS` for a loss that is none of the training run's */
+  add({ name, losses: values, weights }: StageLoss, microBatch: number): void {
+    const kind = this.#names.indexOf(name);
+    if (kind < 0) {
+      throw new UsageError('MTL_LOSS_KINDS', `a stage makes the loss ${name}`, {
+        expected: `the losses of the training run: ${this.#names.join(', ')}`,
+        remedy: 'add it to the losses of the trainer',
+      });
     }
+    weightedSum({ output: this.#numbers.next(), values, weights });
+    this.#places.push({ kind, microBatch });
   }
 
   /**
-   * Of each kind, in their order, the sums of the micro-batches that were added, out of the numbers that were
-   * read.
+   * Of each kind, in their order, the sums of the micro-batches, in theirs, out of the numbers that were
+   * read; none of a kind that no stage of this rank makes.
    */
-  ofKinds(read: readonly number[]): ReadonlyArray<readonly number[]> {
-    return this.#names.map((_, kind) => read.filter((_, index) => index % this.#names.length === kind));
-  }
-
-  #rangesOf({ losses, parts }: StageLoss): ReadonlyArray<{ readonly start: number; readonly end: number }> {
-    if (parts === undefined && this.#names.length === 1) return [{ start: 0, end: losses.size }];
-    const ranges = this.#names.map((name) => parts?.find((part) => part.name === name));
-    const known = ranges.filter((range) => range !== undefined);
-    if (known.length === ranges.length && known.length === parts?.length) return known;
-    const has = parts === undefined ? 'no parts' : `the parts ${parts.map(({ name }) => name).join(', ')}`;
-    throw new UsageError('MTL_LOSS_KINDS', `the loss of a micro-batch has ${has}`, {
-      expected: `the losses of the training run: ${this.#names.join(', ')}`,
+  ofKinds(read: readonly number[], numMicroBatches: number): ReadonlyArray<readonly number[]> {
+    return this.#names.map((_, kind) => {
+      const own = this.#places.flatMap((place, index) => (place.kind === kind ? [{ ...place, index }] : []));
+      if (own.length === 0) return [];
+      const sums = new Array<number>(numMicroBatches).fill(0);
+      for (const { microBatch, index } of own) sums[microBatch]! += read[index]!;
+      return sums;
     });
   }
 }

@@ -5,7 +5,7 @@ export interface RanksOptions {
   /** None for a process alone. */
   readonly groups: ParallelGroups;
   readonly device: Device;
-  /** The pipeline rank of the head, which knows losses. Default 0. */
+  /** The pipeline rank of the head, which knows what counts in losses. Default 0. */
   readonly lastStage?: number;
 }
 
@@ -44,6 +44,15 @@ export class Ranks {
     using tensor = this.#tensor([value]);
     pp.broadcast(tensor, { root: this.#lastStage }).wait();
     return tensor.item();
+  }
+
+  /** The sums of some numbers over the stages. */
+  sumOverStages(values: readonly number[]): readonly number[] {
+    const { pp } = this.#groups;
+    if (pp === undefined) return values;
+    using tensor = this.#tensor(values);
+    pp.allReduce(tensor).wait();
+    return tensor.toArray();
   }
 
   /**

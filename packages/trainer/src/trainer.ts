@@ -35,10 +35,7 @@ export interface TrainerOptions<Batch> {
    * all stages of a pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
-  /**
-   * What the loss is a sum of: one kind for a language model, several where parts of a stage's loss have
-   * names.
-   */
+  /** What the loss is a sum of: every loss that a stage makes, by its name. */
   readonly losses: readonly LossKind<Batch>[];
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
@@ -57,20 +54,22 @@ export interface TrainerOptions<Batch> {
 /** What an evaluation found. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 
-function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
-  const kinds = losses.map(({ per }) => per);
-  if (losses.length > 0 && new Set(kinds).size === losses.length) return;
-  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${kinds.join(', ') || 'none'}`, {
-    expected: 'one, or one a token and one a sample: a stage knows two factors',
-  });
-}
+const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
-/** The factors as stages take them, from one of each kind of loss. */
-function lossFactors(losses: ReadonlyArray<LossKind<never>>, factors: readonly number[]): LossFactors {
-  const factorOf = (per: LossKind<never>['per']): number | undefined =>
-    factors[losses.findIndex((kind) => kind.per === per)];
-  // without a loss a token there is nothing that this factor could be for
-  return { lossFactor: factorOf('token') ?? 0, sampleLossFactor: factorOf('sample') };
+function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
+  const names = losses.map(({ name }) => name);
+  const wrong = losses.find((kind) => !Number.isFinite(weightOf(kind)) || weightOf(kind) === 0);
+  if (wrong !== undefined) {
+    throw new UsageError('MTL_LOSS_KINDS', `the loss ${wrong.name} has the weight ${wrong.weight}`, {
+      expected: 'a finite number other than 0',
+      remedy: 'leave out losses that do not count',
+    });
+  }
+  const hasTotal = losses.some(({ isAuxiliary }) => isAuxiliary !== true);
+  if (hasTotal && new Set(names).size === names.length) return;
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
+    expected: 'one or more losses with different names, of which at least one is not auxiliary',
+  });
 }
 
 /** The next of an iterator, fewer at its end. */
@@ -101,7 +100,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   #dataWaitMs = 0;
 
   /**
-   * @throws UsageError `MTL_LOSS_KINDS` for no losses, or several of which a stage would not know the factor
+   * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not
+   *   finite
    */
   constructor(options: TrainerOptions<Batch>) {
     checkLosses(options.losses);
@@ -159,13 +159,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       const read = namingWrongIndices(`evaluation after iteration ${this.#progress.iteration}`, () => {
         pipeline.evaluate({
           batches: some,
-          lossFactor: 1,
-          sampleLossFactor: 1,
-          onLoss: (loss) => own.add(loss),
+          lossFactors: Object.fromEntries(losses.map(({ name }) => [name, 1])),
+          onLoss: (loss, microBatch) => own.add(loss, microBatch),
         });
         return numbers.read();
       });
-      own.ofKinds(read).forEach((values, kind) => void sums[kind]!.push(...values));
+      own.ofKinds(read, some.length).forEach((values, kind) => void sums[kind]!.push(...values));
       losses.forEach(({ count }, kind) => {
         for (const batch of some) counts[kind]! += count(batch);
       });
@@ -173,7 +172,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
     const whole = this.#totalCounts(counts, 'the evaluation data hold');
     const means = this.#totalLosses(sums).map((sum, kind) => sum / whole[kind]!);
-    return { loss: total(means), ...this.#byName(means), ...this.#tokenLosses() };
+    return { loss: this.#reportedTotal(means), ...this.#byName(means), ...this.#tokenLosses() };
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -214,9 +213,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
     }
     const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
-    const sums = scaledSums.ofKinds(read.slice(0, -1));
-    const means = this.#totalLosses(sums).map((sum) => sum / lossScale);
-    const lmLoss = total(means);
+    const sums = scaledSums.ofKinds(read, batches.length);
+    const { losses } = this.#options;
+    const means = this.#totalLosses(sums).map((sum, kind) => sum / (lossScale * weightOf(losses[kind]!)));
+    const lmLoss = this.#reportedTotal(means);
     this.#progress = {
       iteration,
       consumedSamples: this.#progress.consumedSamples + globalBatchSize,
@@ -260,13 +260,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   ): void {
     const { pipeline, optimizer, losses } = this.#options;
     const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
-    const factors = this.#totalCounts(own, 'a global batch holds').map((count) => lossScale / count);
+    const counts = this.#totalCounts(own, 'a global batch holds');
+    const factors = losses.map((kind, index) => [kind.name, (lossScale * weightOf(kind)) / counts[index]!]);
     try {
       pipeline.run({
         batches,
-        ...lossFactors(losses, factors),
+        lossFactors: Object.fromEntries(factors) as LossFactors,
         beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
-        onLoss: (loss) => scaledSums.add(loss),
+        onLoss: (loss, microBatch) => scaledSums.add(loss, microBatch),
       });
     } catch (error) {
       pipeline.abandon();
@@ -285,23 +286,50 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     });
   }
 
-  /** The sum of each kind of loss over the micro-batches of all ranks. */
+  /**
+   * The sum of each kind of loss over the micro-batches of all ranks and the stages that make it.
+   *
+   * @throws UsageError MTL_LOSS_KINDS for a kind that no stage makes
+   */
   #totalLosses(sums: ReadonlyArray<readonly number[]>): readonly number[] {
-    return sums.map((own) => this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own))));
+    const ofStage = sums.map((own) => total(this.ranks.gatherMicroBatches(own)));
+    const isMade = sums.map(({ length }) => (length > 0 ? 1 : 0));
+    const all = this.ranks.sumOverStages([...ofStage, ...isMade]);
+    const missing = this.#options.losses.filter((_, kind) => all[sums.length + kind] === 0);
+    // of a dry run there is one rank, which need not make all of them
+    const isDry = this.#options.device === 'meta';
+    if (missing.length === 0 || isDry) return all.slice(0, sums.length);
+    throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
+      expected: 'the losses that the stages of the model make',
+    });
   }
 
-  /** The losses that a sum is made of, where it is one. */
+  /** The reported total of the means: the weighted sum of all but auxiliary losses. */
+  #reportedTotal(means: readonly number[]): number {
+    const parts = this.#options.losses.flatMap((kind, index) =>
+      kind.isAuxiliary === true ? [] : [weightOf(kind) * means[index]!],
+    );
+    return total(parts);
+  }
+
+  /** The losses that the reported total is a sum of, where it is one, and auxiliary losses. */
   #byName(means: readonly number[]): Pick<EvaluatedLoss, 'otherLosses'> {
     const { losses } = this.#options;
-    if (losses.length === 1) return {};
-    return { otherLosses: Object.fromEntries(losses.map(({ name }, kind) => [name, means[kind]!])) };
+    const isSum = losses.filter(({ isAuxiliary }) => isAuxiliary !== true).length > 1;
+    const named = losses.flatMap(({ name, isAuxiliary }, kind) =>
+      isSum || isAuxiliary === true ? [[name, means[kind]!] as const] : [],
+    );
+    return named.length === 0 ? {} : { otherLosses: Object.fromEntries(named) };
   }
 
   /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
   #tokenLosses(): Pick<EvaluatedLoss, 'tokenLosses'> {
     const { losses } = this.#options;
-    const tokenLosses = losses.filter(({ per }) => per === 'token').map(({ name }) => name);
-    return losses.length === 1 && tokenLosses.length === 1 ? {} : { tokenLosses };
+    const parts = losses.filter(({ isAuxiliary }) => isAuxiliary !== true);
+    const ofTokens = parts.filter(({ per }) => per === 'token');
+    if (parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
+    if (losses.length === 1 && ofTokens.length === 1) return {};
+    return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

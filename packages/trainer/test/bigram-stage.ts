@@ -55,35 +55,34 @@ export class BigramStage implements Stage<BigramBatch> {
     throw new Error('this stage does both halves at once');
   }
 
-  takeLoss(microBatch: number): StageLoss {
+  takeLosses(microBatch: number): readonly StageLoss[] {
     const { losses, weights } = this.#flights.get(microBatch)!;
     this.#flights.delete(microBatch);
-    return {
-      losses: losses.tensor,
-      weights: weights.tensor,
-      ...this.#parts(losses.tensor.size),
-      dispose: () => {
-        losses.release();
-        weights.release();
-      },
-    };
+    const { size } = losses.tensor;
+    const parts = this.hasSampleLoss
+      ? { token_loss: [0, size - 1], sample_loss: [size - 1, size] }
+      : { lm_loss: [0, size] };
+    const made = Object.entries(parts).map(([name, [start, end]]): StageLoss => {
+      const range = { offset: start!, shape: [end! - start!] };
+      const views = { losses: losses.tensor.view(range), weights: weights.tensor.view(range) };
+      const dispose = (): void => {
+        for (const view of Object.values(views)) view.dispose();
+      };
+      return { name, ...views, dispose };
+    });
+    // the views keep the memory
+    losses.release();
+    weights.release();
+    return made;
   }
 
   abandon(): void {
     this.abandoned += 1;
   }
 
-  #parts(size: number): Pick<StageLoss, 'parts'> {
-    if (!this.hasSampleLoss) return {};
-    const parts = [
-      { name: 'token_loss', start: 0, end: size - 1 },
-      { name: 'sample_loss', start: size - 1, end: size },
-    ];
-    return { parts };
-  }
-
   #run(call: StageForward<BigramBatch>, tape: Tape): void {
-    const { microBatch, batch, lossFactor, sampleLossFactor = Number.NaN } = call;
+    const { microBatch, batch, lossFactors } = call;
+    const factorOf = (name: string): number => lossFactors[name] ?? Number.NaN;
     const { tokens } = batch;
     const rows = tokens.flatMap((token) =>
       Array.from({ length: this.#size }, (_, at) => (at === token ? this.boost : 0)),
@@ -94,9 +93,10 @@ export class BigramStage implements Stage<BigramBatch> {
     const labels = tape.input(Tensor.from(batch.labels, { shape, dtype: 'int32' }));
     const weights = tape.input(
       Tensor.from(
-        tokens.map((_, at) =>
-          this.hasSampleLoss && at === tokens.length - 1 ? sampleLossFactor : lossFactor,
-        ),
+        tokens.map((_, at) => {
+          if (!this.hasSampleLoss) return factorOf('lm_loss');
+          return factorOf(at === tokens.length - 1 ? 'sample_loss' : 'token_loss');
+        }),
         { shape, dtype: 'float32' },
       ),
     );

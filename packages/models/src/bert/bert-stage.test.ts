@@ -66,20 +66,20 @@ function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } =
 
 /** The losses of a micro-batch, each kind the sum of its elements with their factors. */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
-  const { losses, weights, parts, dispose } = stage.takeLoss(microBatch);
-  const [values, factors] = [losses.toArray(), weights.toArray()];
-  const sums = parts!.map(({ name, start, end }) => {
-    let sum = 0;
-    for (let index = start; index < end; index++) sum += values[index]! * factors[index]!;
+  const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
+    const factors = weights.toArray();
+    const sum = losses.toArray().reduce((total, value, index) => total + value * factors[index]!, 0);
+    dispose();
     return [name, sum];
   });
-  dispose();
   return Object.fromEntries(sums) as Record<string, number>;
 }
 
 const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
-  lossFactor: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
-  sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
+  lossFactors: {
+    mlm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+    sop_loss: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
+  },
 });
 
 const callsOf = (batches: readonly MaskedTokenBatch[]) =>
@@ -267,22 +267,21 @@ describe('BertStage', () => {
   it('has one loss without the sentence-order head', () => {
     const built = build('cpu', 'float32', { model: { ...model, sentenceOrderHead: false } });
     const batch = { ...batchOf([1, 2]), sentenceOrderLabels: undefined };
-    built.stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / batch.numMasked });
+    built.stage.evaluate({ microBatch: 0, batch, lossFactors: { mlm_loss: 1 / batch.numMasked } });
     expect(Object.keys(takeLosses(built.stage, 0))).toEqual(['mlm_loss']);
     built.dispose();
   });
 
   it.each([
-    [
-      'a batch without pairs',
-      { sentenceOrderLabels: undefined },
-      { sampleLossFactor: 1 },
-      'sentenceOrderLabels',
-    ],
-    ['no factor of samples', {}, {}, 'sampleLossFactor'],
+    ['a batch without pairs', { sentenceOrderLabels: undefined }, { sop_loss: 1 }, 'sentenceOrderLabels'],
+    ['no factor of samples', {}, {}, 'no factor for the loss sop_loss'],
   ])('refuses %s for a model with that head', (_, change, factors, message) => {
     const built = build('cpu', 'float32');
-    const call = { microBatch: 0, batch: { ...batchOf([1, 2]), ...change }, lossFactor: 1, ...factors };
+    const call = {
+      microBatch: 0,
+      batch: { ...batchOf([1, 2]), ...change },
+      lossFactors: { mlm_loss: 1, ...factors },
+    };
     expect(() => built.stage.forward(call)).toThrow(
       expect.objectContaining({ code: 'MTL_STAGE', message: expect.stringContaining(message) as string }),
     );
@@ -322,7 +321,7 @@ describe('BertStage', () => {
         return Tensor.from(values, options);
       });
       loaded.release();
-      return { shapes: shapes.join(), longest: loaded.packed.longest, variant: loaded.variant };
+      return { shapes: shapes.join(), longest: loaded.batch.packed.longest, variant: loaded.variant };
     };
     const [short, long] = [load(padded(8)), load(padded(9))];
     // 9 tokens are 16 rows in either padding, of samples that may fill it

@@ -1,8 +1,8 @@
 import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
-import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import { stageLoss } from '../blocks/stage-losses.js';
 import type { Positions, StageCall, ToDevice } from '../blocks/transformer-stage.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
@@ -65,7 +65,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     const positions = this.positions(this.activationRows(batch)[0], false);
     const onDevice = maskedBatchToDevice(
       { ...batch, sentenceOrderLabels: undefined },
-      { ...this.sequencesOptions(batch, positions), isLast: true, lossFactor: 1 },
+      { ...this.sequencesOptions(batch, positions), isLast: true, lossFactors: { mlm_loss: 1 } },
     );
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
@@ -97,9 +97,9 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   }
 
   protected toDevice(call: ToDevice<MaskedStageBatch>, positions: Positions): DeviceMaskedBatch {
-    const { batch, upload, ...factors } = call;
+    const { batch, upload, lossFactors } = call;
     const { isLast } = this;
-    const options = { ...this.sequencesOptions(batch, positions, upload), isLast, ...factors };
+    const options = { ...this.sequencesOptions(batch, positions, upload), isLast, lossFactors };
     if (!isLast || !this.model.sentenceOrderHead) {
       return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, options);
     }
@@ -133,28 +133,15 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     return [masked, order];
   }
 
-  /** The losses of masked tokens and then those of samples, in one tensor. */
-  protected stageLoss(outputs: readonly Variable[], batch: DeviceMaskedBatch): StageLoss {
-    const { dtype, device } = outputs[0]!.tensor;
-    const of = batch.targets!.weights;
-    const losses = Tensor.empty({ shape: of.shape, dtype, device });
-    let start = 0;
-    const parts = outputs.map(({ tensor }, index) => {
-      const part = { name: index === 0 ? 'mlm_loss' : 'sop_loss', start, end: start + tensor.size };
-      using output = losses.rows(part.start, part.end);
-      cast({ output, input: tensor });
-      start = part.end;
-      return part;
-    });
-    const weights = of.view({ shape: of.shape });
-    return {
-      losses,
-      weights,
-      parts,
-      dispose: () => {
-        losses.dispose();
-        weights.dispose();
-      },
-    };
+  protected stageLosses(
+    [masked, order]: readonly Variable[],
+    { targets }: DeviceMaskedBatch,
+  ): readonly StageLoss[] {
+    const losses = [stageLoss({ name: 'mlm_loss', losses: masked!, weights: targets!.maskedWeights })];
+    if (order === undefined) return losses;
+    return [
+      ...losses,
+      stageLoss({ name: 'sop_loss', losses: order, weights: targets!.sentenceOrderWeights! }),
+    ];
   }
 }

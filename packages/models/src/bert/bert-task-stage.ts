@@ -1,8 +1,8 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data';
-import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import type { Positions, StageCall, ToDevice } from '../blocks/transformer-stage.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-task.js';
@@ -15,7 +15,7 @@ export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 
-/** The loss of a micro-batch and the logits. */
+/** The loss `task_loss` of a micro-batch, which the last stage makes, and the logits. */
 export interface TaskLoss extends StageLoss {
   /**
    * float32: classification [B, classes], multiple choice [B, C], spans [2 * B, S], the starts of all samples
@@ -26,7 +26,7 @@ export interface TaskLoss extends StageLoss {
 
 /**
  * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining under a head of its own. Its
- * loss is the mean over samples, each with `sampleLossFactor`. A batch without labels weighs nothing, so that
+ * loss, `task_loss`, is the mean over samples. A batch without labels weighs nothing, so that
  * test sets can be evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
@@ -45,27 +45,17 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     this.parameters = [...this.bodyParameters, ...(this.#head?.parameters ?? [])];
   }
 
-  /** On the last stage, as of every stage, with the logits. */
-  override takeLoss(microBatch: number): TaskLoss {
-    // `stageLoss` made it
-    return super.takeLoss(microBatch) as TaskLoss;
-  }
-
   protected sizeOf({ batchSize, numChoices, sequenceLength, lengths }: TaskTokenBatch): PaddedSize {
     return { batchSize: batchSize * numChoices, sequenceLength, lengths };
   }
 
   protected toDevice(
-    { batch, sampleLossFactor, upload }: ToDevice<TaskTokenBatch>,
+    { batch, lossFactors, upload }: ToDevice<TaskTokenBatch>,
     positions: Positions,
   ): DeviceTaskBatch {
-    if (sampleLossFactor === undefined) {
-      throw new UsageError('MTL_STAGE', 'a loss per sample without sampleLossFactor', {
-        expected: 'sampleLossFactor: the loss scale over the samples of the global batch',
-      });
-    }
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
-    const targets = head.targets(batch, sampleLossFactor);
+    // every stage gets labels and weights, the last one reads them
+    const targets = head.targets(batch, this.isLast ? lossFactorOf(lossFactors, 'task_loss') : 0);
     return taskBatchToDevice(batch, { ...this.sequencesOptions(batch, positions, upload), targets });
   }
 
@@ -81,26 +71,19 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     return [crossEntropy(tape, { logits, labels: batch.labels, weights: batch.weights }), logits];
   }
 
-  protected stageLoss(outputs: readonly Variable[], batch: DeviceTaskBatch): TaskLoss {
-    const [losses, predicted] = outputs.map(({ tensor }) => tensor) as [Tensor, Tensor];
-    const numLosses = losses.size;
-    const weights = batch.weights.tensor.view({ shape: [numLosses] });
-    const view = losses.view({ shape: [numLosses] });
-    const logits = Tensor.empty({
-      shape: [numLosses, predicted.size / numLosses],
-      dtype: losses.dtype,
-      device: losses.device,
-    });
+  protected stageLosses(
+    [losses, { tensor: predicted }]: readonly [Variable, Variable],
+    { weights }: DeviceTaskBatch,
+  ): readonly [TaskLoss] {
+    const loss = stageLoss({ name: 'task_loss', losses, weights });
+    const { size: numLosses, dtype, device } = loss.losses;
+    const logits = Tensor.empty({ shape: [numLosses, predicted.size / numLosses], dtype, device });
     using matrix = predicted.reshape(logits.shape);
     cast({ output: logits, input: matrix });
-    return {
-      losses: view,
-      weights,
-      logits,
-      parts: [{ name: 'task_loss', start: 0, end: numLosses }],
-      dispose: () => {
-        for (const tensor of [view, weights, logits]) tensor.dispose();
-      },
+    const dispose = (): void => {
+      loss.dispose();
+      logits.dispose();
     };
+    return [{ ...loss, logits, dispose }];
   }
 }

@@ -1,7 +1,7 @@
-import { Variable } from '@mtl/autograd';
-import { UsageError } from '@mtl/errors';
-import { Tensor } from '@mtl/kernels';
+import type { Variable } from '@mtl/autograd';
+import type { LossFactors } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
+import { lossFactorOf } from '../blocks/stage-losses.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -20,9 +20,7 @@ export interface MaskedTargets {
   readonly maskedLabels: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
-  /** float32 [M], or [M + B] with sentence order: the factor of each loss in the total. */
-  readonly weights: Tensor;
-  /** Views of `weights`. */
+  /** float32 [M] and [B]: the factor of each loss in the total. */
   readonly maskedWeights: Variable;
   readonly sentenceOrderWeights: Variable | undefined;
 }
@@ -36,16 +34,15 @@ export interface DeviceMaskedBatch extends DeviceSequences {
 export interface MaskedBatchOptions extends DeviceSequencesOptions {
   /** Whether the heads are here. */
   readonly isLast: boolean;
-  readonly lossFactor: number;
-  /** Needed with `sentenceOrderLabels`. */
-  readonly sampleLossFactor?: number | undefined;
+  /** `mlm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */
+  readonly lossFactors: LossFactors;
 }
 
 /**
  * Copies to the device what a stage needs of a batch of pretraining.
  *
- * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last
- *   stage gets a batch without tokens
+ * @throws UsageError MTL_STAGE where the factor of a loss is missing, and when the first or the last stage
+ *   gets a batch without tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,
@@ -58,40 +55,30 @@ export function maskedBatchToDevice(
     ...sequences,
     targets,
     release: () => {
-      const { weights, ...variables } = targets ?? {};
-      weights?.dispose();
-      releaseSequences({ ...sequences, ...variables });
+      releaseSequences({ ...sequences, ...targets });
     },
   };
 }
 
 function targetsToDevice(
   batch: MaskedStageBatch,
-  { lossFactor, sampleLossFactor, device, packing, upload = Tensor.from }: Omit<MaskedBatchOptions, 'isLast'>,
+  { lossFactors, device, packing, upload }: Omit<MaskedBatchOptions, 'isLast'>,
 ): MaskedTargets {
   const { batchSize: b, sentenceOrderLabels } = batch;
   const maskedPositions = neededTokens(batch.maskedPositions);
   const maskedWeights = neededTokens(batch.maskedWeights);
-  if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
-    throw new UsageError('MTL_STAGE', 'a loss per sample (sentence order) without sampleLossFactor', {
-      expected: 'sampleLossFactor: the loss scale over the samples of the global batch',
-    });
-  }
-  const numMasked = maskedPositions.length;
-  const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
+  const maskedFactor = lossFactorOf(lossFactors, 'mlm_loss');
+  const orderFactor = sentenceOrderLabels && lossFactorOf(lossFactors, 'sop_loss');
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
-  const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
-  for (let index = 0; index < numMasked; index++) factorsOfAll[index] = maskedWeights[index]! * lossFactor;
-  if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
-  const weights = upload(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
+  const weights = (values: Float32Array): Variable =>
+    uploadConstant(values, { shape: [values.length], dtype: 'float32', device, upload });
   const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
   return {
     maskedPositions: ids(maskedPositions.map(flat)),
     maskedLabels: ids(neededTokens(batch.maskedLabels)),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
-    weights,
-    maskedWeights: constant(weights.rows(0, numMasked)),
-    sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
+    maskedWeights: weights(maskedWeights.map((weight) => weight * maskedFactor)),
+    sentenceOrderWeights: sentenceOrderLabels && weights(new Float32Array(b).fill(orderFactor!)),
   };
 }

@@ -1,5 +1,6 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { LayerLosses } from './layer-losses.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {
@@ -30,6 +31,11 @@ export interface MicroBatchContext {
   attend(tape: Tape, call: AttendCall): Variable;
   /** The dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
+  /**
+   * Takes losses of the layers themselves, such as the balance of a router; undefined where none count
+   * (generation).
+   */
+  readonly losses: LayerLosses | undefined;
   /**
    * How layers are sharded in this call: evaluation and generation do not shard the sequence even where
    * training does.

@@ -43,6 +43,8 @@ export interface Sublayer {
    * pass with dropout and residual.
    */
   readonly outputBias: Parameter | undefined;
+  /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
+  readonly losses?: readonly string[] | undefined;
   /**
    * [S, B, H] to [S, B, H] without `outputBias`, S being this rank's shard under sequence parallelism. It is
    * called again with the same arguments where layers are recomputed.

@@ -33,6 +33,8 @@ interface Residual {
 export class TransformerBlock {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
+  /** The names of the losses that its sublayers make. */
+  readonly losses: readonly string[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
 
@@ -64,6 +66,7 @@ export class TransformerBlock {
     this.parameters = this.#residuals
       .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
       .flatMap(({ parameters }) => parameters);
+    this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
   }
 
   /** [S, B, H] to [S, B, H], S being this rank's shard of it under sequence parallelism. */

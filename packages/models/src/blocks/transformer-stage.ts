@@ -11,10 +11,11 @@ import {
 } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
-import type { LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
+import type { LoadedBatch, LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
+import { LayerLosses } from './layer-losses.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
@@ -115,19 +116,28 @@ export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
+  /** Takes the losses of layers; default: they make none. */
+  readonly layerLosses?: LayerLosses | undefined;
 }
 
 /** What a model copies to the device, and through what. */
-export interface ToDevice<Batch> extends LossFactors {
+export interface ToDevice<Batch> {
   readonly batch: Batch;
+  readonly lossFactors: LossFactors;
   readonly upload?: Upload | undefined;
+}
+
+/** A micro-batch on the device. */
+export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
+  readonly batch: OnDevice;
+  readonly layerLosses: LayerLosses;
 }
 
 interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
-  readonly batch: OnDevice;
+  readonly loaded: LoadedMicroBatch<OnDevice>;
   readonly input: Variable | undefined;
-  /** Boundary activations, or on the last stage the losses. */
+  /** Boundary activations, or on the last stage what `losses` made. */
   readonly outputs: readonly Variable[];
 }
 
@@ -155,6 +165,8 @@ export abstract class TransformerStage<
   /** On the first stage, and on the last one where the output is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
   readonly tensorParallel: TensorParallel | undefined;
+  /** The names of the losses that its layers make (`Sublayer.losses`). */
+  readonly layerLosses: ReadonlySet<string>;
   /** The heads that this process computes. */
   readonly heads: Slice;
   /**
@@ -167,7 +179,7 @@ export abstract class TransformerStage<
   readonly #seed: number;
   readonly #recomputation: Recomputation;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
-  readonly #losses = new Map<number, StageLoss>();
+  readonly #losses = new Map<number, readonly StageLoss[]>();
 
   /**
    * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
@@ -191,6 +203,7 @@ export abstract class TransformerStage<
       const layer = layers.start + index;
       return new TransformerBlock({ layer, stack, specification: block, tensorParallel });
     });
+    this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
     this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
     this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
     this.#finalNorm = this.isLast ? finalNormOf(options, specification) : undefined;
@@ -246,8 +259,8 @@ export abstract class TransformerStage<
     hidden: Variable,
     call: StageCall<OnDevice>,
   ): Variable | readonly Variable[];
-  /** The losses that `losses` made, after backward, in new tensors or views. */
-  protected abstract stageLoss(losses: readonly Variable[], batch: OnDevice): StageLoss;
+  /** The losses that `losses` made, after the input half of backward, in new tensors or views. */
+  protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /** The first two dimensions of activations: [S, B], or [T, 1] where samples are packed into T rows. */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
@@ -265,8 +278,11 @@ export abstract class TransformerStage<
    * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
    * sample numbers, which are among them.
    */
-  load(call: Pick<StageForward<Batch>, 'batch' | keyof LossFactors>, upload?: Upload): OnDevice {
-    return this.toDevice({ ...call, upload }, this.#positionsOf(call.batch, { training: true }));
+  load(
+    call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
+    upload?: Upload,
+  ): LoadedMicroBatch<OnDevice> {
+    return this.#load({ ...call, upload }, this.#positionsOf(call.batch, { training: true }));
   }
 
   forward(call: StageForward<Batch>): Tensor | undefined {
@@ -295,7 +311,7 @@ export abstract class TransformerStage<
     const started = this.#inFlightOf(call.microBatch);
     if (call.weights === true) started.tape.backward(started.outputs, call.outputGradient);
     else started.tape.backwardInput(started.outputs, call.outputGradient);
-    if (this.isLast) this.#keepLoss(call.microBatch, started);
+    this.#keepLosses(call.microBatch, started);
     const inputGradient = started.input === undefined ? undefined : started.tape.takeGradient(started.input);
     if (call.weights === true) this.#finish(call.microBatch);
     return inputGradient;
@@ -306,22 +322,24 @@ export abstract class TransformerStage<
     this.#finish(microBatch);
   }
 
-  takeLoss(microBatch: number): StageLoss {
-    const loss = this.#losses.get(microBatch);
-    if (loss === undefined) {
-      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`, {
-        expected: 'a micro-batch after its backward or evaluation on the last stage; its loss is taken once',
+  takeLosses(microBatch: number): readonly StageLoss[] {
+    const losses = this.#losses.get(microBatch);
+    if (losses === undefined) {
+      // most stages in the middle make none
+      if (!this.isLast && this.layerLosses.size === 0) return [];
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no losses to take`, {
+        expected: 'a micro-batch after its backward or evaluation; its losses are taken once',
       });
     }
     this.#losses.delete(microBatch);
-    return loss;
+    return losses;
   }
 
   evaluate(call: StageForward<Batch>): Tensor | undefined {
     const started = this.#run(new Tape({ recording: false }), call, { training: false });
     let output: Tensor | undefined;
-    if (this.isLast) this.#keepLoss(call.microBatch, started);
-    else output = viewOf(started.outputs[0]!);
+    this.#keepLosses(call.microBatch, started);
+    if (!this.isLast) output = viewOf(started.outputs[0]!);
     release(started);
     return output;
   }
@@ -333,9 +351,9 @@ export abstract class TransformerStage<
       release(started);
       this.#inFlight.delete(number);
     }
-    for (const [number, loss] of this.#losses) {
+    for (const [number, losses] of this.#losses) {
       if (!isMeant(number)) continue;
-      loss.dispose();
+      for (const loss of losses) loss.dispose();
       this.#losses.delete(number);
     }
   }
@@ -422,8 +440,9 @@ export abstract class TransformerStage<
   ): InFlightMicroBatch<OnDevice> {
     const positions = this.#positionsOf(call.batch, { training });
     // what `load` of this stage made, if the caller has called it
-    const batch = (call.loaded as OnDevice | undefined) ?? this.toDevice(call, positions);
-    const stageCall = { batch, positions, training };
+    const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, positions);
+    const { batch, layerLosses } = loaded;
+    const stageCall = { batch, positions, training, layerLosses };
     const boundary =
       call.input === undefined
         ? undefined
@@ -434,9 +453,29 @@ export abstract class TransformerStage<
         const result = this.applyBlocks(tape, hidden, stageCall);
         return this.isLast ? this.losses(tape, result, stageCall) : result;
       });
-      return { tape, batch, input: boundary, outputs: [outputs].flat() };
+      layerLosses.endForward();
+      return { tape, loaded, input: boundary, outputs: [outputs].flat() };
     } catch (error) {
-      release({ tape, batch, input: boundary, outputs: [] });
+      release({ tape, loaded, input: boundary, outputs: [] });
+      throw error;
+    }
+  }
+
+  #load(
+    { batch: host, lossFactors, upload }: ToDevice<Batch>,
+    positions: Positions,
+  ): LoadedMicroBatch<OnDevice> {
+    const { device } = this;
+    const layerLosses = new LayerLosses({ names: this.layerLosses, lossFactors, device, upload });
+    try {
+      const batch = this.toDevice({ batch: host, lossFactors, upload }, positions);
+      const release = (): void => {
+        layerLosses.release();
+        batch.release();
+      };
+      return { batch, layerLosses, variant: batch.variant, release };
+    } catch (error) {
+      layerLosses.release();
       throw error;
     }
   }
@@ -471,6 +510,7 @@ export abstract class TransformerStage<
     return {
       attend: (tape, attendCall) => this.#attend(tape, attendCall, call),
       hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      losses: call.layerLosses,
       tensorParallel: this.tensorParallelOf(call.positions),
     };
   }
@@ -489,9 +529,11 @@ export abstract class TransformerStage<
     return started;
   }
 
-  #keepLoss(microBatch: number, { outputs, batch }: InFlightMicroBatch<OnDevice>): void {
-    this.#losses.get(microBatch)?.dispose();
-    this.#losses.set(microBatch, this.stageLoss(outputs, batch));
+  #keepLosses(microBatch: number, { outputs, loaded }: InFlightMicroBatch<OnDevice>): void {
+    for (const loss of this.#losses.get(microBatch) ?? []) loss.dispose();
+    const { batch, layerLosses } = loaded;
+    const losses = [...(this.isLast ? this.stageLosses(outputs, batch) : []), ...layerLosses.take()];
+    if (losses.length > 0) this.#losses.set(microBatch, losses);
   }
 
   #finish(microBatch: number): void {
@@ -502,11 +544,11 @@ export abstract class TransformerStage<
 
 const viewOf = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
 
-function release({ tape, batch, input, outputs }: InFlightMicroBatch<DeviceSamples>): void {
+function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamples>): void {
   tape.dispose();
   for (const output of outputs) output.release();
   input?.release();
-  batch.release();
+  loaded.release();
 }
 
 function finalNormOf(

@@ -150,12 +150,14 @@ export class GptLanguageModel {
     this.#chain.run({
       shapeBefore: (stage) => stage.boundaryShape(batch),
       pass: (stage, input) => {
-        const result = stage.evaluate({ microBatch: 0, lossFactor: 1, batch, input });
-        if (!stage.isLast) return result;
-        const loss = stage.takeLoss(0);
-        own = loss.losses.read<'float32'>();
-        loss.dispose();
-        return undefined;
+        const names = ['lm_loss', ...stage.layerLosses];
+        const lossFactors = Object.fromEntries(names.map((name) => [name, 1]));
+        const result = stage.evaluate({ microBatch: 0, lossFactors, batch, input });
+        for (const loss of stage.takeLosses(0)) {
+          if (loss.name === 'lm_loss') own = loss.losses.read<'float32'>();
+          loss.dispose();
+        }
+        return result;
       },
     });
     // [S, B], as activations are

@@ -47,16 +47,16 @@ function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
 }
 
 function totalLoss(stage: GptStage, microBatch: number): number {
-  const loss = stage.takeLoss(microBatch);
-  const weights = loss.weights.toArray();
-  const total = loss.losses.toArray().reduce((sum, value, index) => sum + value * weights[index]!, 0);
-  loss.dispose();
+  const [loss] = stage.takeLosses(microBatch);
+  const weights = loss!.weights.toArray();
+  const total = loss!.losses.toArray().reduce((sum, value, index) => sum + value * weights[index]!, 0);
+  loss!.dispose();
   return total;
 }
 
 function callsOf(batches: readonly TokenBatch[]) {
-  const lossFactor = 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
-  return batches.map((batch, microBatch) => ({ microBatch, batch, lossFactor }));
+  const lossFactors = { lm_loss: 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0) };
+  return batches.map((batch, microBatch) => ({ microBatch, batch, lossFactors }));
 }
 
 function build(device: Device, dtype: DType, options: Partial<GptStageOptions> = {}) {
@@ -99,7 +99,7 @@ describe('GptStage', () => {
     expect(apart.loss).toBe(together.loss);
     expect(apart.gradients).toEqual(together.gradients);
     for (const parameter of stage.parameters) parameter.mainGradient.zero();
-    stage.forward({ microBatch: 0, batch: batchOf([7, 8]), lossFactor: 1 });
+    stage.forward({ microBatch: 0, batch: batchOf([7, 8]), lossFactors: { lm_loss: 1 } });
     stage.backwardInput({ microBatch: 0 });
     for (const parameter of stage.parameters) {
       expect(
@@ -109,7 +109,7 @@ describe('GptStage', () => {
     }
     stage.backwardWeight({ microBatch: 0 });
     expect(stage.parameters[0]!.mainGradient.toArray().some((value) => value !== 0)).toBe(true);
-    stage.takeLoss(0).dispose();
+    for (const loss of stage.takeLosses(0)) loss.dispose();
     built.dispose();
   });
 
@@ -136,9 +136,9 @@ describe('GptStage', () => {
     const last = build('cpu', 'float32', { ...options, layers: { start: 1, end: 2 } });
     const expected = whole.gradientsOf([batchOf([1, 2])]);
     const call = { microBatch: 0, batch: batchOf([1, 2]) };
-    const lossFactor = 1 / numLossTokens(call.batch);
-    const boundary = first.stage.forward({ ...call, lossFactor })!;
-    last.stage.forward({ ...call, lossFactor, input: boundary });
+    const lossFactors = { lm_loss: 1 / numLossTokens(call.batch) };
+    const boundary = first.stage.forward({ ...call, lossFactors })!;
+    last.stage.forward({ ...call, lossFactors, input: boundary });
     boundary.dispose();
     const gradient = last.stage.backwardInput({ microBatch: 0, weights: true })!;
     first.stage.backwardInput({ microBatch: 0, outputGradient: gradient, weights: true });
@@ -153,7 +153,11 @@ describe('GptStage', () => {
 
   it('keeps no memory of its result once that is passed on', () => {
     const first = build('cpu', 'float32', { layers: { start: 0, end: 1 } });
-    const boundary = first.stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactor: 1 })!;
+    const boundary = first.stage.forward({
+      microBatch: 0,
+      batch: batchOf([1, 2]),
+      lossFactors: { lm_loss: 1 },
+    })!;
     const { bytes } = boundary;
     const before = memoryStatistics('cpu').bytesInUse;
     boundary.dispose();
@@ -167,7 +171,7 @@ describe('GptStage', () => {
     const trained = built.gradientsOf([batchOf([1, 2])]);
     const before = numLiveTensors();
     const batch = batchOf([1, 2]);
-    built.stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+    built.stage.evaluate({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
     expect(totalLoss(built.stage, 0)).toBe(trained.loss);
     expect(numLiveTensors()).toBe(before);
     built.dispose();
@@ -181,10 +185,12 @@ describe('GptStage', () => {
       body();
       return countedFlops();
     };
-    const forward = measure(() => stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactor: 1 }));
+    const forward = measure(() =>
+      stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactors: { lm_loss: 1 } }),
+    );
     const input = measure(() => stage.backwardInput({ microBatch: 0 }));
     const weight = measure(() => stage.backwardWeight({ microBatch: 0 }));
-    stage.takeLoss(0).dispose();
+    for (const loss of stage.takeLosses(0)) loss.dispose();
     const { numLayers: l, hiddenSize: h, ffnHiddenSize: f } = model;
     const [tokens, sequence, padded] = [12, 6, 24];
     const matmuls = 2 * tokens * l * (4 * h * h + 2 * h * f);

@@ -2,6 +2,7 @@ import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import {
   type AttentionMask,
   type Positions,
@@ -70,16 +71,17 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
             })
           : input;
       const tensorParallel = this.tensorParallelOf({ sequenceParallel: false });
-      const context = { attend, tensorParallel, hiddenDropout: () => undefined };
+      const context = { attend, tensorParallel, hiddenDropout: () => undefined, losses: undefined };
       const recomputation = { granularity: 'none' } as const;
       const hidden = this.applyBlocksWith(tape, start, { context, recomputation });
       return this.isLast ? this.normalized(tape, hidden) : hidden;
     });
   }
 
-  protected toDevice({ batch, lossFactor, upload }: ToDevice<StageBatch>, own: Positions): DeviceBatch {
+  protected toDevice({ batch, lossFactors, upload }: ToDevice<StageBatch>, own: Positions): DeviceBatch {
     const { device, isFirst, isLast } = this;
-    return toDevice(batch, { device, lossFactor, isFirst, isLast, own, upload });
+    const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
+    return toDevice(batch, { device, lossFactor, isFirst, own, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {
@@ -103,17 +105,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     });
   }
 
-  protected stageLoss([output]: readonly Variable[], batch: DeviceBatch): StageLoss {
-    const { tensor } = output!;
-    const losses = tensor.view({ shape: tensor.shape });
-    const weights = batch.weights!.tensor.reshape([tensor.size]);
-    return {
-      losses,
-      weights,
-      dispose: () => {
-        losses.dispose();
-        weights.dispose();
-      },
-    };
+  protected stageLosses([losses]: readonly Variable[], batch: DeviceBatch): readonly StageLoss[] {
+    return [stageLoss({ name: 'lm_loss', losses: losses!, weights: batch.weights! })];
   }
 }

@@ -80,14 +80,13 @@ export function toDevice(
     device,
     lossFactor,
     isFirst,
-    isLast,
     own,
     upload = Tensor.from,
   }: {
     device: Device;
-    lossFactor: number;
+    /** Of the tokens that count; undefined but on the last stage. */
+    lossFactor: number | undefined;
     isFirst: boolean;
-    isLast: boolean;
     /** The positions that this rank computes with between the tensor-parallel regions. */
     own: Slice;
     upload?: Upload | undefined;
@@ -103,15 +102,15 @@ export function toDevice(
         device,
       }),
     );
-  const weights = (mask: Float32Array): Variable => {
-    const values = transposed(mask, b, s).map((value) => value * lossFactor);
+  const weights = (mask: Float32Array, factor: number): Variable => {
+    const values = transposed(mask, b, s).map((value) => value * factor);
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {
     tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
     positionIds: isFirst ? ids(neededTokens(batch.positionIds), own) : undefined,
-    labels: isLast ? ids(neededTokens(batch.labels)) : undefined,
-    weights: isLast ? weights(neededTokens(batch.lossMask)) : undefined,
+    labels: lossFactor === undefined ? undefined : ids(neededTokens(batch.labels)),
+    weights: lossFactor === undefined ? undefined : weights(neededTokens(batch.lossMask), lossFactor),
     samples: constant(
       upload(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
         shape: [b],

@@ -10,14 +10,19 @@ const layouts: readonly Omit<TrainOwnKinds, 'groups'>[] = [
   { sequenceParallel: false, recompute: false },
   { sequenceParallel: true, recompute: false },
   { sequenceParallel: true, recompute: true },
+  // the losses of layers in the middle: on the second of four stages, and on the third
+  { sequenceParallel: false, recompute: false, lossLayers: [1, 2] },
+  { sequenceParallel: true, recompute: true, lossLayers: [1, 2] },
 ];
 
 describe('a norm and a feed-forward network that only this test registers', () => {
   let whole: OwnKindsResult;
+  let withLosses: OwnKindsResult;
   let ranks: OwnKindsResult[][];
 
   beforeAll(async () => {
     whole = trainOwnKinds({ groups: {}, sequenceParallel: false, recompute: false });
+    withLosses = trainOwnKinds({ ...layouts[0]!, groups: {}, lossLayers: [1, 2] });
     ranks = await runInMemoryRanks<OwnKindsResult[]>({
       ...typescriptThreads,
       worldSize: 4,
@@ -52,18 +57,36 @@ describe('a norm and a feed-forward network that only this test registers', () =
   });
 
   it.each(layouts.map((layout, index) => ({ ...layout, index })))(
-    'train on two stages of two ranks as in one process: $sequenceParallel, $recompute',
-    ({ index }) => {
+    'train on two stages of two ranks as in one process: $sequenceParallel, $recompute, $lossLayers',
+    ({ index, lossLayers }) => {
+      const expected = lossLayers === undefined ? whole : withLosses;
       const curves = ranks.map((results) => results[index]!.losses).filter(({ length }) => length > 0);
       expect(curves.length).toBe(2);
       for (const curve of curves) {
         curve.forEach((loss, step) => {
           // float32 rounding of sums in another order, carried through six steps: measured 4e-6
-          expect(Math.abs(loss - whole.losses[step]!), `step ${step}`).toBeLessThan(2e-5);
+          expect(Math.abs(loss - expected.losses[step]!), `step ${step}`).toBeLessThan(2e-5);
+        });
+      }
+      for (const { activationLosses } of ranks.map((results) => results[index]!)) {
+        activationLosses.forEach((loss, step) => {
+          // likewise, relative: losses of activations are around 1
+          const of = expected.activationLosses[step]!;
+          expect(Math.abs(loss - of), `step ${step}`).toBeLessThanOrEqual(2e-5 * of);
         });
       }
     },
   );
+
+  it('learns from losses in the middle of the model, by their weights', () => {
+    const { losses, activationLosses } = withLosses;
+    expect(activationLosses.at(-1)).toBeLessThan(0.9 * activationLosses[0]!);
+    // the first step has the same weights
+    expect(losses[0]).toBe(whole.losses[0]);
+    expect(Math.abs(losses.at(-1)! - whole.losses.at(-1)!)).toBeGreaterThan(1e-3);
+    const { activationLosses: without } = whole;
+    expect(without).toEqual(without.map(() => 0));
+  });
 });
 
 describe('kinds', () => {

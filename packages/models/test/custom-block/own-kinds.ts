@@ -6,6 +6,7 @@ import {
   replicatedParameter,
   rowParallelLinear,
   rowParallelParameters,
+  type TensorParallel,
 } from '@mtl/tensor-parallel';
 import {
   type FeedForwardSpecification,
@@ -30,9 +31,14 @@ interface ScaledNormSpecification extends NormSpecification {
 interface PowerFeedForwardSpecification extends FeedForwardSpecification {
   readonly kind: 'power-relu';
   readonly power: number;
+  /** The layers whose activations have a loss. Default: none. */
+  readonly lossLayers?: readonly number[];
 }
 
 export const ownNorm: ScaledNormSpecification = { kind: 'root-mean-square', epsilon: 1e-5, scale: 1.5 };
+
+/** The loss of activations: the mean over all tokens of half the mean square of their features. */
+export const activationLoss = 'activation_loss';
 
 export const ownFeedForward: PowerFeedForwardSpecification = {
   kind: 'power-relu',
@@ -129,19 +135,56 @@ function powerRelu(tape: Tape, input: Variable, power: number): Variable {
   return result;
 }
 
+/**
+ * The sum over all tokens of half the mean square of their features, of which each rank has a shard: the same
+ * on all ranks.
+ */
+function sumOfSquares(
+  tape: Tape,
+  call: {
+    readonly input: Variable;
+    readonly numFeatures: number;
+    readonly factor: number;
+    readonly tensorParallel: TensorParallel | undefined;
+  },
+): Variable {
+  const { input, numFeatures, factor, tensorParallel } = call;
+  const { shape, device, dtype } = input.tensor;
+  const x = input.tensor.read<'float32'>();
+  const own = x.reduce((sum, value) => sum + value * value, 0) / (2 * numFeatures);
+  const sum = Tensor.from([own], { shape: [1], dtype: 'float32', device });
+  tensorParallel?.group.allReduce(sum).wait();
+  const result = tape.result(sum, { requiresGradient: input.requiresGradient });
+  tape.record(result, () => ({
+    name: 'sumOfSquares',
+    inputs: [input],
+    parameters: [],
+    saved: [],
+    backward: () => {
+      const gradient = x.map((value) => (value * factor) / numFeatures);
+      return [Tensor.from(gradient, { shape, dtype, device })];
+    },
+  }));
+  return result;
+}
+
 /** Two linear layers without biases, with a power of ReLU between them. */
 class PowerReluFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly outputBias = undefined;
+  readonly losses: readonly string[];
   readonly #power: number;
+  readonly #numFeatures: number;
   readonly #up: Parameter;
   readonly #down: Parameter;
 
   constructor(options: SublayerOptions<PowerFeedForwardSpecification>) {
-    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
-    const { ffnHiddenSize, bias, power } = specification;
+    const { name, layer, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { ffnHiddenSize, bias, power, lossLayers = [] } = specification;
     const what = 'own features';
+    this.losses = lossLayers.includes(layer) ? [activationLoss] : [];
     this.#power = power;
+    this.#numFeatures = ffnHiddenSize;
     this.#up = columnParallelParameters({
       name: `${name}.linear_fc1`,
       inputs: hiddenSize,
@@ -163,9 +206,15 @@ class PowerReluFeedForward implements Sublayer {
     this.parameters = [this.#up, this.#down];
   }
 
-  forward(tape: Tape, { input }: SublayerInput, { tensorParallel }: MicroBatchContext): Variable {
+  forward(tape: Tape, { input }: SublayerInput, { tensorParallel, losses }: MicroBatchContext): Variable {
     const features = columnParallelLinear(tape, { input, weight: this.#up, tensorParallel });
     const activated = powerRelu(tape, features, this.#power);
+    for (const name of losses === undefined ? [] : this.losses) {
+      const weights = losses!.factor(name);
+      const factor = weights.tensor.item();
+      const of = { input: activated, numFeatures: this.#numFeatures, factor, tensorParallel };
+      losses!.add(tape, { name, losses: sumOfSquares(tape, of), weights });
+    }
     return rowParallelLinear(tape, { input: activated, weight: this.#down, tensorParallel });
   }
 }

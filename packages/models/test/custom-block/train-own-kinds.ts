@@ -1,11 +1,11 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { setNumThreads } from '@mtl/kernels';
+import { setNumThreads, Tensor } from '@mtl/kernels';
 import { Pipeline } from '@mtl/pipeline';
-import { oneForwardOneBackward, oneStage } from '@mtl/pipeline/schedules';
+import { interleaved, oneForwardOneBackward, oneStage } from '@mtl/pipeline/schedules';
 import { buildGptStages, gptBlock, numLossTokens } from '../../src/index.js';
 import { smallBatch, smallGpt } from '../tensor-parallel/small-gpt.js';
-import { ownFeedForward, ownNorm } from './own-kinds.js';
+import { activationLoss, ownFeedForward, ownNorm } from './own-kinds.js';
 
 const numLayers = 4;
 const numSteps = 6;
@@ -15,6 +15,11 @@ export interface TrainOwnKinds {
   readonly groups: { readonly tp?: ProcessGroup; readonly pp?: ProcessGroup };
   readonly sequenceParallel: boolean;
   readonly recompute: boolean;
+  /**
+   * Layers whose activations have a loss, of weight 0.5; every layer is then a stage of the pipeline, so that
+   * these can be in the middle.
+   */
+  readonly lossLayers?: readonly number[];
   /** With the norm and the feed-forward network of GPT-2 instead of those of own-kinds.ts. */
   readonly standard?: boolean;
 }
@@ -22,23 +27,28 @@ export interface TrainOwnKinds {
 export interface OwnKindsResult {
   /** The loss of each step, on ranks of the last pipeline stage. */
   readonly losses: readonly number[];
+  /** The mean of the loss of activations in each step, on all ranks. */
+  readonly activationLosses: readonly number[];
   readonly parameterNames: readonly string[];
 }
 
-/** Trains a GPT of these kinds by gradient descent: three micro-batches a step. */
+/** Trains a GPT of these kinds by gradient descent: four micro-batches a step. */
 export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
   setNumThreads(1);
-  const { groups, sequenceParallel, recompute } = options;
+  const { groups, sequenceParallel, recompute, lossLayers = [] } = options;
   const { tp, pp } = groups;
   const numStages = pp?.size ?? 1;
-  const schedule = (numMicroBatches: number) =>
-    numStages === 1 ? oneStage(numMicroBatches) : oneForwardOneBackward({ numStages, numMicroBatches });
-  const { placement } = schedule(1);
+  const schedule = (numMicroBatches: number) => {
+    if (numStages === 1) return oneStage(numMicroBatches);
+    if (lossLayers.length === 0) return oneForwardOneBackward({ numStages, numMicroBatches });
+    return interleaved({ numStages, numMicroBatches, numChunks: numLayers / numStages });
+  };
+  const { placement } = schedule(numStages);
   const model = { ...smallGpt, numLayers };
   const standard = gptBlock(model);
   const own = {
     norm: ownNorm,
-    feedForward: ownFeedForward,
+    feedForward: { ...ownFeedForward, lossLayers },
     // heads that are together larger than the hidden size, without biases
     attention: { ...standard.attention, headSize: 16, bias: false },
   };
@@ -49,8 +59,8 @@ export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
     dtype: 'float32',
     seed,
     layers: placement.map((_, chunk) => ({
-      start: (chunk * numLayers) / numStages,
-      end: ((chunk + 1) * numLayers) / numStages,
+      start: (chunk * numLayers) / placement.length,
+      end: ((chunk + 1) * numLayers) / placement.length,
     })),
     placement,
     rank: pp?.rank ?? 0,
@@ -69,35 +79,48 @@ export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
     dtype: 'float32',
     device: 'cpu',
   });
-  const batches = [0, 2, 4].map((first) => ({
+  const batches = [0, 2, 4, 6].map((first) => ({
     ...smallBatch(),
     sampleNumbers: Float64Array.of(first, first + 1),
   }));
-  const lossFactor = 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  const numTokens = sum(batches.map(({ tokens }) => tokens.length));
+  const lossFactors = {
+    lm_loss: 1 / sum(batches.map(numLossTokens)),
+    [activationLoss]: 0.5 / numTokens,
+  };
+  const activationLosses: number[] = [];
   const losses = Array.from({ length: numSteps }, () => {
     for (const { mainGradient } of parameters) mainGradient.zero();
-    let total = 0;
+    const totals = new Map([
+      ['lm_loss', 0],
+      [activationLoss, 0],
+    ]);
     pipeline.run({
       batches,
-      lossFactor,
-      onLoss: ({ losses: values, weights }) => {
+      lossFactors,
+      onLoss: ({ name, losses: values, weights }) => {
         const factors = weights.toArray();
-        values.toArray().forEach((value, index) => {
-          total += value * factors[index]!;
-        });
+        const own = sum(values.toArray().map((value, index) => value * factors[index]!));
+        totals.set(name, totals.get(name)! + own);
       },
     });
+    // every stage that makes it has a part
+    using ofStages = Tensor.from([totals.get(activationLoss)! / 0.5], { shape: [1], dtype: 'float64' });
+    pp?.allReduce(ofStages).wait();
+    activationLosses.push(ofStages.item());
     for (const { mainGradient, data, partialOver } of parameters) {
       if (partialOver.includes('tp')) tp!.allReduce(mainGradient).wait();
       if (partialOver.includes('pp')) pp!.allReduce(mainGradient).wait();
       const gradient = mainGradient.read<'float32'>();
       data.write(data.read<'float32'>().map((value, index) => value - 0.1 * gradient[index]!));
     }
-    return total;
+    return totals.get('lm_loss')!;
   });
   storage.dispose();
   return {
     losses: pipeline.isLast ? losses : [],
+    activationLosses,
     parameterNames: parameters.map(({ name }) => name),
   };
 }

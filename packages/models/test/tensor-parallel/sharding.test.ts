@@ -55,7 +55,7 @@ describe('refuses a GPT stage that cannot be sharded evenly, with the nearest si
     );
     const stage = stageOf({}, alone(0, 4, true));
     expect(() => stage.boundaryShape(batch)).toThrow(refused);
-    expect(() => stage.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(refused);
+    expect(() => stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: 1 } })).toThrow(refused);
     expect(stage.boundaryShape({ ...batch, sequenceLength: 8 })).toEqual([2, 2, 32]);
     expect(stageOf({}, alone(0, 4)).boundaryShape(batch)).toEqual([6, 2, 32]);
   });
@@ -91,7 +91,7 @@ describe('what a rank holds', () => {
       const stage = stageOf({ numLayers }, tensorParallel);
       const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
       const before = memoryStatistics('cpu').bytesInUse;
-      stage.forward({ microBatch: 0, batch: smallBatch(), lossFactor: 1 });
+      stage.forward({ microBatch: 0, batch: smallBatch(), lossFactors: { lm_loss: 1 } });
       const bytes = memoryStatistics('cpu').bytesInUse - before;
       stage.abandon();
       storage.dispose();

@@ -109,7 +109,7 @@ export function buildGpt(options: StepOptions, tensorParallel?: TensorParallel):
   const stage = new GptStage({ ...stageOptions(options, tensorParallel), model });
   return withParameters(stage, options, (how, step) => {
     const batch = smallBatch(step);
-    stage[how]({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+    stage[how]({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
   });
 }
 
@@ -121,9 +121,9 @@ function buildBert(
   const model = { ...smallBert, layerNormPlacement };
   const stage = new BertStage({ ...stageOptions(options, tensorParallel), model });
   const batch = smallMaskedBatch();
-  const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
+  const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
   return withParameters(stage, options, (how) => {
-    stage[how]({ microBatch: 0, batch, ...factors });
+    stage[how]({ microBatch: 0, batch, lossFactors });
   });
 }
 
@@ -136,7 +136,7 @@ function buildTask(
   const stage = new BertTaskStage({ ...stageOptions(options, tensorParallel), model, task });
   const batch = smallTaskBatch(task);
   return withParameters(stage, options, (how) => {
-    stage[how]({ microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize });
+    stage[how]({ microBatch: 0, batch, lossFactors: { task_loss: 1 / batch.batchSize } });
   });
 }
 
@@ -167,11 +167,12 @@ function withParameters<S extends SmallStage>(
 }
 
 function takeMeanLoss(stage: SmallStage): number {
-  const { losses, weights, dispose } = stage.takeLoss(0);
-  const factors = weights.toArray();
-  const mean = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
-  dispose();
-  return mean;
+  return stage.takeLosses(0).reduce((total, { losses, weights, dispose }) => {
+    const factors = weights.toArray();
+    const mean = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
+    dispose();
+    return total + mean;
+  }, 0);
 }
 
 /** Loss and gradients of one training step. */

@@ -28,8 +28,7 @@ interface Recording {
   halves?: Halves;
   /** Absent on the first stage. */
   inputGradient?: Tensor | undefined;
-  /** On the last stage. */
-  loss?: StageLoss;
+  losses?: readonly StageLoss[];
 }
 
 /** How the passes of the micro-batch between forward and backward are run. */
@@ -54,7 +53,7 @@ export class GraphSlot<Batch> {
   readonly #inputs = new FixedTensors();
   readonly #recordings = new Map<string, Recording>();
   #inFlight: InFlight<Batch> | undefined;
-  #loss: StageLoss | undefined;
+  #losses: readonly StageLoss[] | undefined;
   #hasMemory = true;
 
   constructor(options: GraphSlotOptions<Batch>) {
@@ -70,7 +69,7 @@ export class GraphSlot<Batch> {
   /** As that of the stage; `isAlone`: to be run one by one. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
-    this.#loss = undefined;
+    this.#losses = undefined;
     if (isAlone || (rules.isOver && this.#recordings.size === 0)) return this.#forwardEagerly(call);
     const upload = this.#inputs.upload();
     const input = call.input && this.#inputs.copy(call.input);
@@ -113,17 +112,17 @@ export class GraphSlot<Batch> {
   }
 
   /** As that of the stage, after `backwardInput`. */
-  takeLoss(microBatch: number): StageLoss {
-    if (this.#loss === undefined) return this.#options.stage.takeLoss(microBatch);
-    const loss = viewOf(this.#loss);
-    this.#loss = undefined;
-    return loss;
+  takeLosses(microBatch: number): readonly StageLoss[] {
+    if (this.#losses === undefined) return this.#options.stage.takeLosses(microBatch);
+    const losses = this.#losses.map(viewOf);
+    this.#losses = undefined;
+    return losses;
   }
 
   /** Forgets the micro-batch in flight; the stage is told by the caller. */
   abandon(): void {
     if (this.#inFlight?.kind === 'recording') dispose(this.#inFlight.recording!);
-    this.#loss = undefined;
+    this.#losses = undefined;
     this.#land();
   }
 
@@ -172,10 +171,10 @@ export class GraphSlot<Batch> {
       return this.#backwardEagerly(call);
     }
     recording.backward = backward;
-    if (stage.isLast) recording.loss = stage.takeLoss(microBatch);
+    recording.losses = stage.takeLosses(microBatch);
     recording.halves = call.weights === true ? 'together' : 'apart';
     backward.launch();
-    this.#loss = recording.loss;
+    this.#losses = recording.losses;
     if (recording.halves === 'together') this.#keep(recording);
     return this.#copyOf(inputGradient);
   }
@@ -195,7 +194,7 @@ export class GraphSlot<Batch> {
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
       stage.backwardInput({ microBatch, outputGradient })?.dispose();
-      if (stage.isLast) stage.takeLoss(microBatch).dispose();
+      for (const loss of stage.takeLosses(microBatch)) loss.dispose();
       stage.backwardWeight({ microBatch });
     });
   }
@@ -203,7 +202,7 @@ export class GraphSlot<Batch> {
   #launchBackward(recording: Recording, { outputGradient }: BackwardCall): Tensor | undefined {
     if (outputGradient !== undefined) this.#inputs.copy(outputGradient).dispose();
     recording.backward!.launch();
-    this.#loss = recording.loss;
+    this.#losses = recording.losses;
     return this.#copyOf(recording.inputGradient);
   }
 
@@ -229,7 +228,7 @@ export class GraphSlot<Batch> {
   #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;
     if (inFlight.kind === 'recording') {
-      this.#loss = undefined;
+      this.#losses = undefined;
       dispose(inFlight.recording!);
       stage.abandon(inFlight.call.microBatch);
     }
@@ -281,8 +280,8 @@ export class GraphSlot<Batch> {
   }
 }
 
-function dispose({ forward, backward, weight, output, inputGradient, loss }: Recording): void {
-  for (const part of [forward, backward, weight, output, inputGradient, loss]) part?.dispose();
+function dispose({ forward, backward, weight, output, inputGradient, losses = [] }: Recording): void {
+  for (const part of [forward, backward, weight, output, inputGradient, ...losses]) part?.dispose();
 }
 
 function viewOf({ losses, weights, ...more }: StageLoss): StageLoss {

@@ -95,7 +95,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     const { microBatch } = call;
     const slot = this.#slotOf(microBatch);
     const gradient = slot.backwardInput(call);
-    if (this.isLast) this.#losses.set(microBatch, slot);
+    this.#losses.set(microBatch, slot);
     if (call.weights === true) this.#inFlight.delete(microBatch);
     return gradient;
   }
@@ -105,10 +105,10 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#inFlight.delete(call.microBatch);
   }
 
-  takeLoss(microBatch: number): StageLoss {
+  takeLosses(microBatch: number): readonly StageLoss[] {
     const slot = this.#losses.get(microBatch);
     this.#losses.delete(microBatch);
-    return slot === undefined ? this.#options.stage.takeLoss(microBatch) : slot.takeLoss(microBatch);
+    return slot === undefined ? this.#options.stage.takeLosses(microBatch) : slot.takeLosses(microBatch);
   }
 
   evaluate(call: StageForward<Batch>): Tensor | undefined {

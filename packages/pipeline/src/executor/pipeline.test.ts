@@ -24,7 +24,7 @@ const make = (options: Partial<Options>) =>
 
 const step = (numMicroBatches: number) => ({
   batches: affineBatches(numMicroBatches, 3),
-  lossFactor: 1,
+  lossFactors: { loss: 1 },
   onLoss: () => {},
 });
 

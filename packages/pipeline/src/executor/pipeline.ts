@@ -37,12 +37,13 @@ export interface PipelineOptions<Batch> {
 }
 
 /** One step's data and who is told about it. */
-export interface PipelineStep<Batch> extends LossFactors {
+export interface PipelineStep<Batch> {
   /** The micro-batches, the same on all ranks of the pipeline. */
   readonly batches: readonly Batch[];
+  readonly lossFactors: LossFactors;
   /**
-   * Called on the rank of the last chunk after backward (or forward in an evaluation) of each micro-batch;
-   * the loss is freed after it.
+   * Called with each loss that a chunk of this rank has made of a micro-batch, after the input half of its
+   * backward (or forward in an evaluation); the loss is freed after it.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
@@ -80,7 +81,7 @@ interface PreparedStep {
  * when what it needs is there: nothing else is waited for.
  */
 export class Pipeline<Batch> {
-  /** The rank in `group` that holds the last chunk: losses come from there. */
+  /** The rank in `group` that holds the last chunk. */
   readonly lastRank: number;
   /** Whether the last chunk is here. */
   readonly isLast: boolean;
@@ -135,7 +136,7 @@ export class Pipeline<Batch> {
       this.#interpret(evaluation, step.batches, (planned, transfers) => {
         this.#forward(planned, { step, transfers, pass: 'evaluate' });
         const { chunk, microBatch } = planned.action;
-        this.#reportLoss(this.#stage(chunk), { step, microBatch });
+        reportLosses(this.#stage(chunk), { step, microBatch });
       }),
     );
   }
@@ -184,8 +185,7 @@ export class Pipeline<Batch> {
     const forward: StageForward<Batch> = {
       microBatch,
       batch: step.batches[microBatch]!,
-      lossFactor: step.lossFactor,
-      sampleLossFactor: step.sampleLossFactor,
+      lossFactors: step.lossFactors,
       input,
       endsStep: this.#completing(step.batches.length).get(chunk) === microBatch,
     };
@@ -219,7 +219,7 @@ export class Pipeline<Batch> {
       outputGradient?.dispose();
     }
     this.#give(planned, transfers, result);
-    this.#reportLoss(stage, { step, microBatch });
+    reportLosses(stage, { step, microBatch });
   }
 
   #take({ input, action }: PlannedAction, transfers: BoundaryTransfers): Tensor | undefined {
@@ -235,19 +235,6 @@ export class Pipeline<Batch> {
     const { kind, chunk, microBatch } = action;
     const said = result === undefined ? 'returned nothing' : 'returned a tensor that no other chunk expects';
     throw new UsageError('MTL_STAGE', `chunk ${chunk} ${said} from ${kind} of micro-batch ${microBatch}`);
-  }
-
-  #reportLoss(
-    stage: Stage<Batch>,
-    { step, microBatch }: { readonly step: PipelineStep<Batch>; readonly microBatch: number },
-  ): void {
-    if (!stage.isLast) return;
-    const loss = stage.takeLoss(microBatch);
-    try {
-      step.onLoss(loss, microBatch);
-    } finally {
-      loss.dispose();
-    }
   }
 
   #record<Result>(activity: RecordedActivity, body: () => Result): Result {
@@ -329,5 +316,17 @@ export class Pipeline<Batch> {
     // as full on all ranks, which compare the same steps: they forget together
     if (this.#compared.size >= maximumCompared) this.#compared.clear();
     this.#compared.add(key);
+  }
+}
+
+function reportLosses<Batch>(
+  stage: Stage<Batch>,
+  { step, microBatch }: { readonly step: PipelineStep<Batch>; readonly microBatch: number },
+): void {
+  const losses = stage.takeLosses(microBatch);
+  try {
+    for (const loss of losses) step.onLoss(loss, microBatch);
+  } finally {
+    for (const loss of losses) loss.dispose();
   }
 }

@@ -47,6 +47,7 @@ export interface RankResult {
 }
 
 export const lossFactor = 1 / 8;
+const lossFactors = { loss: lossFactor };
 
 export function scheduleOf(
   { schedule, numStages, numChunks }: ChainCase,
@@ -113,13 +114,13 @@ function runCase(world: World, chainCase: ChainCase): RankResult {
   const evaluated: number[] = [];
   const announced: Array<{ chunk: number; numDone: number }> = [];
   const batches = affineBatches(numMicroBatches, size);
-  pipeline.evaluate({ batches, lossFactor, onLoss: sums(evaluated) });
+  pipeline.evaluate({ batches, lossFactors, onLoss: sums(evaluated) });
   const sentBytes = (): number => pipelineGroup?.statistics().send.sentBytes ?? 0;
   const [sentBefore, bytesBefore] = [sentBytes(), memoryStatistics('cpu').bytesInUse];
   resetPeakMemory('cpu');
   pipeline.run({
     batches,
-    lossFactor,
+    lossFactors,
     onLoss: sums(losses),
     beforeLastBackward: (chunk) => {
       announced.push({ chunk, numDone: numMicroBatches - stages.get(chunk)!.numInFlight });

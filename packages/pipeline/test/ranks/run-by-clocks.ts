@@ -31,7 +31,7 @@ export default function runByClocks(world: World, cases: readonly ClockCase[]): 
       device: 'cpu',
     });
     const batches = new Array<undefined>(numMicroBatches).fill(undefined);
-    pipeline.run({ batches, lossFactor: 1, onLoss: () => {} });
+    pipeline.run({ batches, lossFactors: { loss: 1 }, onLoss: () => {} });
     return clock.spans;
   });
 }

@@ -51,7 +51,7 @@ function timeCase(
   const batches = affineBatches(numMicroBatches, size);
   const steps = Array.from({ length: numSteps }, () => {
     world.group.barrier().wait();
-    pipeline.run({ batches, lossFactor, onLoss: () => {} });
+    pipeline.run({ batches, lossFactors: { loss: lossFactor }, onLoss: () => {} });
     return [...recorder.take()];
   });
   // how long it took to be wrong is of no interest

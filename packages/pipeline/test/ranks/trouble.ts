@@ -65,7 +65,7 @@ export default function trouble(world: World, { kind }: Trouble): void {
   const batches = affineBatches(own === 'microBatches' ? numMicroBatches + 1 : numMicroBatches, size);
   try {
     for (let step = 0; step < 1_000_000; step++) {
-      pipeline.run({ batches, lossFactor: 1, onLoss: () => {} });
+      pipeline.run({ batches, lossFactors: { loss: 1 }, onLoss: () => {} });
       if (step === 0) process.stdout.write(`${JSON.stringify({ ready: world.rank })}\n`);
       stage.kind = own;
     }

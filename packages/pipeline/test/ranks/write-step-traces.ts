@@ -42,8 +42,8 @@ export default function writeStepTraces(world: World, { chainCase, passMs, file 
   const batches = affineBatches(numMicroBatches, size);
   for (let step = 1; step <= 4; step++) {
     profiler.beginStep(step);
-    if (step === 3) pipeline.evaluate({ batches, lossFactor, onLoss: () => {} });
-    pipeline.run({ batches, lossFactor, onLoss: () => {} });
+    if (step === 3) pipeline.evaluate({ batches, lossFactors: { loss: lossFactor }, onLoss: () => {} });
+    pipeline.run({ batches, lossFactors: { loss: lossFactor }, onLoss: () => {} });
     profiler.span({ kind: 'optimizer' }, () => world.group.barrier().wait());
     profiler.endStep(step);
   }

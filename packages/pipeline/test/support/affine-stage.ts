@@ -111,9 +111,9 @@ export class AffineStage implements Stage<AffineBatch> {
       (times?.backwardInput ?? 0) + (call.weights === true ? (times?.backwardWeight ?? 0) : 0),
     );
     const inFlight = this.#inFlight.get(call.microBatch)!;
-    const { batch, lossFactor } = inFlight.call;
+    const { batch, lossFactors } = inFlight.call;
     const gradient = this.isLast
-      ? inFlight.output.map((value, index) => lossFactor * (value - batch.targets[index]!))
+      ? inFlight.output.map((value, index) => lossFactors.loss! * (value - batch.targets[index]!))
       : call.outputGradient!.toArray();
     inFlight.gradient = gradient;
     inFlight.untilInput?.dispose();
@@ -135,26 +135,25 @@ export class AffineStage implements Stage<AffineBatch> {
     sleepUntil(end);
   }
 
-  takeLoss(microBatch: number): StageLoss {
-    const { output, call } = this.#losses.get(microBatch)!;
+  takeLosses(microBatch: number): readonly StageLoss[] {
+    const inFlight = this.#losses.get(microBatch);
+    if (inFlight === undefined) return [];
     this.#losses.delete(microBatch);
+    const { output, call } = inFlight;
     const options = { shape: [output.length], dtype: 'float32' } as const;
     const losses = Tensor.from(
       output.map((value, index) => (value - call.batch.targets[index]!) ** 2 / 2),
       options,
     );
     const weights = Tensor.from(
-      output.map(() => call.lossFactor),
+      output.map(() => call.lossFactors.loss!),
       options,
     );
-    return {
-      losses,
-      weights,
-      dispose: () => {
-        losses.dispose();
-        weights.dispose();
-      },
+    const dispose = (): void => {
+      losses.dispose();
+      weights.dispose();
     };
+    return [{ name: 'loss', losses, weights, dispose }];
   }
 
   evaluate(call: StageForward<AffineBatch>): Tensor | undefined {

@@ -65,16 +65,8 @@ export class ClockStage implements Stage<undefined> {
     this.#pass('W', { microBatch, takes: this.#options.units.backwardWeight });
   }
 
-  takeLoss(): StageLoss {
-    const [losses, weights] = [timeTensor(0), timeTensor(0)];
-    return {
-      losses,
-      weights,
-      dispose: () => {
-        losses.dispose();
-        weights.dispose();
-      },
-    };
+  takeLosses(): readonly StageLoss[] {
+    return [];
   }
 
   evaluate(call: StageForward<undefined>): Tensor | undefined {

@@ -99,7 +99,7 @@ function measure(isGraphed) {
     : undefined;
   const stages = new Map([[0, graphed ?? stage]]);
   const pipeline = new pipelines.Pipeline({ stages, schedule: schedules.oneStage, dtype, device });
-  const run = (some) => pipeline.run({ batches: some, lossFactor: 1 / size, onLoss: () => {} });
+  const run = (some) => pipeline.run({ batches: some, lossFactors: { lm_loss: 1 / size }, onLoss: () => {} });
   // algorithms are chosen, passes recorded, and functions compiled
   for (let round = 0; round < 3; round++) run(batches);
   const before = { counts: counts.emulationCounts(), operations: numOperations() };

@@ -71,13 +71,12 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     );
     pipeline.evaluate({
       batches: filled.map((range) => batchOf(options, range)),
-      lossFactor: 0,
-      sampleLossFactor: 1,
+      lossFactors: { task_loss: 1 },
       // in the order of the schedule, which need not be that of the samples
       onLoss: (loss, microBatch) => {
         const range = ranges[microBatch];
-        if (range === undefined) return;
-        // the stages of a task make such losses
+        if (range === undefined || loss.name !== 'task_loss') return;
+        // the last stage of a task makes it
         const task = loss as TaskLoss;
         results[before + microBatch] = {
           lossSum: weightedSum(task),

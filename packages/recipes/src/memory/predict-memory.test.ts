@@ -130,10 +130,10 @@ describe('predictMemory', () => {
       stage.forward({
         microBatch: 0,
         batch: randomBatch(batchSize, sequenceLength, vocabularySize),
-        lossFactor: 1,
+        lossFactors: { lm_loss: 1 },
       });
       stage.backwardInput({ microBatch: 0, weights: true });
-      stage.takeLoss(0).dispose();
+      for (const loss of stage.takeLosses(0)) loss.dispose();
       optimizer.step({ learningRate: 1e-4 });
       const measured = memoryStatistics('cpu').peakBytes - before;
       const predicted = predictMemory({

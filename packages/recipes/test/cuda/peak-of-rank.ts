@@ -78,10 +78,10 @@ export function peakOfRank(options: PeakOfRankOptions): {
         const received = (kind === 'F' ? stage.isFirst : stage.isLast) ? undefined : empty();
         const result =
           kind === 'F'
-            ? stage.forward({ microBatch, batch, lossFactor: 1, input: received })
+            ? stage.forward({ microBatch, batch, lossFactors: { lm_loss: 1 }, input: received })
             : stage.backwardInput({ microBatch, outputGradient: received, weights: kind === 'B' });
         for (const tensor of [received, result]) tensor?.dispose();
-        if (kind !== 'F' && stage.isLast) stage.takeLoss(microBatch).dispose();
+        if (kind !== 'F') for (const loss of stage.takeLosses(microBatch)) loss.dispose();
       }
       for (const tensor of others) tensor.dispose();
     });

@@ -31,7 +31,7 @@ export interface StepMetrics {
   readonly peakBytes: number;
   /**
    * The losses that the sum is made of, by their name in metrics.jsonl, such as BERT's `mlm_loss` and
-   * `sop_loss`.
+   * `sop_loss`, and auxiliary losses, which are no part of it.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
 }

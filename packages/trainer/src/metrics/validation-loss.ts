@@ -3,7 +3,10 @@ export interface ValidationLoss {
   readonly iteration: number;
   /** Mean over the tokens evaluated, in nats; where there are several kinds of loss, their sum. */
   readonly loss: number;
-  /** The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`. */
+  /**
+   * The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`, and auxiliary
+   * losses, which are no part of it.
+   */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /**
    * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where it is

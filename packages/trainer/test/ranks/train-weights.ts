@@ -1,0 +1,116 @@
+import { ProcessMesh, type World } from '@mtl/comm';
+import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { Pipeline } from '@mtl/pipeline';
+import { interleaved, type PipelineSchedule } from '@mtl/pipeline/schedules';
+import { type EvaluatedLoss, type LossKind, type StepMetrics, Trainer } from '../../src/index.js';
+import { WeightStage } from '../weight-stage.js';
+
+export interface TrainWeightsArgument {
+  readonly pp: number;
+  readonly dp: number;
+  /** The loss that chunks 1 and 2 of four make of their output. */
+  readonly ownLoss?: string;
+  readonly weight?: number;
+  readonly lossScale: number;
+}
+
+export interface TrainWeightsResult {
+  readonly steps: readonly Pick<StepMetrics, 'lmLoss' | 'otherLosses' | 'gradNorm'>[];
+  readonly evaluated: EvaluatedLoss;
+}
+
+const [numChunks, globalBatchSize] = [4, 8];
+
+/** Trains four stages of one weight each, of which those in the middle may have losses, on pp x dp ranks. */
+export default async function trainWeights(
+  world: World,
+  { pp, dp, ownLoss, weight, lossScale }: TrainWeightsArgument,
+): Promise<TrainWeightsResult> {
+  const mesh = new ProcessMesh({ dp, pp });
+  const group = (axis: 'dp' | 'pp', size: number) =>
+    size === 1 ? undefined : world.createGroup({ name: axis, ranks: mesh.groupOf(world.rank, [axis]) });
+  const [ofData, ofStages] = [group('dp', dp), group('pp', pp)];
+  const groups = {
+    ...(ofData && { dp: ofData }),
+    ...(ofStages && { pp: ofStages }),
+    ...(pp * dp > 1 && { world: world.group }),
+  };
+  const coordinates = mesh.coordinatesOf(world.rank);
+  const schedule = (numMicroBatches: number) =>
+    pp === 1
+      ? inTurn(numMicroBatches)
+      : interleaved({ numStages: pp, numMicroBatches, numChunks: numChunks / pp });
+  const stages = new Map(
+    schedule(pp).placement.flatMap((rank, chunk) => {
+      if (rank !== coordinates.pp) return [];
+      const isMiddle = chunk === 1 || chunk === 2;
+      return [[chunk, new WeightStage({ chunk, numChunks, ownLoss: isMiddle ? ownLoss : undefined })]];
+    }),
+  );
+  const parameters = [...stages.values()].map((stage) => stage.weight);
+  const sharing = { rank: coordinates.dp, size: dp, distributed: false };
+  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: 'float32', sharing });
+  buffers.initialize(1);
+  const optimizer = new AdamwOptimizer(buffers, {
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay: 0,
+    clipGradient: 0,
+    groups,
+  });
+  const own: LossKind<readonly number[]> = {
+    name: 'own_loss',
+    per: 'number',
+    // of two stages
+    count: (batch) => 2 * batch.length,
+    isAuxiliary: true,
+    weight,
+  };
+  const trainer = new Trainer<readonly number[]>({
+    pipeline: new Pipeline({
+      stages,
+      schedule,
+      group: ofStages,
+      dtype: 'float32',
+      device: 'cpu',
+    }),
+    optimizer,
+    lossScaler: new LossScaler({ kind: 'constant', scale: lossScale }),
+    device: 'cpu',
+    sequenceLength: 2,
+    flopsPerSample: 1,
+    learningRate: () => 0.05,
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
+    batches: samples(coordinates.dp, dp),
+    losses: [
+      { name: 'lm_loss', per: 'token', count: (batch) => batch.length },
+      ...(weight === undefined ? [] : [own]),
+    ],
+    trainIterations: 3,
+  });
+  const evaluated = await trainer.evaluate(samples(coordinates.dp, dp), globalBatchSize / dp);
+  const steps = [];
+  for await (const { lmLoss, otherLosses, gradNorm } of trainer)
+    steps.push({ lmLoss, gradNorm, ...(otherLosses && { otherLosses }) });
+  optimizer.dispose();
+  buffers.dispose();
+  return { steps, evaluated };
+}
+
+/** All chunks on one rank, one micro-batch after the other. */
+function inTurn(numMicroBatches: number): PipelineSchedule {
+  const chunks = Array.from({ length: numChunks }, (_, chunk) => chunk);
+  const actions = Array.from({ length: numMicroBatches }, (_, microBatch) => [
+    ...chunks.map((chunk) => ({ kind: 'F', chunk, microBatch }) as const),
+    ...chunks.toReversed().map((chunk) => ({ kind: 'B', chunk, microBatch }) as const),
+  ]).flat();
+  return { name: 'in turn', numMicroBatches, placement: chunks.map(() => 0), actions: [actions] };
+}
+
+/** Sample n has two or three numbers, so that micro-batches count differently. */
+async function* samples(rank: number, dp: number): AsyncGenerator<readonly number[]> {
+  for (let sample = rank; ; sample += dp) {
+    yield Array.from({ length: 2 + (sample % 2) }, (_, index) => 2 + ((sample * 5 + index * 3) % 7) / 8);
+  }
+}
