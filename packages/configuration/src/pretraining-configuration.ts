@@ -90,7 +90,8 @@ export interface DataConfiguration {
 }
 
 export interface ParallelConfiguration {
-  readonly device: 'cpu' | 'cuda';
+  /** `meta`: of a dry run. */
+  readonly device: 'cpu' | 'cuda' | 'meta';
   /** Whether matmuls of float32 may be in TF32. */
   readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */

@@ -17,6 +17,14 @@ export {
   openTrainingData,
   type TrainingData,
 } from './data/open-training-data.js';
+export { type DryRun, dryRun } from './dry-run/dry-run.js';
+export {
+  type CommunicationScope,
+  type DryRunRank,
+  type DryRunRankOptions,
+  dryRunRank,
+} from './dry-run/dry-run-rank.js';
+export { formatDryRun } from './dry-run/format-dry-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export {
   type FineTuningConfiguration,

@@ -153,6 +153,29 @@ describe('the memory of a rank, in processes that train', () => {
     }
   });
 
+  it.each(names)('is what a dry run counts: %s', (name) => {
+    for (const { peak, dry } of measured.get(name)!) {
+      // a message waits at its sender until the receiver takes it, which a dry run does at once
+      const waiting = waitingBytes(name);
+      expect(peak).toBeGreaterThanOrEqual(waiting === 0 ? dry.peakBytes : 0.99 * dry.peakBytes);
+      expect(peak).toBeLessThanOrEqual(dry.peakBytes + waiting);
+    }
+  });
+
+  it.each(names)('comes with the FLOPs and bytes that a dry run counts: %s', (name) => {
+    for (const { flops, sentBytes, dry } of measured.get(name)!) {
+      const { world: _, embedding: __, ...sent } = dry.sentBytes;
+      if (name.startsWith('BERT')) {
+        // samples of a corpus do not all fill their sequences, as those of a dry run do
+        expect(flops / dry.flops).toBeGreaterThan(0.95);
+        expect(flops).toBeLessThanOrEqual(dry.flops);
+        expect((sentBytes.pp ?? 0) / (sent.pp ?? 1)).toBeLessThanOrEqual(1);
+      } else {
+        expect({ flops, sentBytes }).toEqual({ flops: dry.flops, sentBytes: sent });
+      }
+    }
+  });
+
   it.each<[by: string, from: Name, to: Name]>([
     ['tensor parallelism', 'one process', 'tp 2'],
     ['sequence parallelism', 'tp 2', 'tp 2, sequence parallel'],

@@ -1,6 +1,6 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { mostRoomForMasked } from '@mtl/data';
-import { memoryStatistics, resetPeakMemory, setNumThreads, Tensor } from '@mtl/kernels';
+import { memoryStatistics, resetPeakMemory, setNumThreads, Tensor, trimMemory } from '@mtl/kernels';
 import {
   buildBertStages,
   buildGptStages,
@@ -132,8 +132,13 @@ const maskedBatch: MaskedTokenBatch = {
   sampleNumbers: tokenBatch.sampleNumbers,
 };
 
-/** What lies on a rank. */
-function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
+interface RankOn {
+  readonly rank: number;
+  readonly device: 'cpu' | 'meta';
+}
+
+/** What is on a rank. */
+function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }: RankOn) {
   const { dtype = 'float32', recomputation = { granularity: 'none' }, bert } = each;
   const perChunk = sizes.numLayers / placement.length;
   const layers = placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk }));
@@ -145,7 +150,7 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
     recomputation,
     dtype,
     seed: 1,
-    device: 'cpu' as const,
+    device,
   };
   if (bert === undefined) {
     const gpt = { ...model, geluKind: 'tanh', tieEmbeddings: true } as const;
@@ -161,20 +166,22 @@ const lossFactors = { lm_loss: 1, mlm_loss: 1, sop_loss: 1 };
  * The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks
  * would send.
  */
-function measureRank(each: Case, schedule: PipelineSchedule, rank: number): number {
+function measureRank(each: Case, schedule: PipelineSchedule, on: RankOn): number {
+  const { rank, device } = on;
   const { dtype = 'float32' } = each;
-  const pieces = piecesOf(each, schedule, rank);
+  trimMemory(device);
+  const pieces = piecesOf(each, schedule, on);
   const { parameters } = pieces;
   const stages: ReadonlyMap<number, Stage<TokenBatch | MaskedTokenBatch>> = pieces.stages as never;
   const batch = each.bert === undefined ? tokenBatch : maskedBatch;
-  const storage = allocateParameters(parameters, { device: 'cpu', dtype, mainGradients: true });
+  const storage = allocateParameters(parameters, { device, dtype, mainGradients: true });
   for (const parameter of parameters) initializeParameter(parameter, parameter.data, 1);
   const zeros = (): Tensor => {
     const [stage] = stages.values();
-    return Tensor.zeros({ shape: stage!.boundaryShape(batch), dtype, device: 'cpu' });
+    return Tensor.zeros({ shape: stage!.boundaryShape(batch), dtype, device });
   };
-  const before = memoryStatistics('cpu').bytesInUse;
-  resetPeakMemory('cpu');
+  const before = memoryStatistics(device).bytesInUse;
+  resetPeakMemory(device);
   const waiting = waitingTensors(schedule)[rank]!;
   schedule.actions[rank]!.forEach(({ kind, chunk, microBatch }, index) => {
     const stage = stages.get(chunk)!;
@@ -192,13 +199,13 @@ function measureRank(each: Case, schedule: PipelineSchedule, rank: number): numb
     }
     for (const tensor of others) tensor.dispose();
   });
-  const peak = memoryStatistics('cpu').peakBytes - before;
+  const peak = memoryStatistics(device).peakBytes - before;
   storage.dispose();
   return peak;
 }
 
 describe('what passes keep and need in every schedule', () => {
-  it.each(cases)('is what predictStages says: %o', (each) => {
+  it.each(cases)('is what predictStages says and device meta counts: %o', (each) => {
     setNumThreads(1);
     const { schedule: name, numStages, numChunks } = each;
     const schedule =
@@ -206,7 +213,9 @@ describe('what passes keep and need in every schedule', () => {
         ? oneStage(numMicroBatches)
         : buildSchedule(name, { numStages, numMicroBatches, numChunks });
     const ratios = predictStages(shapeOf(each, schedule)).map(({ activations, temporary }, rank) => {
-      return measureRank(each, schedule, rank) / (activations + temporary);
+      const measured = measureRank(each, schedule, { rank, device: 'cpu' });
+      expect(measureRank(each, schedule, { rank, device: 'meta' })).toBe(measured);
+      return measured / (activations + temporary);
     });
     for (const ratio of ratios) {
       // the allocator rounds blocks up, and matmuls take 0.6 MB of scratch memory, whatever their

@@ -1,5 +1,5 @@
 import { bertModelOf, bertOf } from '@mtl/configuration';
-import { buildBertDatasets, type SampleDataset } from '@mtl/data';
+import { buildBertDatasets, mostRoomForMasked, type SampleDataset } from '@mtl/data';
 import {
   type BertModelConfiguration,
   type BertStage,
@@ -35,6 +35,27 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     });
   },
   batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  placeholderBatch: (configuration) => {
+    const { model, training } = configuration;
+    const { sentenceOrderHead, maskProbability: probability } = bertOf(configuration);
+    const { sequenceLength } = model;
+    const batchSize = training.microBatchSize;
+    const numMasked = mostRoomForMasked({ batchSize, sequenceLength, probability });
+    const ids = new Int32Array(batchSize * sequenceLength);
+    return {
+      batchSize,
+      sequenceLength,
+      tokens: ids,
+      tokenTypes: ids,
+      lengths: new Int32Array(batchSize).fill(sequenceLength),
+      maskedPositions: new Int32Array(numMasked),
+      maskedLabels: new Int32Array(numMasked),
+      maskedWeights: new Float32Array(numMasked).fill(1),
+      numMasked,
+      sentenceOrderLabels: sentenceOrderHead ? new Int32Array(batchSize) : undefined,
+      sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+    };
+  },
   modelOf: bertModelOf,
   numParameters: numBertParameters,
   parameterNames: bertParameterNames,

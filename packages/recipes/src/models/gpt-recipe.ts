@@ -39,6 +39,21 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
       resetAttentionMask: data.resetAttentionMask,
     }),
   batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  placeholderBatch: ({ data, model, training }) => {
+    const { sequenceLength } = model;
+    const batchSize = training.microBatchSize;
+    const ids = new Int32Array(batchSize * sequenceLength);
+    return {
+      batchSize,
+      sequenceLength,
+      tokens: ids,
+      labels: ids,
+      lossMask: new Float32Array(ids.length).fill(1),
+      positionIds: ids,
+      keyStart: data.resetAttentionMask ? ids : undefined,
+      sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+    };
+  },
   modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
   parameterNames: gptParameterNames,

@@ -94,6 +94,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     device,
     recorder,
     group: pp,
+    // a dry run has one rank, which knows what the others hold
+    placement: device === 'meta' ? placement : undefined,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
   });

@@ -73,6 +73,8 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   ): SplitDatasets<Batch>;
   /** This rank's micro-batches. */
   batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
+  /** A micro-batch of a dry run: any tokens, that fill their sequences. */
+  placeholderBatch(configuration: PretrainingConfiguration): Batch;
   /** The architecture that flags and a vocabulary describe. */
   modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;

@@ -25,7 +25,7 @@ export async function openHuggingFace(
 export function trainingModel(
   run: PretrainingConfiguration,
   options: {
-    readonly tokenizer: Tokenizer;
+    readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
     readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   },
 ): TransformerConfiguration {

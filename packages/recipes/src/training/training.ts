@@ -9,15 +9,12 @@ import {
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
-import type { StepProfiler } from '@mtl/pipeline';
+import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
-  type LossKind,
   modelFlops,
   modelFlopsFormula,
   type Trainer,
-  type TrainingProgress,
   type TrainingResult,
 } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
@@ -37,7 +34,7 @@ import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
-import { microBatchesOf } from './micro-batches-of.js';
+import { newTrainer } from './new-trainer.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
@@ -452,39 +449,4 @@ async function dataOfRank(
   throw new ConfigurationError('MTL_SPLIT', `--split ${split} leaves nothing to train on`, {
     expected: 'a first number above 0, such as 969,30,1',
   });
-}
-
-/** The loop over this rank's micro-batches. */
-function newTrainer(parts: {
-  readonly configuration: PretrainingConfiguration;
-  readonly assembled: Assembled;
-  readonly losses: readonly LossKind<NumberedBatch>[];
-  readonly batches: StageBatches<NumberedBatch>;
-  readonly progress: TrainingProgress | undefined;
-  readonly profiler: StepProfiler | undefined;
-  readonly flopsPerSample: number;
-  readonly onGradients: BuildTrainingOptions['onGradients'];
-}): Trainer<NumberedBatch> {
-  const { configuration, assembled, losses, batches, progress, profiler, onGradients } = parts;
-  const { training, parallel, model } = configuration;
-  return assembled.trainer({
-    losses,
-    batches,
-    profiler,
-    learningRate: learningRateOf(configuration),
-    microBatches: microBatchesOf(configuration),
-    device: parallel.device,
-    sequenceLength: model.sequenceLength,
-    flopsPerSample: parts.flopsPerSample,
-    trainIterations: training.trainIterations,
-    onGradients: onGradients && ((iteration) => onGradients(assembled.optimizer, iteration)),
-    ...(progress === undefined ? {} : { progress }),
-  });
-}
-
-function learningRateOf({ optimizer }: PretrainingConfiguration) {
-  const { unit, ...options } = optimizer.learningRate;
-  const schedule = new LearningRateSchedule(options);
-  return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>
-    schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
 }

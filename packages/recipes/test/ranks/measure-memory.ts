@@ -1,13 +1,27 @@
 import type { World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
-import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
-import { type MemoryPrediction, memoryShapeOf, predictStages, Training } from '../../src/index.js';
+import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
+import {
+  type CommunicationScope,
+  type DryRunRank,
+  dryRunRank,
+  type MemoryPrediction,
+  memoryShapeOf,
+  predictStages,
+  Training,
+} from '../../src/index.js';
 
-/** Bytes of this rank. */
+/** What this rank took, and what was predicted. */
 export interface MeasuredMemory {
-  /** The allocator's peak over a training from building the model on. */
+  /** The allocator's peak over a training from building the model on, in bytes. */
   readonly peak: number;
+  /** Of a step, as operations count them. */
+  readonly flops: number;
+  /** Bytes that the rank sent in a step, by what engines count. */
+  readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
   readonly predicted: MemoryPrediction;
+  /** The same training on device meta. */
+  readonly dry: DryRunRank;
 }
 
 export interface MeasureMemoryArgument {
@@ -24,6 +38,9 @@ export default (world: World, all: readonly MeasureMemoryArgument[]): Promise<Me
 
 async function measure(world: World, { model, flags }: MeasureMemoryArgument): Promise<MeasuredMemory> {
   const configuration = validateConfiguration(parseFlags(flags, { model }), { worldSize: world.size });
+  const { trainIterations: numSteps } = configuration.training;
+  // what is cached decides which blocks are reused
+  trimMemory('cpu');
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
   const training = await Training.build({
@@ -33,10 +50,28 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
   });
+  const sentBefore = sentBytesOf(training);
+  resetCountedFlops();
   await training.run();
+  const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
+  const sentBytes = Object.fromEntries(
+    sentBytesOf(training).map(([scope, bytes], index) => [scope, (bytes - sentBefore[index]![1]) / numSteps]),
+  );
   const stages = predictStages(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
   const predicted = stages[training.processes.coordinates.pp]!;
   await training.close();
-  return { peak, predicted };
+  const dry = await dryRunRank(configuration, { rank: world.rank, model: training.model, numSteps });
+  return { peak, flops, sentBytes, predicted, dry };
+}
+
+function sentBytesOf({ processes }: Training): readonly (readonly [CommunicationScope, number])[] {
+  const { tp, dp, pp } = processes.groups;
+  return Object.entries({ tp, dp, pp }).flatMap(([scope, group]) => {
+    if (group === undefined) return [];
+    const counts = Object.values(group.statistics());
+    return [
+      [scope as CommunicationScope, counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0)] as const,
+    ];
+  });
 }

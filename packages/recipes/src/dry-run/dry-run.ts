@@ -1,0 +1,60 @@
+import { ProcessMesh } from '@mtl/comm';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import { recipeOf } from '../models/recipe-of.js';
+import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
+import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
+import { openHuggingFace, trainingModel } from '../training/training-model.js';
+import { type DryRunRank, dryRunRank } from './dry-run-rank.js';
+
+/** What a training run takes, by rank. */
+export interface DryRun {
+  readonly vocabularySize: number;
+  /** Of the whole model. */
+  readonly numParameters: number;
+  /**
+   * One rank of each kind, in their order: of every pipeline stage the first and the last tensor-parallel rank.
+   * All other ranks are as one of these.
+   */
+  readonly ranks: readonly DryRunRank[];
+}
+
+/** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
+const bundledVocabularySize = 4096;
+
+/**
+ * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
+ * and its communication without its processes, its data and its time. Nothing is written. Files of a tokenizer
+ * are read only where nothing else gives the size of the vocabulary.
+ *
+ * @throws whatever building the run throws, such as ConfigurationError
+ */
+export async function dryRun(configuration: PretrainingConfiguration): Promise<DryRun> {
+  const { parallel, checkpoint } = configuration;
+  const { save, saveHuggingFace } = checkpoint;
+  checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
+  const vocabularySize = await vocabularySizeOf(configuration);
+  const huggingFace = await openHuggingFace(configuration);
+  const model = trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace });
+  setThreadsOfRank(parallel.threads, { localSize: 1 });
+  const ranks: DryRunRank[] = [];
+  for (const rank of distinctRanks(configuration)) {
+    ranks.push(await dryRunRank(configuration, { rank, model }));
+  }
+  return { vocabularySize, numParameters: recipeOf(configuration).numParameters(model), ranks };
+}
+
+/** Of every pipeline stage the first and the last tensor-parallel rank; data-parallel ranks are alike. */
+function distinctRanks({ parallel }: PretrainingConfiguration): readonly number[] {
+  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
+  const mesh = new ProcessMesh({ tp, pp, dp });
+  return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) =>
+    [...new Set([0, tp - 1])].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage })),
+  );
+}
+
+async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
+  if (model.vocabularySize !== undefined) return model.vocabularySize;
+  if (data.tokenizer === undefined) return bundledVocabularySize;
+  return (await createTokenizer(data.tokenizer)).vocabularySize;
+}

@@ -1,0 +1,69 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { DryRun } from './dry-run.js';
+import type { DryRunRank } from './dry-run-rank.js';
+
+/** A dry run as a table; ranks that take the same are one line. */
+export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
+  const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
+  const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
+  const rows = alike(ranks).map((group) => rowOf(group, { t, p }));
+  return [
+    `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
+      `(tensor ${t} x pipeline ${p} x data ${d}), vocabulary ${of.vocabularySize}`,
+    ...alignColumns([columns, ...rows]),
+    ...(parallel.device === 'cuda'
+      ? [`memory is counted by the rules of device cpu, not yet by those of cuda`]
+      : []),
+  ].join('\n');
+}
+
+/** Runs of ranks whose numbers are equal. */
+function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
+  const key = ({ rank: _, coordinates: __, ...numbers }: DryRunRank): string => JSON.stringify(numbers);
+  const groups: DryRunRank[][] = [];
+  for (const rank of ranks) {
+    const last = groups.at(-1);
+    if (last !== undefined && key(last[0]!) === key(rank)) last.push(rank);
+    else groups.push([rank]);
+  }
+  return groups;
+}
+
+function rowOf(group: readonly DryRunRank[], { t, p }: { readonly t: number; readonly p: number }): string[] {
+  const [first] = group as [DryRunRank];
+  const sent = Object.entries(first.sentBytes).filter(([, bytes]) => bytes > 0);
+  return [
+    nameOf(group, { t, p }),
+    first.numParameters.toLocaleString('en-US'),
+    formatBytes(first.peakBytes),
+    first.flops.toExponential(3),
+    sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
+  ];
+}
+
+/** Which ranks a line is about: `stages 1 to 62`, and the tensor-parallel rank where that makes a difference. */
+function nameOf(group: readonly DryRunRank[], { t, p }: { readonly t: number; readonly p: number }): string {
+  const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
+  if (p === 1 && group.length === Math.min(t, 2)) return 'all';
+  const stages = first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
+  const tensor = new Set(group.map(({ coordinates }) => coordinates.tp));
+  if (t === 1 || tensor.size > 1) return stages;
+  return `${stages}, tensor ${first.tp}`;
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
+
+function formatBytes(bytes: number): string {
+  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
+  return `${(bytes / 2 ** (10 * power)).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
+}
+
+function alignColumns(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,46 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { NumberedBatch } from '@mtl/data';
+import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
+import type { StepProfiler } from '@mtl/pipeline';
+import type { LossKind, Trainer, TrainingProgress } from '@mtl/trainer';
+import type { ModelChunk } from '../models/model-chunk.js';
+import type { AssembledTraining } from './assembled-training.js';
+import { microBatchesOf } from './micro-batches-of.js';
+
+export interface NewTrainerOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>>;
+  readonly losses: readonly LossKind<NumberedBatch>[];
+  /** This rank's micro-batches. */
+  readonly batches: AsyncIterator<NumberedBatch>;
+  readonly progress: TrainingProgress | undefined;
+  readonly profiler: StepProfiler | undefined;
+  readonly flopsPerSample: number;
+  readonly onGradients: ((optimizer: ModelOptimizer, iteration: number) => void | Promise<void>) | undefined;
+}
+
+/** The loop of a training run over this rank's micro-batches. */
+export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
+  const { configuration, assembled, losses, batches, progress, profiler, onGradients } = parts;
+  const { training, parallel, model } = configuration;
+  return assembled.trainer({
+    losses,
+    batches,
+    profiler,
+    learningRate: learningRateOf(configuration),
+    microBatches: microBatchesOf(configuration),
+    device: parallel.device,
+    sequenceLength: model.sequenceLength,
+    flopsPerSample: parts.flopsPerSample,
+    trainIterations: training.trainIterations,
+    onGradients: onGradients && ((iteration) => onGradients(assembled.optimizer, iteration)),
+    ...(progress === undefined ? {} : { progress }),
+  });
+}
+
+function learningRateOf({ optimizer }: PretrainingConfiguration) {
+  const { unit, ...options } = optimizer.learningRate;
+  const schedule = new LearningRateSchedule(options);
+  return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>
+    schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
+}
