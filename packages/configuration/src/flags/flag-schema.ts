@@ -3,6 +3,7 @@ import { schemasOfArchitecture } from '../architecture/fields-of.js';
 import { bertFlags } from './bert-flags.js';
 import { checkpointFlags } from './checkpoint-flags.js';
 import { dataFlags } from './data-flags.js';
+import { dryRunFlags } from './dry-run-flags.js';
 import { type FlagFacts, flagFacts } from './flag-kinds.js';
 import { loggingFlags } from './logging-flags.js';
 import { optimizerFlags } from './optimizer-flags.js';
@@ -23,6 +24,7 @@ export const flagGroups = [
   { title: 'Device and parallelism', flags: parallelFlags },
   { title: 'Checkpoints', flags: checkpointFlags },
   { title: 'Logging', flags: loggingFlags },
+  { title: 'Dry run', flags: dryRunFlags },
 ] as const;
 
 /**
@@ -39,6 +41,7 @@ export const flagSchema = z
     ...parallelFlags,
     ...checkpointFlags,
     ...loggingFlags,
+    ...dryRunFlags,
   })
   .partial();
 

@@ -63,6 +63,9 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
       'has parameters to gather only when they are split',
     );
   }
+  const isDryRun = flags.required('dry-run');
+  if (flags.get('num-processes') !== undefined && !isDryRun)
+    flags.needs('num-processes', '--dry-run', 'describes processes that are not started');
   const cudaGraphs = cudaGraphsOf(flags, notices);
   const device = flags.required('device');
   if (flags.required('allow-tf32') && device !== 'cuda')

@@ -13,7 +13,9 @@ import { AssembledTraining } from '../training/assembled-training.js';
 import { newTrainer } from '../training/new-trainer.js';
 import { TrainingProcesses } from '../training/training-processes.js';
 
-/** Who a rank communicates with: the ranks along an axis, the other owner of a tied embedding, or all ranks. */
+/**
+ * Who a rank communicates with: the ranks along an axis, the other owner of a tied embedding, or all ranks.
+ */
 export type CommunicationScope = Exclude<MeshAxis, 'cp'> | 'embedding' | 'world';
 
 /** What a training run takes on one rank. */

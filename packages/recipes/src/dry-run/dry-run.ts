@@ -13,8 +13,8 @@ export interface DryRun {
   /** Of the whole model. */
   readonly numParameters: number;
   /**
-   * One rank of each kind, in their order: of every pipeline stage the first and the last tensor-parallel rank.
-   * All other ranks are as one of these.
+   * One rank of each kind, in their order: of every pipeline stage the first and the last tensor-parallel
+   * rank. All other ranks are as one of these.
    */
   readonly ranks: readonly DryRunRank[];
 }
@@ -24,8 +24,8 @@ const bundledVocabularySize = 4096;
 
 /**
  * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
- * and its communication without its processes, its data and its time. Nothing is written. Files of a tokenizer
- * are read only where nothing else gives the size of the vocabulary.
+ * and its communication without its processes, its data and its time. Nothing is written. Files of a
+ * tokenizer are read only where nothing else gives the size of the vocabulary.
  *
  * @throws whatever building the run throws, such as ConfigurationError
  */

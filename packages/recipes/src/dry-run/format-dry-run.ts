@@ -6,42 +6,43 @@ import type { DryRunRank } from './dry-run-rank.js';
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
-  const rows = alike(ranks).map((group) => rowOf(group, { t, p }));
+  const rows = alike(ranks).map((group) => [nameOf(group, { t, p }), ...numbersOf(group[0]!)]);
   return [
     `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
       `(tensor ${t} x pipeline ${p} x data ${d}), vocabulary ${of.vocabularySize}`,
     ...alignColumns([columns, ...rows]),
     ...(parallel.device === 'cuda'
-      ? [`memory is counted by the rules of device cpu, not yet by those of cuda`]
+      ? ['memory is that of device cpu: the allocator and the kernels of cuda are not counted yet']
       : []),
   ].join('\n');
 }
 
-/** Runs of ranks whose numbers are equal. */
+/** Ranks one after the other whose numbers are the same to the digits that are shown. */
 function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
-  const key = ({ rank: _, coordinates: __, ...numbers }: DryRunRank): string => JSON.stringify(numbers);
   const groups: DryRunRank[][] = [];
   for (const rank of ranks) {
     const last = groups.at(-1);
-    if (last !== undefined && key(last[0]!) === key(rank)) last.push(rank);
+    if (last !== undefined && `${numbersOf(last[0]!)}` === `${numbersOf(rank)}`) last.push(rank);
     else groups.push([rank]);
   }
   return groups;
 }
 
-function rowOf(group: readonly DryRunRank[], { t, p }: { readonly t: number; readonly p: number }): string[] {
-  const [first] = group as [DryRunRank];
-  const sent = Object.entries(first.sentBytes).filter(([, bytes]) => bytes > 0);
+function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
+  // over all ranks only a few numbers of a step are exchanged
+  const { world: _, ...along } = sentBytes;
+  const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
-    nameOf(group, { t, p }),
-    first.numParameters.toLocaleString('en-US'),
-    formatBytes(first.peakBytes),
-    first.flops.toExponential(3),
+    numParameters.toLocaleString('en-US'),
+    formatBytes(peakBytes),
+    flops.toExponential(3),
     sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
   ];
 }
 
-/** Which ranks a line is about: `stages 1 to 62`, and the tensor-parallel rank where that makes a difference. */
+/**
+ * Which ranks a line is about: `stages 1 to 62`, and the tensor-parallel rank where that makes a difference.
+ */
 function nameOf(group: readonly DryRunRank[], { t, p }: { readonly t: number; readonly p: number }): string {
   const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
   if (p === 1 && group.length === Math.min(t, 2)) return 'all';

@@ -27,7 +27,7 @@ const flagsOfOneRun = new Set<string>([
   ...Object.keys(checkpointFlags).filter(
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
-  ...['exit-interval', 'exit-duration-in-mins'],
+  ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes'],
   ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace'],
 ]);
 

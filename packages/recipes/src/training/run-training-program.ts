@@ -13,6 +13,7 @@ import {
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
+import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
@@ -32,7 +33,8 @@ export interface RunTrainingProgramOptions {
 
 /**
  * A whole training program: reads flags, joins the processes of its job, trains, and prints the results at
- * the end. An error is printed and ends the process with its exit code.
+ * the end; with --dry-run it only prints what the run would take. An error is printed and ends the process
+ * with its exit code.
  */
 export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
   const { argv, model, program, description } = options;
@@ -42,6 +44,10 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
     const flags = parseFlags(argv, { model });
     if (flags.help) {
       console.log(formatHelp({ program, description, model }));
+      return;
+    }
+    if (flags.values['dry-run'] === true) {
+      await printDryRun({ model, argv, variables: process.env, print: console.log });
       return;
     }
     const commandLine = [program, ...argv.map(shellWord)].join(' ');

@@ -1,0 +1,121 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type DryRun, dryRun } from './dry-run.js';
+import { printDryRun } from './print-dry-run.js';
+
+const sizes = [
+  ...['--preset', 'none', '--num-layers', '8', '--hidden-size', '64', '--num-attention-heads', '4'],
+  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--lr', '1e-3'],
+  ...['--train-iters', '3', '--threads', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '999'],
+];
+const layout = ({ t = 1, p = 1 }): readonly string[] => [
+  ...['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`],
+];
+
+interface RunOptions {
+  readonly model?: ModelKind;
+  readonly worldSize?: number;
+}
+
+async function run(
+  flags: readonly string[],
+  { model = 'gpt', worldSize = 1 }: RunOptions = {},
+): Promise<DryRun> {
+  const unused = { 'data-path': ['bundled'] };
+  return await dryRun(
+    validateConfiguration(parseFlags([...sizes, ...flags], { model, unused }), { worldSize }),
+  );
+}
+
+afterEach(() => {
+  expect(numLiveTensors()).toBe(0);
+  expect(memoryStatistics('meta').bytesInUse).toBe(0);
+});
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+describe('dryRun', () => {
+  it('runs one rank of each kind', async () => {
+    const { ranks } = await run(['--global-batch-size', '24', ...layout({ t: 2, p: 4 })], { worldSize: 24 });
+    expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 6, 7, 12, 13, 18, 19]);
+    // ranks of a pipeline between the ends differ in micro-batches that are in flight alone
+    const [, , second, , third] = ranks;
+    expect(third!.flops).toBe(second!.flops);
+    expect(third!.peakBytes).toBeLessThan(second!.peakBytes);
+  });
+
+  it('splits parameters and FLOPs of one process', async () => {
+    const batch = ['--global-batch-size', '8'];
+    const whole = await run(batch);
+    const split = await run([...batch, ...layout({ p: 4 })], { worldSize: 4 });
+    expect(sum(split.ranks.map(({ flops }) => flops))).toBe(whole.ranks[0]!.flops);
+    // the last stage has a copy of the tied embedding
+    const copy = 64 * 1024;
+    expect(sum(split.ranks.map(({ numParameters }) => numParameters))).toBe(whole.numParameters + copy);
+    expect(whole.ranks[0]!.numParameters).toBe(whole.numParameters);
+  });
+
+  it('counts what ranks send, by axis', async () => {
+    const flags = ['--global-batch-size', '8', '--use-distributed-optimizer', ...layout({ t: 2, p: 4 })];
+    const { ranks } = await run(flags, { worldSize: 16 });
+    const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
+    // float32 gradients are scattered, parameters gathered, each of them half of a padded buffer
+    const dp = sentBytes.dp! - 8; // the number of tokens that count
+    expect(dp / (4 * numParameters)).toBeGreaterThan(1);
+    expect(dp / (4 * numParameters)).toBeLessThan(1.05);
+    // of 2 micro-batches half of a boundary tensor [S, B, H] in float32
+    expect(sentBytes.pp! / (2 * 32 * 2 * 64 * 2)).toBeCloseTo(1, 0);
+    expect(sentBytes.tp).toBeGreaterThan(0);
+  });
+
+  it.each(['gpipe', '1f1b', 'zb-h1', 'zb-h2', 'zb-v'])('runs schedule %s of a BERT', async (schedule) => {
+    const flags = ['--global-batch-size', '16', '--pipeline-schedule', schedule, ...layout({ p: 2 })];
+    const { ranks } = await run(flags, { model: 'bert', worldSize: 2 });
+    for (const { peakBytes, flops } of ranks) expect([peakBytes > 0, flops > 0]).toEqual([true, true]);
+  });
+
+  it('finds errors of the run', async () => {
+    const flags = ['--global-batch-size', '6', '--num-layers-per-virtual-pipeline-stage', '1'];
+    await expect(run([...flags, ...layout({ p: 4 })], { worldSize: 4 })).rejects.toMatchObject({
+      code: 'MTL_SCHEDULE_MICRO_BATCHES',
+    });
+  });
+});
+
+describe('printDryRun', () => {
+  async function printed(flags: readonly string[]): Promise<string> {
+    const lines: string[] = [];
+    const argv = [...sizes, '--dry-run', ...flags];
+    await printDryRun({ model: 'gpt', argv, variables: {}, print: (text) => lines.push(text) });
+    return lines.join('\n');
+  }
+
+  it('prints ranks that take the same in one line, and writes nothing', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-dry-run-'));
+    try {
+      const schedule = ['--global-batch-size', '8', '--pipeline-schedule', 'gpipe'];
+      const flags = [...schedule, '--num-processes', '8', ...layout({ t: 2, p: 4 })];
+      const text = await printed([...flags, '--data-path', 'nowhere', '--save', join(directory, 'run')]);
+      expect(text).toContain('on 8 processes (tensor 2 x pipeline 4 x data 1), vocabulary 999');
+      expect(text.match(/^stage.*?(?= {2})/gm)).toEqual(['stage 0', 'stages 1 to 2', 'stage 3']);
+      expect(readdirSync(directory)).toEqual([]);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it('takes as many processes as one copy of the model needs', async () => {
+    expect(await printed(['--global-batch-size', '8', ...layout({ t: 2, p: 2 })])).toContain(
+      'on 4 processes',
+    );
+  });
+
+  it('refuses what the run would refuse', async () => {
+    const flags = ['--num-processes', '6', ...layout({ t: 4 })];
+    await expect(printed(flags)).rejects.toMatchObject({ code: 'MTL_WORLD_SIZE' });
+  });
+});

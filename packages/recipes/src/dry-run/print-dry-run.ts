@@ -1,0 +1,42 @@
+import { readProcessEnvironment, type Variables } from '@mtl/comm';
+import {
+  type ModelKind,
+  parseFlags,
+  printConfiguration,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import { readLoadedFlags } from '../training/read-loaded-flags.js';
+import { dryRun } from './dry-run.js';
+import { formatDryRun } from './format-dry-run.js';
+
+export interface PrintDryRunOptions {
+  readonly model: ModelKind;
+  /** The words of the command line, --dry-run among them. */
+  readonly argv: readonly string[];
+  /** The environment: under a launcher only the first process does anything. */
+  readonly variables: Variables;
+  readonly print: (text: string) => void;
+}
+
+/**
+ * What a training program does with --dry-run: prints the configuration and what the run takes.
+ *
+ * @throws whatever checking the flags, building the run and its first step throw
+ */
+export async function printDryRun({ model, argv, variables, print }: PrintDryRunOptions): Promise<void> {
+  const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
+  if (rank > 0) return;
+  // data are not opened
+  const parsed = parseFlags(argv, { model, unused: { 'data-path': ['bundled'] } });
+  const flags = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const {
+    'num-processes': asked,
+    'tensor-model-parallel-size': tensor = 1,
+    'pipeline-model-parallel-size': pipeline = 1,
+  } = flags.values;
+  const worldSize = asked ?? (numRunning > 1 ? numRunning : tensor * pipeline);
+  const configuration = validateConfiguration(flags, { worldSize });
+  print(printConfiguration(configuration, { all: false }));
+  print(formatDryRun(configuration, await dryRun(configuration)));
+}
