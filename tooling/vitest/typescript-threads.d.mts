@@ -1,2 +1,3 @@
 export declare const typescriptThreads: { readonly preload: URL; readonly execArgv: readonly string[] };
 export declare const typescriptFlags: readonly string[];
+export declare const workspaceFlags: readonly string[];

@@ -136,14 +136,13 @@ describe('mtl eval on two processes', () => {
   it.each(['--tensor-model-parallel-size', '--pipeline-model-parallel-size'])(
     'gives what one gives, and one of them reports: %s 2',
     async (size) => {
-      const main = fileURLToPath(new URL('./programs/mtl.mjs', import.meta.url));
       for (const [task, file] of [
         ['wikitext', 'wikitext.txt'],
         ['lambada', 'lambada.jsonl'],
       ] as const) {
         const flags = [...model, '--task', task, '--valid-data', join(fixtures, file), '--json'];
         const { status, stdout, stderr } = await spawnMtl(
-          ['run', '--nproc-per-node', '2', main, '--', 'eval', ...flags, size, '2'],
+          ['run', '--nproc-per-node', '2', 'mtl', '--', 'eval', ...flags, size, '2'],
           { cwd },
         );
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' });

@@ -1,6 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { type RunRecord, removeRun } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
@@ -49,13 +48,12 @@ describe('mtl finetune', () => {
     expect(stdout).toMatch(/seed +epoch +loss +accuracy +f1\n +1 +2 .*\n +2 +2 .*\n +median /);
     const predictions = 'seed-2/predictions/dev.tsv';
     expect(stdout).toContain(`alone/${predictions}`);
-    const program = fileURLToPath(new URL('./programs/mtl.mjs', import.meta.url));
     const two = await spawnMtl(
       [
         'run',
         '--nproc-per-node',
         '2',
-        program,
+        'mtl',
         '--',
         ...argv,
         'two',

@@ -92,9 +92,8 @@ describe('mtl eval', () => {
     { size: '--pipeline-model-parallel-size', same: 'the same bits' },
     { size: '--tensor-model-parallel-size', same: 'the same but for rounding' },
   ])('runs on two processes that share a model, with $same: $size 2', async ({ size, same }) => {
-    const program = programOfRank();
     const words = ['eval', '--json', '--load', 'run', '--threads', '1'];
-    const argv = ['run', '--nproc-per-node', '2', program, '--', ...words, size, '2'];
+    const argv = ['run', '--nproc-per-node', '2', 'mtl', '--', ...words, size, '2'];
     const { status, stdout } = await spawnMtl(argv, { cwd });
     expect(status).toBe(0);
     const reports = stdout.split('\n').filter((line) => line.includes('"numScored"'));
@@ -146,13 +145,6 @@ describe('mtl eval', () => {
   });
 });
 
-/** `mtl` as a program that a launcher starts. */
-function programOfRank(): string {
-  const program = join(cwd, 'mtl-of-a-rank.mjs');
-  writeFileSync(program, `import ${JSON.stringify(new URL('../src/main.ts', import.meta.url).href)};\n`);
-  return program;
-}
-
 describe('mtl generate', () => {
   it('continues a text on two stages of a pipeline as one process does, and prints it once', async () => {
     const words = [
@@ -169,7 +161,7 @@ describe('mtl generate', () => {
     ];
     const size = ['--pipeline-model-parallel-size', '2'];
     const { status, stdout } = await spawnMtl(
-      ['run', '--nproc-per-node', '2', programOfRank(), '--', ...words, ...size],
+      ['run', '--nproc-per-node', '2', 'mtl', '--', ...words, ...size],
       { cwd },
     );
     expect(status).toBe(0);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { commandPath } from '@mtl/tooling/command-path';
 import { freePort } from '@mtl/tooling/free-port';
 import { type SlurmCluster, slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
+import { workspaceFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { printedRanks, rankProgram, startProcess } from '../support/start-process.js';
 import { temporaryDirectory } from '../support/temporary-directory.js';
@@ -14,7 +14,7 @@ const lacksSlurm = slurmProblem() !== undefined;
 const torchrun = process.env.MTL_TORCHRUN ?? commandPath('torchrun');
 
 const secret = { MTL_JOB_SECRET: 'the secret of a test' };
-const node = [process.execPath, ...typescriptFlags, rankProgram];
+const node = [process.execPath, ...workspaceFlags, rankProgram];
 const expectedRanks = (count: number, launcher: string) =>
   Array.from({ length: count }, (_, rank) => ({
     ...{

@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { freePort } from '@mtl/tooling/free-port';
 import { until } from '@mtl/tooling/until';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { isRunning, mtl, printedRanks, rankProgram, startProcess } from '../support/start-process.js';
+import { mtlCommand } from '../support/mtl-command.js';
+import { isRunning, printedRanks, rankProgram, startProcess } from '../support/start-process.js';
 import { testDirectory } from '../support/test-directory.js';
 
-const run = (...words: string[]) => startProcess([...mtl, 'run', ...words]);
+const run = (...words: string[]) => startProcess([...mtlCommand, 'run', ...words]);
 const two = ['--nproc-per-node', '2'];
 
 /** The processes of a `wait` job, when all of them are there. */
@@ -220,8 +221,9 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
 
   it('asks for a secret that several hosts have in common', async () => {
     const hosts = ['--nnodes', '2', '--master-addr', '127.0.0.1'];
-    const without = await startProcess([...mtl, 'run', ...hosts, rankProgram], { MTL_JOB_SECRET: undefined })
-      .finished;
+    const without = await startProcess([...mtlCommand, 'run', ...hosts, rankProgram], {
+      MTL_JOB_SECRET: undefined,
+    }).finished;
     expect(without.stderr).toContain('error[MTL_JOB_SECRET]');
     expect(without.status).toBe(2);
   });
@@ -231,7 +233,7 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
     const port = String(await freePort());
     const hosts = ['--nnodes', '2', '--master-addr', '127.1', '--master-port', port, '--join-timeout', '0.1'];
     const secret = { MTL_JOB_SECRET: 'a secret of sixteen bytes' };
-    const { stderr } = await startProcess([...mtl, 'run', ...hosts, rankProgram], secret).finished;
+    const { stderr } = await startProcess([...mtlCommand, 'run', ...hosts, rankProgram], secret).finished;
     expect(stderr).toContain('warning[MTL_STORE_ADDRESS]: --master-addr 127.1 is a name, so that the store');
     expect(stderr).toContain('error[MTL_TIMEOUT]');
   });

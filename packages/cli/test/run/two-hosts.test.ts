@@ -3,10 +3,10 @@ import { glooProblem } from '@mtl/comm';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { until } from '@mtl/tooling/until';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { mtlCommand } from '../support/mtl-command.js';
 import {
   type FinishedProcess,
   isRunning,
-  mtl,
   printedRanks,
   rankProgram,
   type StartedProcess,
@@ -39,7 +39,10 @@ function start(host: number, { program = ['loop'], flags = {}, env = {} }: HostO
   const words = ['run', ...place, '--nproc-per-node', '2', ...all, rankProgram, ...program];
   const { socketInterface } = network;
   const variables = { MTL_JOB_SECRET: 'the secret of a test', MTL_SOCKET_INTERFACE: socketInterface };
-  const started = startProcess([...network.prefixOf(host), ...mtl, ...words], { ...variables, ...env });
+  const started = startProcess([...network.prefixOf(host), ...mtlCommand, ...words], {
+    ...variables,
+    ...env,
+  });
   started.child.stdout?.on('data', (text: string) => {
     output += text;
   });

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
+import { workspaceFlags } from '@mtl/tooling/typescript-threads';
 
 const program = fileURLToPath(new URL('../programs/train.mjs', import.meta.url));
 
@@ -17,7 +17,7 @@ export interface PrintedRun {
 export function runAsPrinted(command: string, { cwd }: { readonly cwd: string }): Promise<PrintedRun> {
   const [npm, model] = /^npm run (gpt|bert)-train --(?= )/.exec(command) ?? [];
   if (npm === undefined) throw new Error(`not a command that trains: ${command}`);
-  const words = [process.execPath, ...typescriptFlags, program, model].map((word) => `'${word}'`);
+  const words = [process.execPath, ...workspaceFlags, program, model].map((word) => `'${word}'`);
   // exec: the shell becomes the program, and no process is left behind
   const script = `exec ${words.join(' ')}${command.slice(npm.length)}`;
   return new Promise((resolve) => {

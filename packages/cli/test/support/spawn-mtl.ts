@@ -1,8 +1,5 @@
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+import { mtlCommand } from './mtl-command.js';
 
 export interface FinishedMtl {
   readonly status: number | null;
@@ -25,7 +22,8 @@ export function spawnMtl(
   { cwd, env = {}, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...typescriptFlags, main, ...argv], {
+    const [command, ...words] = mtlCommand;
+    const child = spawn(command!, [...words, ...argv], {
       cwd,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,14 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { reportEngine } from '@mtl/tooling/report-engine';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 
-/** The words that start `mtl` from its sources, and the rank of test/programs. */
-export const mtl: readonly string[] = [
-  process.execPath,
-  ...typescriptFlags,
-  fileURLToPath(new URL('../../src/main.ts', import.meta.url)),
-];
+/** The rank of test/programs. */
 export const rankProgram = fileURLToPath(new URL('../programs/rank.mjs', import.meta.url));
 
 export interface FinishedProcess {
