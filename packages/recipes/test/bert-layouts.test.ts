@@ -67,11 +67,6 @@ describe('a BERT on several ranks', () => {
     { what: 'data 2, distributed optimizer', size: 2, flags: distributed },
     { what: 'pipeline 2', size: 2, flags: stages },
     { what: 'pipeline 2, zb-h1', size: 2, flags: [...stages, '--pipeline-schedule', 'zb-h1'] },
-    {
-      what: 'tensor 2 x pipeline 2 x data 2',
-      size: 8,
-      flags: [...tensor, ...stages, '--sequence-parallel', ...distributed],
-    },
   ])('trains as in one process: $what', async ({ what, size, flags }) => {
     const [results] = await runs.run(size, [{ name: what, flags }]);
     expectSame(what);

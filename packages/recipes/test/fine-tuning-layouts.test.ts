@@ -80,7 +80,6 @@ const layouts: readonly Layout[] = [
     parallel: { ...stages, 'pipeline-model-parallel-layout': 'Ettt|tL', 'pipeline-schedule': 'zb-h1' },
   },
   { name: 'pp4', worldSize: 4, parallel: { 'pipeline-model-parallel-size': 4 } },
-  { name: 'tp2-pp2', worldSize: 4, parallel: { ...tensor, ...stages } },
   {
     name: 'tp2-sp-pp2-interleaved',
     isForAll: true,
@@ -97,7 +96,8 @@ describe('fine-tuning on several processes', () => {
       const argument = (name: string, parallel: Parallel = {}): FineTuneArgument => {
         const changes = {
           ...saving(`${task}-${name}`),
-          epochs: 2,
+          // the order of a second epoch does not depend on the task
+          epochs: task === 'qqp' ? 2 : 1,
           ...deep(task === 'race' ? 'post' : 'pre'),
         };
         const configuration = tasks.configuration(task, changes);

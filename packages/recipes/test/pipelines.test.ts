@@ -92,11 +92,10 @@ describe('a GPT in a pipeline', () => {
   });
 
   it.each([
-    { t: 2, p: 2, d: 1, flags: [] },
+    // meshes of eight processes and of two axes with other schedules are compared by `npm run parity`
     { t: 2, p: 2, d: 1, flags: ['--sequence-parallel', ...schedule('zb-v')] },
     { t: 1, p: 2, d: 2, flags: [...distributed, ...schedule('interleaved'), ...chunks(2)] },
     { t: 1, p: 2, d: 2, flags: ['--overlap-grad-reduce', ...schedule('zb-v')] },
-    { t: 2, p: 2, d: 2, flags: ['--sequence-parallel', ...distributed, ...recompute] },
     {
       t: 2,
       p: 2,
