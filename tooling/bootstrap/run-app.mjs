@@ -16,7 +16,7 @@ if (asksForHelp(flags)) {
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli']);
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
-// A terminal sends Ctrl-C to both of us; the training saves and ends, and we wait for it.
+// A terminal sends Ctrl-C to both of us; the training run saves and ends, and we wait for it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => {
     if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);

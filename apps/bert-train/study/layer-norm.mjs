@@ -44,7 +44,9 @@ const cases = numbers(options.depths).flatMap((depth) =>
   ['pre', 'post'].flatMap((placement) => numbers(options.seeds).map((seed) => ({ depth, placement, seed }))),
 );
 
-/** Trains one case unless it has been; a training that ends with an error has a curve too, up to there. */
+/**
+ * Trains one case unless it has been; a training run that ends with an error has a curve too, up to there.
+ */
 async function train({ depth, placement, seed }) {
   const place = join(out, `${placement}-${depth}-layers-seed-${seed}`);
   const ended = join(place, 'ended');

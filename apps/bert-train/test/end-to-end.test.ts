@@ -12,7 +12,7 @@ const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 let directory: string;
 let data: readonly string[];
 
-/** A training of a second: a tiny model on tiny sentences, in steps of 8 samples. */
+/** A training run of a second: a tiny model on tiny sentences, in steps of 8 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
   ...['--seq-length', '32', '--max-position-embeddings', '32'],
@@ -58,7 +58,7 @@ describe('the preset of a command line that asks for nothing of its own', () => 
   });
 });
 
-describe('a training', () => {
+describe('a training run', () => {
   it('learns, and ends with both losses and a few filled masks', async () => {
     const run = await train(['--save', pathOf('learns'), '--train-iters', '60']);
     expect(run.code).toBe(0);

@@ -37,7 +37,7 @@ export function expectSameCurve(curve: Curve, expected: Curve): void {
   }
 }
 
-/** How far a training has come that writes its metrics there. */
+/** How far a training run has come that writes its metrics there. */
 export const linesOf = (path: string): number =>
   existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
 

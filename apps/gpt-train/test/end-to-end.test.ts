@@ -20,7 +20,7 @@ import { gptTrain, readMetrics, runGptTrain } from './run-gpt-train.js';
 let directory: string;
 let data: readonly string[];
 
-/** A training of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
+/** A training run of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
   ...[
@@ -303,7 +303,7 @@ describe('wrong input ends with one coded error and status 2, before the first s
   });
 });
 
-describe('where a training saves and what it loads is looked at before its first step', () => {
+describe('where a training run saves and what it loads is looked at before its first step', () => {
   const expectRefused = async (given: readonly string[], expected: RegExp) => {
     const run = await train(given);
     expect(run.output).toMatch(expected);
@@ -311,7 +311,7 @@ describe('where a training saves and what it loads is looked at before its first
     expect(run.code).toBe(2);
   };
 
-  it('no other training is overwritten, and a model is compared by its flags', async () => {
+  it('no other training run is overwritten, and a model is compared by its flags', async () => {
     const save = join(directory, 'first');
     await train(['--save', save, '--exit-interval', '2']);
     await expectRefused(

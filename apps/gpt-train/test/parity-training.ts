@@ -13,7 +13,7 @@ import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
 import { Trainer } from '@mtl/trainer';
 
-/** What a training of the recipe showed, one number a step. */
+/** What a training run of the recipe showed, one number a step. */
 export interface Curve {
   losses: number[];
   gradientNorms: number[];

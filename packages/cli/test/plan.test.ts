@@ -114,7 +114,7 @@ describe('mtl plan', () => {
     expect(stdout).toMatch(/^ {2}time {7}\d+h \d\dm, evaluation and checkpoints not counted$/m);
   });
 
-  it('refuses what the training would refuse', async () => {
+  it('refuses what the training run would refuse', async () => {
     const argv = ['plan', '--', ...large, '--tensor-model-parallel-size', '2'];
     const { status, stderr } = await spawnMtl(argv, { cwd });
     expect(status).toBe(2);

@@ -22,8 +22,8 @@ export interface ValidateConfigurationOptions {
 }
 
 /**
- * Turns flags into the configuration of a training: fills in what follows from other flags, and refuses what
- * cannot work together, one error at a time, each with the nearest values that would.
+ * Turns flags into the configuration of a training run: fills in what follows from other flags, and refuses
+ * what cannot work together, one error at a time, each with the nearest values that would.
  *
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
@@ -87,7 +87,7 @@ function profileOf(
   if (first > last || last > trainIterations) {
     throw new ConfigurationError(
       'MTL_PROFILE_STEPS',
-      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training`,
+      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training run`,
       {
         expected: `two numbers from 1 to ${trainIterations}, the first one not above the second`,
         remedy: `pass --profile-steps ${Math.min(first, last, trainIterations)} ${Math.min(Math.max(first, last), trainIterations)}`,

@@ -52,14 +52,14 @@ export class NumMicroBatches {
   /**
    * The batch of the step that begins after `consumedSamples` samples.
    *
-   * @param consumedSamples samples consumed so far in the whole training, resumed runs included.
+   * @param consumedSamples samples consumed so far in the whole training run, resumed runs included.
    */
   at(consumedSamples: number): StepBatch {
     const globalBatchSize = this.#globalBatchSizeAt(consumedSamples);
     return { globalBatchSize, numMicroBatches: globalBatchSize / this.#samplesPerMicroStep };
   }
 
-  /** Every number of micro-batches that a step of the whole training can have, ascending. */
+  /** Every number of micro-batches that a step of the whole training run can have, ascending. */
   countsOfMicroBatches(): readonly number[] {
     const { globalBatchSize, rampup } = this.#options;
     const { start, increment } = rampup ?? { start: globalBatchSize, increment: 1 };
@@ -71,7 +71,7 @@ export class NumMicroBatches {
   }
 
   /**
-   * Steps that a training over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by
+   * Steps that a training run over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by
    * step, then full steps only, so that a last incomplete batch is dropped.
    */
   iterationsFor(trainSamples: number): number {
@@ -86,7 +86,7 @@ export class NumMicroBatches {
     return iterations + Math.max(0, Math.floor((trainSamples - consumedSamples) / globalBatchSize));
   }
 
-  /** Samples that the first `iterations` steps of a training consume. */
+  /** Samples that the first `iterations` steps of a training run consume. */
   samplesAfter(iterations: number): number {
     const { globalBatchSize, rampup } = this.#options;
     let [samples, iteration] = [0, 0];

@@ -81,8 +81,8 @@ describe('a trace of two pipelines', () => {
 
   it.each([
     ['{', 'it is no JSON'],
-    ['null', 'it is no trace of a training'],
-    ['{"traceEvents": [], "otherData": {}}', 'it is no trace of a training'],
+    ['null', 'it is no trace of a training run'],
+    ['{"traceEvents": [], "otherData": {}}', 'it is no trace of a training run'],
   ])('refuses %s', (text, message) => {
     expect(() => readTrace(text, { name: 'x.json' })).toThrow(
       expect.objectContaining({ code: 'MTL_TRACE', message: `x.json: ${message}` }),

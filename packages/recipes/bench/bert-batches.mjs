@@ -14,9 +14,9 @@ import { defaultCorpusFiles } from '@mtl/recipes';
 const vocabularySize = 8192;
 
 /**
- * BERT samples with the padding that they have in a training. `corpus`: a text file whose documents are its
- * paragraphs, so short that most samples end early; default: the addresses, which fill all samples but those
- * that the mapping draws short.
+ * BERT samples with the padding that they have in a training run. `corpus`: a text file whose documents are
+ * its paragraphs, so short that most samples end early; default: the addresses, which fill all samples but
+ * those that the mapping draws short.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
   const files = corpus === undefined ? defaultCorpusFiles() : [corpus];

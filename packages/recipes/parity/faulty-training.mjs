@@ -1,7 +1,7 @@
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 
 /**
- * Makes a training wrong in one way, each a mistake that could really be made. For the mutation suite only.
+ * Makes a training run wrong in one way, each a mistake that could really be made. For fault injection only.
  */
 export function faultyTraining(training, fault) {
   const isSecond = training.processes.groups.world?.rank === 1;

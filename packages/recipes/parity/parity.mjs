@@ -62,16 +62,16 @@ const recipe = [
 ];
 /** In nats: a recipe that does not learn hides mistakes. Fewer steps than the default may not get there. */
 const leastFall = options.steps === '100' ? 0.5 : 0;
-/** Longest a training may take, the start of its processes included. */
+/** Longest a training run may take, the start of its processes included. */
 const deadlineMs = 300_000;
-/** Processes wait for each other: a second training uses what the first leaves idle. */
+/** Processes wait for each other: a second training run uses what the first leaves idle. */
 const numAtOnce = 2;
-/** Trainings of the same processes, at most: those of the last ones would have a core for themselves. */
+/** Training runs of the same processes, at most: those of the last ones would have a core for themselves. */
 const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
-/** Where a training leaves what it has measured, and how it is told to. */
+/** Where a training run leaves what it has measured, and how it is told to. */
 function plan({ model, numLayers, flags, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];

@@ -29,7 +29,7 @@ const recipe = [
   ...['--split', '90,10,0', '--threads', '1'],
 ];
 
-/** What trainings differ in, and where they are compared. */
+/** What training runs differ in, and where they are compared. */
 const kinds = {
   float32: [],
   bfloat16: ['--bf16'],
@@ -49,9 +49,9 @@ interface LayerAndWhole {
 }
 
 /**
- * What a rank's engine counts for one layer and one micro-batch of a training: the difference between
- * trainings of four and of two layers, which have embedding, head, loss and norm in common. Every rank must
- * count the same.
+ * What a rank's engine counts for one layer and one micro-batch of a training run: the difference between
+ * training runs of four and of two layers, which have embedding, head, loss and norm in common. Every rank
+ * must count the same.
  */
 async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, LayerAndWhole>> {
   const trainings = kindNames.flatMap((kind) =>

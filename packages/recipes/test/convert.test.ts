@@ -28,7 +28,7 @@ async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)):
   return directory;
 }
 
-/** What one process prints of a training. */
+/** What one process prints of a training run. */
 async function outputOf(training: Training): Promise<string> {
   const [results] = await runs.run(1, [training]);
   return results![0]!.output;
@@ -39,7 +39,7 @@ const bytesOf = (directory: string, name: string): string =>
   readFileSync(join(directory, name)).toString('base64');
 
 describe('a BERT between checkpoints and directories of transformers', () => {
-  it('is written as a training writes it', async () => {
+  it('is written as a training run writes it', async () => {
     const expected = runs.pathOf('written-by-training');
     const whole = await toHuggingFace('whole');
     for (const name of files) expect(bytesOf(whole, name), name).toBe(bytesOf(expected, name));
@@ -58,7 +58,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     expect(numbersOf(runs.metricsOf(`${run}-converted`))).toEqual(numbersOf(runs.metricsOf(`${run}-itself`)));
   });
 
-  it('comes back, to the byte, and a training goes on from it with the model that it finds there', async () => {
+  it('comes back, to the byte, and a training run goes on from it with the model that it finds there', async () => {
     const huggingFace = runs.pathOf('written-by-training');
     const directory = runs.pathOf('begun');
     const initialize = vi.spyOn(ParameterBuffers.prototype, 'initialize');
@@ -130,7 +130,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
 });
 
 describe('--load and --save of one directory', () => {
-  it('begin a training where it is empty, and go on with it afterwards', async () => {
+  it('begin a training run where it is empty, and continue it afterwards', async () => {
     const train = (iterations: number): Promise<string> =>
       outputOf({ name: 'same', flags: ['--load', runs.pathOf('same'), '--train-iters', `${iterations}`] });
     expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');

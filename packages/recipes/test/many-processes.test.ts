@@ -142,7 +142,7 @@ describe('checkpoints', () => {
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
   });
 
-  it('are gone on from by a training that was started again', async () => {
+  it('are continued by a training run that was started again', async () => {
     const interrupted = ['--save-interval', '5'];
     await runs.run(2, [{ name: 'restarted', flags: [...interrupted, '--exit-interval', '10'] }]);
     const [again] = await runs.run(2, [{ name: 'restarted', flags: interrupted, isRestart: true }]);

@@ -228,7 +228,7 @@ describe('checkpoints of pipelines', () => {
     }
   });
 
-  it('let a training go on with other stages and chunks', async () => {
+  it('continue a training run with other stages and chunks', async () => {
     const load = ['--load', runs.pathOf('moved')];
     const move = async (size: number, flags: readonly string[]): Promise<void> => {
       await runs.run(size, [{ name: 'moved', flags }]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { TrainingRanks } from './support/training-ranks.js';
 
-describe('ranks that wait for trainings', () => {
+describe('ranks that wait for training runs', () => {
   it('end with the error of one that fails, and are closed all the same', async () => {
     const ranks = new TrainingRanks(2);
     const training = { flags: ['--preset', 'none', '--num-layer', '2'] };

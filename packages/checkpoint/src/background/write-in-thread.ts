@@ -33,7 +33,7 @@ export async function writeInThread(data: ShardWriterData): Promise<RankPart> {
     const why = error instanceof Error ? error.message : String(error);
     throw new CheckpointError('MTL_CHECKPOINT_THREAD', `the thread that writes a checkpoint failed: ${why}`, {
       cause: error,
-      remedy: 'save without a thread (trainings: leave out --async-save)',
+      remedy: 'save without a thread (training runs: leave out --async-save)',
     });
   });
   if ('error' in reply) throw unpackError(reply.error);

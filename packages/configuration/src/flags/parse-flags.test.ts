@@ -228,7 +228,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
     [
       '--tp-comm-overlap-cfg x.yaml',
-      '--tp-comm-overlap-cfg x.yaml on the command line has no effect: who overlaps',
+      '--tp-comm-overlap-cfg x.yaml on the command line has no effect: the schedule and the layers decide',
     ],
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--context-parallel-size 1', 'has no effect: that is how it always is here'],

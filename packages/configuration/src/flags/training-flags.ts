@@ -14,8 +14,8 @@ export const trainingFlags = {
     'Grow the global batch from START by INCREMENT up to --global-batch-size over SAMPLES samples; needs --train-samples.',
     'START INCREMENT SAMPLES',
   ),
-  'train-iters': count('Steps of the whole training, resumed runs included.'),
-  'train-samples': count('Samples of the whole training, instead of --train-iters.'),
+  'train-iters': count('Steps of the whole training run, resumed runs included.'),
+  'train-samples': count('Samples of the whole training run, instead of --train-iters.'),
   'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
   'exit-duration-in-mins': positiveNumber(
     'Save and end the run after the step in which the program has run for so many minutes.',

@@ -10,7 +10,7 @@ import { type ConfigurationJson, configurationJson } from './configuration-json.
 import { type ModelOfKind, modelKinds, savedModelKeys, savedModelSchema } from './saved-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
-/** The data of a training. */
+/** The data of a training run. */
 export interface TrainedOn {
   /** The words of --data-path, or the prefix of the bundled corpus. */
   readonly dataPath: readonly string[];
@@ -24,7 +24,7 @@ interface SavedRun {
   readonly resolved?: ConfigurationJson['resolved'];
   /** CPU threads of rank 0: a resumed run repeats its results with as many. Absent in older checkpoints. */
   readonly threads?: number;
-  /** Absent where no training has written it. */
+  /** Absent where no training run has written it. */
   readonly trainedOn?: TrainedOn;
 }
 

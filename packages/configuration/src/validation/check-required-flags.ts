@@ -13,7 +13,7 @@ const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
 
-/** What Megatron-LM requires of every training, next to its length and data. */
+/** What Megatron-LM requires of every training run, next to its length and data. */
 const required: readonly FlagName[] = [
   ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
@@ -30,7 +30,7 @@ export interface CheckRequiredFlagsOptions {
 }
 
 /**
- * Refuses a command line that leaves out what a training needs and no preset, file or checkpoint gives.
+ * Refuses a command line that leaves out what a training run needs and no preset, file or checkpoint gives.
  *
  * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
  */

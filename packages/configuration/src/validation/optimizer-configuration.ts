@@ -91,7 +91,7 @@ function refuseLowPeak(flags: FlagReader): void {
   );
 }
 
-/** A schedule in iterations cannot be mixed with a training in samples, since the batch may grow. */
+/** A schedule in iterations cannot be mixed with a training run in samples, since the batch may grow. */
 function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
   const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
   for (const name of [decay, warmup, wsdDecay]) {
@@ -99,7 +99,7 @@ function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): voi
     flags.needs(
       name,
       counting[unit === 'iterations' ? 'samples' : 'iterations'].whole,
-      `does not fit a training counted in ${unit}`,
+      `does not fit a training run counted in ${unit}`,
     );
   }
 }

@@ -13,7 +13,7 @@ export interface TokenizerFlags {
 }
 
 /**
- * The tokenizer that flags describe, for programs that need no other part of a training's configuration;
+ * The tokenizer that flags describe, for programs that need no other part of a training run's configuration;
  * undefined when none is given.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` when they do not belong together

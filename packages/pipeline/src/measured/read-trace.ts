@@ -102,7 +102,7 @@ function parse(
   }
   const { traceEvents: events, otherData } = trace ?? {};
   if (otherData?.format !== traceFormat || !Array.isArray(events) || !Array.isArray(otherData.ranks)) {
-    throw problem(name, 'it is no trace of a training');
+    throw problem(name, 'it is no trace of a training run');
   }
   const wrong = otherData.ranks.findIndex((rank) => !isRank(rank));
   if (wrong >= 0) throw problem(name, `its rank ${wrong} is malformed`);
@@ -114,7 +114,7 @@ function parse(
 
 function problem(name: string, what: string, cause?: unknown): DataError {
   return new DataError('MTL_TRACE', `${name}: ${what}`, {
-    expected: 'a file that a training wrote with --profile-steps',
+    expected: 'a file that a training run wrote with --profile-steps',
     cause,
   });
 }

@@ -16,8 +16,8 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
 }
 
 /**
- * Records some steps of a training and writes their trace when the last of them has ended. Other steps cost a
- * comparison for each pass.
+ * Records some steps of a training run and writes their trace when the last of them has ended. Other steps
+ * cost a comparison for each pass.
  */
 export class StepProfiler implements PipelineRecorder {
   readonly #options: StepProfilerOptions;

@@ -6,7 +6,7 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from './check-saved-sizes.js';
 
-/** A checkpoint, and what it remembers of its training. */
+/** A checkpoint, and what it remembers of its training run. */
 export interface SavedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly configuration: JsonObject;

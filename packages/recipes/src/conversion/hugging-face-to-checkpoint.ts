@@ -73,7 +73,7 @@ export async function huggingFaceToCheckpoint(options: {
     const { path } = await saveCheckpoint({
       directory,
       iteration: 0,
-      // the optimizer's moments too, so that a training goes on from here as from any other checkpoint
+      // the optimizer's moments too, so that a training run goes on from here as from any other checkpoint
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({
         progress: { iteration: 0, consumedSamples: 0, consumedTokens: 0 },
@@ -108,7 +108,7 @@ function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readon
   return ['--preset', presetsOf(kind).whenNothingIsAsked, ...words];
 }
 
-/** What the flags of a training have no words for, such as three kinds of tokens. */
+/** What the flags of a training run cannot express, such as three kinds of tokens. */
 function refuseOtherModel(
   trained: TransformerConfiguration,
   options: { readonly model: TransformerConfiguration; readonly loadHuggingFace: string },

@@ -112,7 +112,7 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
     await prepareSaveDirectory({ directory, numBytes: 0 });
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
-    const what = 'the bundled corpus, which is prepared where a training is started:';
+    const what = 'the bundled corpus, which is prepared where a training run is started:';
     throw new DataError('MTL_CORPUS_DIRECTORY', `${what} ${error.message}`, {
       remedy: 'start in a directory that can be written to, or name a dataset with --data-path',
       cause: error,

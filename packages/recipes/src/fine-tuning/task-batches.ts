@@ -21,7 +21,7 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 
 /**
  * This data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by
- * their place in the training, so that dropout does not repeat itself every epoch.
+ * their place in the training run, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;

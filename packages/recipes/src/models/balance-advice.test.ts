@@ -3,7 +3,7 @@ import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './balance-advice.js';
 
-/** What is said of a training of gpt2-124m with 8 micro-batches. */
+/** What is reported of a training run of gpt2-124m with 8 micro-batches. */
 function adviceOf(
   numStages: number,
   flags: readonly string[] = [],

@@ -3,7 +3,7 @@ import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models
 import type { ModelFlopsShape } from '@mtl/trainer';
 import { recipeOf } from './recipe-of.js';
 
-/** What the model FLOPs of one sample depend on, for a training with the vocabulary of `model`. */
+/** What the model FLOPs of one sample depend on, for a training run with the vocabulary of `model`. */
 export function flopsShapeOf(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

@@ -7,8 +7,9 @@ export interface RecordsPassesOptions {
 }
 
 /**
- * Whether any passes of a training are to be recorded as CUDA graphs. Where they were asked for, but the only
- * micro-batch of a step is the one that starts reductions and so runs outside of the graph, a message tells.
+ * Whether any passes of a training run are to be recorded as CUDA graphs. Where they were asked for, but the
+ * only micro-batch of a step is the one that starts reductions and so runs outside of the graph, a message
+ * tells.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
   const { parallel, numMicroBatches, isReplicated, onMessage } = options;

@@ -3,7 +3,7 @@ import { formatError, MtlError } from '@mtl/errors';
 /**
  * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
  * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
- * at that moment, as a training or a launcher does, ends in its own way instead.
+ * at that moment, as a training run or a launcher does, ends in its own way instead.
  */
 export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
   for (const stream of [process.stdout, process.stderr]) {

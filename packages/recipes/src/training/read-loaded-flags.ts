@@ -21,7 +21,7 @@ import { isSamePlace } from '../checkpoints/is-same-place.js';
 import { openSavedCheckpoint, type SavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
-/** Of one run, not of the training: where it runs, what it reads and writes, when it ends. */
+/** Of one run, not of the training run: where it runs, what it reads and writes, when it ends. */
 const flagsOfOneRun = new Set<string>([
   ...parallelFlagNames,
   ...Object.keys(checkpointFlags).filter(

@@ -15,8 +15,8 @@ export interface TrainingProcessesOptions {
 }
 
 /**
- * The processes of a training as one of them sees them: where it stands, its groups, and how they wait for
- * each other.
+ * The processes of a training run as one of them sees them: where it stands, its groups, and how they wait
+ * for each other.
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;

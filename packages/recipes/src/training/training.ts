@@ -49,7 +49,7 @@ export interface BuildTrainingOptions {
   readonly corpusDirectory: string;
   /** Progress and messages, which rank 0 writes. Default: standard output. */
   readonly stream?: ConsoleStream;
-  /** The processes of the training, this one among them. Default: this process alone. */
+  /** The processes of the training run, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
   /** This process among those on its host. Default: alone there. */
   readonly local?: { readonly rank: number; readonly size: number };
@@ -80,7 +80,7 @@ interface TrainingSurroundings {
 const aloneJob: Job = { id: undefined, restartCount: 0 };
 
 /**
- * A training of the model that a configuration describes, built and ready to run: what the apps and tests
+ * A training run of the model that a configuration describes, built and ready to run: what the apps and tests
  * share. With several processes each builds one and calls its methods; rank 0 reports.
  */
 export class Training {

@@ -99,7 +99,7 @@ function askForTooMuch(): void {
   }
 }
 
-describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${title})`, () => {
+describe.skipIf(problem !== undefined)(`a training run whose passes are recorded (${title})`, () => {
   beforeAll(() => void openCuda());
 
   it.each(['float32', 'bfloat16', 'float16'] as const)(

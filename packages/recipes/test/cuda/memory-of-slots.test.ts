@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type MemoryShape, predictStages } from '../../src/index.js';
 import { batchSize, type PeakOfRankOptions, peakOfRank, sequenceLength, sizes } from './peak-of-rank.js';
 
-// an emulated device then keeps account of memory alone: sizes can be those of trainings
+// an emulated device then keeps account of memory alone: sizes can be those of training runs
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
 const numMicroBatches = 6;

@@ -44,7 +44,7 @@ describe.skipIf(!hasEmulationCounts)('ranges for a profiler', () => {
   });
 });
 
-describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA device', () => {
+describe.skipIf(!hasEmulationCounts)('a step of a training run on an emulated CUDA device', () => {
   it.each([
     [1, 'float32'],
     [3, 'float32'],
@@ -74,7 +74,7 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
   );
 });
 
-describe.skipIf(problem !== undefined)(`a training on device cuda (${title})`, () => {
+describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})`, () => {
   it("has the CPU's losses and gradient norms", async () => {
     openCuda();
     const [cuda, cpu] = [

@@ -71,14 +71,14 @@ async function parametersAfter(
   return parameters;
 }
 
-describe('a training with an index out of range', () => {
+describe('a training run with an index out of range', () => {
   it.each(wrong)('on the CPU fails at the step with $what $value', async (of) => {
     await parametersAfter({ device: 'cpu', of });
   });
 });
 
 describe.skipIf(problem !== undefined)(
-  `a training with an index out of range on device cuda (${title})`,
+  `a training run with an index out of range on device cuda (${title})`,
   () => {
     it.each(wrong)('fails at the step with $what $value, which leaves all parameters numbers', async (of) => {
       openCuda();

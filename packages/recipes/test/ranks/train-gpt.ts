@@ -20,7 +20,7 @@ export interface TrainGptResult {
   /** What this rank wrote for people to read. */
   readonly output: string;
   readonly sample: string | undefined;
-  /** What the tensor-parallel group has counted by the end of the training. */
+  /** What the tensor-parallel group has counted by the end of the training run. */
   readonly tensorParallel: ReturnType<ProcessGroup['statistics']> | undefined;
   /** And the pipeline's group. */
   readonly pipeline: ReturnType<ProcessGroup['statistics']> | undefined;

@@ -2,12 +2,12 @@ import { BroadcastChannel } from 'node:worker_threads';
 import type { World } from '@mtl/comm';
 import train, { type TrainGptArgument, type TrainGptResult } from './train-gpt.js';
 
-/** What ranks hear: trainings to do one after the other, or that there are no more. */
+/** What ranks are sent: training runs to do one after the other, or that there are no more. */
 export interface TrainingRequest {
   readonly trainings: readonly TrainGptArgument[] | undefined;
 }
 
-/** What a rank says: the results of the trainings, or none yet when it has begun to listen. */
+/** What a rank replies: the results of the training runs, or none yet when it has begun to listen. */
 export interface TrainingReply {
   readonly rank: number;
   readonly results: TrainGptResult[];

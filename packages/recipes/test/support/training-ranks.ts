@@ -6,8 +6,8 @@ import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import type { TrainingReply, TrainingRequest } from '../ranks/train-on-request.js';
 
 /**
- * In-memory ranks that wait for trainings: a rank's thread takes longer to start than a small model to train.
- * A training that fails ends them.
+ * In-memory ranks that wait for training runs: a rank's thread takes longer to start than a small model to
+ * train. A training run that fails ends them.
  */
 export class TrainingRanks {
   readonly #channel = new BroadcastChannel(`trainings ${randomUUID()}`);
@@ -45,7 +45,7 @@ export class TrainingRanks {
   /** Ends the threads. */
   async close(): Promise<void> {
     this.#channel.postMessage({ trainings: undefined } satisfies TrainingRequest);
-    await this.#ended.catch(() => {}); // a training that failed has said so
+    await this.#ended.catch(() => {}); // a training run that failed has reported it
     this.#channel.close();
   }
 

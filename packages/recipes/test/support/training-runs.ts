@@ -28,7 +28,7 @@ const recipes: Readonly<Record<ModelKind, readonly string[]>> = {
 export interface Training {
   readonly name: string;
   readonly flags?: readonly string[];
-  /** Flags of the recipe that this training goes without. */
+  /** Flags of the recipe that this training run does not get. */
   readonly leftOut?: readonly string[];
   /** Flags of single ranks, in place of those of all. */
   readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
@@ -71,7 +71,7 @@ export function validationDifference(output: string, expected: string): number {
 /** What two losses may differ by because they were printed: half of the seventh digit, twice. */
 export const printedTwice = 1e-6;
 
-/** Trainings of a small model in a directory of their own, on any number of ranks, each with a name. */
+/** Training runs of a small model in one directory, on any number of ranks, each with a name. */
 export class TrainingRuns {
   readonly #directory: string;
   readonly #recipe: readonly string[];
@@ -86,7 +86,7 @@ export class TrainingRuns {
     this.#model = model;
   }
 
-  /** Prepares a corpus. @param flags of all trainings, in place of those of the small recipe */
+  /** Prepares a corpus. @param flags of all training runs, in place of those of the small recipe */
   static async create(flags: readonly string[] = [], model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
     const corpus = await (model === 'bert' ? prepareSentences(directory) : prepareCorpus(directory));
@@ -97,7 +97,7 @@ export class TrainingRuns {
     return join(this.#directory, name);
   }
 
-  /** Trains one after the other on the same ranks; results by training, then by rank. */
+  /** Trains one after the other on the same ranks; results by training run, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
     const waiting = this.#ranks.get(worldSize) ?? new TrainingRanks(worldSize);
     this.#ranks.set(worldSize, waiting);

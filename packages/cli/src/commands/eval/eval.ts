@@ -64,7 +64,10 @@ export function evalCommand(): Command {
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
     .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet, in files of --text (default: text)')
-    .option('--split <a,b,c>', "weights of the datasets' parts (default: the training's, else all documents)")
+    .option(
+      '--split <a,b,c>',
+      "weights of the datasets' parts (default: the training run's, else all documents)",
+    )
     .addOption(
       choiceOption('--part <name>', 'which of them (default: valid with a split, else all)', [
         ...splitNames,

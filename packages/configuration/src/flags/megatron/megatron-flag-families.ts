@@ -38,18 +38,18 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'kd-': 'distillation',
     'modelopt-': 'model compression',
   }),
-  ...refused('a training does not serve', 'use mtl generate', { 'inference-': 'generation' }),
+  ...refused('a training run does not serve requests', 'use mtl generate', { 'inference-': 'generation' }),
   ...refused(
-    'trainings are spread by flags of their own',
-    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size cut the model',
+    'training runs are distributed by flags of their own',
+    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size split the model',
     { deepspeed: "DeepSpeed's engine" },
   ),
-  ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
+  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
     'fsdp-': 'fully sharded data parallelism',
     'torch-fsdp2-': 'fully sharded data parallelism',
     'megatron-fsdp-': 'fully sharded data parallelism',
   }),
-  ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
+  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
     'inprocess-': 'restarting inside the process',
     'replication-': 'replicated checkpoints',
     'non-persistent-': 'temporary checkpoints',
@@ -70,13 +70,13 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
   },
   'tp-comm-': {
     what: 'overlapped tensor-parallel communication',
-    why: 'who overlaps with whom is decided by the schedule and the layers',
+    why: 'the schedule and the layers decide what overlaps',
     harmless: 'always',
     takes: 'many',
   },
   'disable-tp-comm-': {
     what: 'overlapped tensor-parallel communication',
-    why: 'who overlaps with whom is decided by the schedule and the layers',
+    why: 'the schedule and the layers decide what overlaps',
     harmless: 'always',
     takes: 'nothing',
   },

@@ -89,10 +89,10 @@ const implementation: Record<string, MegatronFlag> = {
     'deprecated-use-mcore-models': "Megatron Core's models",
     'use-legacy-models': 'the models before Megatron Core',
   }),
-  ...idle('a training is always bitwise repeatable', {
+  ...idle('training runs are always bitwise repeatable', {
     'deterministic-mode': 'bitwise repeatable training',
   }),
-  ...idle('initial weights follow from --seed and the place of each value, wherever they are made', {
+  ...idle('initial weights depend only on --seed and the position of each value', {
     'use-cpu-initialization': 'initial weights made on the CPU',
     'no-initialization': 'skipped initialisation',
   }),

@@ -9,14 +9,14 @@ const parallelism: Record<string, MegatronFlag> = {
   ),
   'lazy-mpu-init': {
     what: 'late set-up of process groups',
-    why: 'process groups are made when a training joins its job',
+    why: 'process groups are made when a training run joins its job',
     harmless: 'always',
     takes: 'one',
   },
   'data-parallel-sharding-strategy': only(
     ['no_shard'],
     'what is split over data-parallel ranks',
-    'parameters are whole on every data-parallel rank',
+    'parameters are replicated on every data-parallel rank',
     'use --use-distributed-optimizer',
   ),
   'num-distributed-optimizer-instances': only(
@@ -27,7 +27,7 @@ const parallelism: Record<string, MegatronFlag> = {
   'expert-tensor-parallel-size': only(['1'], 'processes per expert', 'there are no experts'),
   'high-priority-stream-groups': {
     what: 'priorities of communication',
-    why: 'it is found out or measured, not set',
+    why: 'it is detected or measured, not set',
     harmless: 'always',
     takes: 'many',
   },
@@ -51,7 +51,7 @@ const parallelism: Record<string, MegatronFlag> = {
     'use --num-layers-per-virtual-pipeline-stage',
   ),
   ...refused(
-    'embedding and loss count as the work they are, not as one layer each',
+    'embedding and loss count with their actual cost, not as one layer each',
     'use --pipeline-model-parallel-layout balanced',
     {
       'account-for-embedding-in-pipeline-split': 'stages of different sizes',
@@ -64,14 +64,14 @@ const parallelism: Record<string, MegatronFlag> = {
     'encoder-tensor-model-parallel-size': 'tensor parallelism of an encoder',
     'encoder-pipeline-model-parallel-size': 'pipeline stages of an encoder',
   }),
-  ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
+  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
     'use-torch-fsdp2': 'fully sharded data parallelism',
     'use-megatron-fsdp': 'fully sharded data parallelism',
     'use-custom-fsdp': 'fully sharded data parallelism',
     'enable-full-sharding-in-hsdp': 'fully sharded data parallelism',
     'zero-stage': "the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)",
   }),
-  ...idle('who overlaps with whom is decided by the schedule and the layers', {
+  ...idle('the schedule and the layers decide what overlaps', {
     'no-overlap-p2p-communication': 'communication of stages that does not overlap',
     'overlap-p2p-communication-warmup-flush': 'overlapped communication of stages',
     'tp-comm-overlap': 'overlapped tensor-parallel communication',
@@ -100,7 +100,7 @@ const parallelism: Record<string, MegatronFlag> = {
     'use-tp-pp-dp-mapping': 'the order of ranks',
     'use-sharp': 'reductions inside the network',
   }),
-  ...idleSetting('it is found out or measured, not set', {
+  ...idleSetting('it is detected or measured, not set', {
     'ddp-bucket-size': 'the size of gradient buckets',
     'wgrad-deferral-limit': 'the time of the weight gradient of the output layer',
     'distributed-timeout-seconds-after-init': 'another time-out (--distributed-timeout-minutes is the one)',

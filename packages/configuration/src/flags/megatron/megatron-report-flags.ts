@@ -25,7 +25,7 @@ const checkpoints: Record<string, MegatronFlag> = {
     'distrib-optim-fully-reshardable-mem-efficient': 'memory while saving',
     'no-strict-fsdp-dtensor-load': 'how strictly checkpoints are read',
   }),
-  ...refused('checkpoints are written at --save-interval, and each is whole', 'leave it out', {
+  ...refused('checkpoints are written at --save-interval, and each is complete', 'leave it out', {
     'non-persistent-save-interval': 'temporary checkpoints',
     'non-persistent-ckpt-type': 'temporary checkpoints',
     'save-retain-interval': 'which checkpoints to keep (--keep-last keeps the newest)',
@@ -52,7 +52,7 @@ const reports: Record<string, MegatronFlag> = {
   'rerun-mode': only(
     ['disabled'],
     'running a step again when it looks wrong',
-    'a failed run ends and is started again from its newest whole checkpoint',
+    'a failed run ends and is started again from its newest complete checkpoint',
   ),
   'error-injection-rate': only(['0'], 'injected errors', 'errors are injected by tests only'),
   'config-logger-dir': only(
@@ -69,7 +69,7 @@ const reports: Record<string, MegatronFlag> = {
     'one-logger-project': 'reports to NVIDIA',
     'one-logger-run-name': 'reports to NVIDIA',
   }),
-  ...idle('nothing is ever reported to anybody', {
+  ...idle('no report leaves this machine', {
     'no-one-logger': 'no reports to NVIDIA',
   }),
   ...idle('every step reports throughput, time, memory and the gradient norm', {
@@ -116,7 +116,7 @@ const reports: Record<string, MegatronFlag> = {
     'memory-snapshot-path': 'a record of allocations',
     'run-workload-inspector-server': 'profiles on demand',
   }),
-  ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
+  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
     'error-injection-type': 'injected errors',
     'enable-ft-package': 'fault tolerance by another package',
     'calc-ft-timeouts': 'fault tolerance by another package',

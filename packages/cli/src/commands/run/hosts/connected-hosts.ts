@@ -7,7 +7,7 @@ import { shortenReport } from '../reports/shorten-report.js';
 import type { Verdict } from '../reports/verdict.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
 
-/** Longer than any training; the end of the wait is a value, or the loss of a launcher. */
+/** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;
 /** How long one look for host 0 may block this process. */
 const lookMs = 1_000;
