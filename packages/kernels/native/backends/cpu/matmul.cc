@@ -100,10 +100,11 @@ Status matmul_scratch(const OpCall& call, ScratchBlocks* blocks) {
   if (left.dtype == DType::kFloat16) {
     for (const TensorView* tensor : {&output, &left, &right, &bias}) blocks->add(widened_bytes(*tensor));
   }
-  size_t scratchpad = 0;
-  MTL_RETURN_IF_ERROR(onednn_scratchpad(
-      problem_of(call, widened_view(output), widened_view(left), widened_view(right), widened_view(bias)), &scratchpad));
-  blocks->add(static_cast<int64_t>(scratchpad));
+  MatmulScratch scratch;
+  MTL_RETURN_IF_ERROR(onednn_scratch(
+      problem_of(call, widened_view(output), widened_view(left), widened_view(right), widened_view(bias)), &scratch));
+  blocks->add(static_cast<int64_t>(scratch.scratchpad));
+  blocks->add(static_cast<int64_t>(scratch.packed_right));
   return ok_status();
 }
 

@@ -23,9 +23,15 @@ struct MatmulProblem {
 
 Status onednn_matmul(const MatmulProblem& problem);
 
-// Scratch memory of `onednn_matmul`, a block that it takes also where it is empty. Of the operands only the
-// presence of a bias is looked at.
-Status onednn_scratchpad(const MatmulProblem& problem, size_t* bytes);
+// Bytes of the two blocks of scratch memory that `onednn_matmul` takes at a time, both also where they are
+// empty.
+struct MatmulScratch {
+  size_t scratchpad = 0;
+  size_t packed_right = 0;  // the right operand in the library's own layout
+};
+
+// What a matmul takes at most. Of the operands only the presence of a bias is looked at.
+Status onednn_scratch(const MatmulProblem& problem, MatmulScratch* scratch);
 
 // "2.6.3": the version that was loaded.
 const char* onednn_version();

@@ -1,0 +1,65 @@
+// What differs between versions 2 and 3 of oneDNN's C API, behind one interface.
+#pragma once
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "core/status.h"
+
+namespace mtl {
+
+Status onednn_error(const char* what, dnnl_status_t status);
+
+#define MTL_DNNL(what, call)                                                     \
+  do {                                                                           \
+    const dnnl_status_t dnnl_status_ = (call);                                   \
+    if (dnnl_status_ != dnnl_success) return onednn_error(what, dnnl_status_); \
+  } while (0)
+
+// The dimensions of a matrix or a batch of them, and the distances of their elements.
+struct MatrixLayout {
+  dnnl_dims_t dims, strides;
+  int rank;
+};
+
+// A memory descriptor of the library.
+class MatrixDescriptor {
+ public:
+#if DNNL_VERSION_MAJOR >= 3
+  using Handle = const_dnnl_memory_desc_t;
+#else
+  using Handle = const dnnl_memory_desc_t*;
+#endif
+  MatrixDescriptor() = default;
+  ~MatrixDescriptor();
+  MatrixDescriptor(const MatrixDescriptor&) = delete;
+  MatrixDescriptor& operator=(const MatrixDescriptor&) = delete;
+
+  Status describe(const MatrixLayout& layout, dnnl_data_type_t type);
+  // Of the same dimensions, in the layout that the library chooses for the primitive it is given to.
+  Status leave_layout_open(const MatrixLayout& layout, dnnl_data_type_t type);
+  // Null before it is described.
+  Handle get() const;
+
+ private:
+  dnnl_memory_desc_t descriptor_{};
+  bool described_ = false;
+};
+
+struct MatmulDescriptors {
+  MatrixDescriptor left, right, bias, output;  // bias: not described where there is none
+};
+
+Status describe_matmul(dnnl_engine_t engine, const MatmulDescriptors& descriptors,
+                       const_dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t* description);
+
+// Appends output = output + product to what a matmul does.
+Status append_sum(dnnl_post_ops_t post_ops);
+
+// A primitive that copies a matrix from one layout into another.
+Status create_reorder(dnnl_engine_t engine, MatrixDescriptor::Handle from, MatrixDescriptor::Handle to,
+                      dnnl_primitive_t* reorder);
+
+// The layout that a primitive takes or writes; valid as long as its description.
+MatrixDescriptor::Handle layout_in(const_dnnl_primitive_desc_t description, dnnl_query_t query);
+
+}  // namespace mtl
