@@ -2,7 +2,7 @@ import type { Slice } from '@mtl/kernels';
 import { Tensor } from '@mtl/kernels';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { initializeParameter, Parameter, siteKey } from './index.js';
+import { initializeParameter, Parameter, type ParameterOptions, siteKey } from './index.js';
 
 const normal = { kind: 'normal', standardDeviation: 0.02 } as const;
 
@@ -26,6 +26,18 @@ describe('Parameter', () => {
     expect(axesOf(new Parameter(options))).toEqual(['tp', 'cp', 'dp']);
     expect(axesOf(new Parameter({ ...options, slices }))).toEqual(['cp', 'dp']);
     expect(axesOf(new Parameter({ ...options, slices, shardedOver: ['tp'] }))).toEqual(['cp', 'dp', 'pp']);
+  });
+
+  it('has partial gradients where it is replicated, and rows are sharded or stages have copies', () => {
+    const options = { name: 'w', globalShape: [8, 3], initialization: normal } as const;
+    const partialOver = (given: Partial<ParameterOptions>): readonly string[] =>
+      new Parameter({ ...options, ...given }).partialOver;
+    expect(partialOver({})).toEqual([]);
+    expect(partialOver({ rowsShardedOver: ['tp', 'cp'] })).toEqual(['tp', 'cp']);
+    // each rank has a slice of its own, with all that the rows give
+    expect(partialOver({ shardedOver: ['tp', 'pp'], rowsShardedOver: ['tp'] })).toEqual([]);
+    // a tied embedding on the first and the last stage
+    expect(partialOver({ shardedOver: ['tp'] })).toEqual(['pp']);
   });
 
   it('has the shape of its slices and counts as decaying when it is a matrix', () => {

@@ -1,4 +1,4 @@
-import type { MeshAxis } from '@mtl/comm';
+import { type MeshAxis, meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 
@@ -23,11 +23,10 @@ export interface ParameterOptions {
    */
   readonly shardedOver?: readonly MeshAxis[];
   /**
-   * Mesh axes along which each process computes only its part of the main gradient (layer norms under
-   * sequence parallelism): the parts must be summed over these axes before the step. Default: none. Data
-   * parallelism is implied.
+   * Mesh axes over which the rows that it computes with are sharded, in addition to dp: tp between the
+   * tensor-parallel regions under sequence parallelism. Default: none.
    */
-  readonly partialOver?: readonly MeshAxis[];
+  readonly rowsShardedOver?: readonly MeshAxis[];
   readonly initialization: Initialization;
   /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
@@ -45,6 +44,10 @@ export class Parameter {
   readonly shape: readonly number[];
   readonly size: number;
   readonly shardedOver: readonly MeshAxis[];
+  /**
+   * Mesh axes other than dp along which the parameter is replicated and each process computes only its part
+   * of the main gradient, from its rows or, along pp, its stages: the optimizer sums the parts.
+   */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
   readonly decays: boolean;
@@ -61,7 +64,10 @@ export class Parameter {
     this.size = sizeOf(this.shape);
     const isWhole = this.size === sizeOf(this.globalShape);
     this.shardedOver = options.shardedOver ?? (isWhole ? ['pp'] : ['tp', 'pp']);
-    this.partialOver = options.partialOver ?? [];
+    const { rowsShardedOver = [] } = options;
+    this.partialOver = meshAxes.filter(
+      (axis) => this.isReplicatedOver(axis) && (axis === 'pp' || rowsShardedOver.includes(axis)),
+    );
     this.initialization = options.initialization;
     if (!['normal', 'zeros', 'ones'].includes(options.initialization?.kind)) {
       throw new UsageError(

@@ -13,6 +13,6 @@ export interface ReplicatedParameterOptions
  * parallelism, where each rank sees only its shard of the sequence, its gradient is a partial sum.
  */
 export function replicatedParameter({ tensorParallel, ...options }: ReplicatedParameterOptions): Parameter {
-  const isPartial = isSharded(tensorParallel) && tensorParallel.sequenceParallel;
-  return new Parameter({ ...options, shardedOver: ['pp'], partialOver: isPartial ? ['tp'] : [] });
+  const shardsRows = isSharded(tensorParallel) && tensorParallel.sequenceParallel;
+  return new Parameter({ ...options, shardedOver: ['pp'], rowsShardedOver: shardsRows ? ['tp'] : [] });
 }

@@ -42,9 +42,9 @@ export function runNetwork(
   const positions = isCut ? own(S) : all(S);
   const parameter = (
     name: string,
-    options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'partialOver'>,
+    options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'rowsShardedOver'>,
   ) => new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
-  const whole = isCut ? { partialOver: ['tp'] as const } : {};
+  const whole = isCut ? { rowsShardedOver: ['tp'] as const } : {};
   const words = parameter('words', { globalShape: [V, H], slices: [own(V), all(H)] });
   const places = parameter('places', { globalShape: [S, H], ...whole });
   const up = parameter('up', { globalShape: [F, H], slices: [own(F), all(H)] });

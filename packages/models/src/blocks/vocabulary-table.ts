@@ -1,4 +1,4 @@
-import { Parameter, type ParameterOptions } from '@mtl/autograd';
+import { Parameter } from '@mtl/autograd';
 import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { paddedVocabularySize, type TransformerConfiguration } from './transformer-configuration.js';
 
@@ -11,15 +11,6 @@ export interface VocabularyTableOptions {
   readonly isOnFirstAndLastRank: boolean;
   readonly tensorParallel: TensorParallel | undefined;
 }
-
-/**
- * Options of a parameter with two copies, each used for one of two purposes: it counts once, and gradients
- * are partial sums.
- */
-const onFirstAndLastRank: Pick<ParameterOptions, 'shardedOver' | 'partialOver'> = {
-  shardedOver: ['tp'],
-  partialOver: ['pp'],
-};
 
 /** The name of the table that tokens are looked up in, and that is the head's too where they are tied. */
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
@@ -40,6 +31,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
       { start: 0, end: model.hiddenSize },
     ],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    ...(isOnFirstAndLastRank ? onFirstAndLastRank : { shardedOver: ['tp', 'pp'] }),
+    // two copies, each used for one of two purposes: replicated, with gradients that are partial sums
+    shardedOver: isOnFirstAndLastRank ? ['tp'] : ['tp', 'pp'],
   });
 }

@@ -76,15 +76,16 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     const first: Slice = sharded
       ? { start: tpRank * rows, end: (tpRank + 1) * rows }
       : { start: 0, end: rows };
-    const shardedOver: MeshAxis[] = sharded || argument.countTwice ? ['tp', 'pp'] : ['pp'];
-    return new Parameter({
+    const shardedOver: MeshAxis[] = sharded ? ['tp', 'pp'] : ['pp'];
+    const parameter = new Parameter({
       name,
       globalShape: shape,
       slices: [first, ...shape.slice(1).map((size) => ({ start: 0, end: size }))],
       shardedOver,
-      partialOver: sharded || argument.forgetPartial ? [] : ['tp'],
+      rowsShardedOver: argument.forgetPartial ? [] : ['tp'],
       initialization: { kind: 'normal', standardDeviation: 1 },
     });
+    return argument.countTwice ? Object.assign(parameter, { shardedOver: ['tp', 'pp'] }) : parameter;
   });
   const sharing = { rank: dpRank, size: dp, distributed, bucketBytes: argument.bucketBytes };
   world.group.barrier().wait();
