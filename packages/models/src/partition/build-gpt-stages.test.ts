@@ -1,23 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { tinyGpt } from '../../test/support/tiny-gpt.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { buildGptStages } from './build-gpt-stages.js';
 import { partitionLayers } from './partition-layers.js';
 
-const model: GptModelConfiguration = {
-  numLayers: 4,
-  hiddenSize: 16,
-  ffnHiddenSize: 32,
-  numAttentionHeads: 2,
-  maxPositionEmbeddings: 8,
-  vocabularySize: 21,
-  makeVocabularySizeDivisibleBy: 8,
-  tieEmbeddings: true,
-  layerNormEpsilon: 1e-5,
-  geluKind: 'tanh',
-  hiddenDropout: 0,
-  attentionDropout: 0,
-  initMethodStd: 0.02,
-};
 const words = 'embedding.word_embeddings.weight';
 
 function build(placement: readonly number[], rank: number, changes: Partial<GptModelConfiguration> = {}) {
@@ -28,7 +14,7 @@ function build(placement: readonly number[], rank: number, changes: Partial<GptM
     work: { embedding: 0, head: 0 },
   });
   return buildGptStages({
-    model: { ...model, ...changes },
+    model: { ...tinyGpt, ...changes },
     layers,
     placement,
     rank,
