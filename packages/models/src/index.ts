@@ -19,6 +19,7 @@ export type { LayerLosses } from './blocks/layer-losses.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { Recomputation } from './blocks/recomputation.js';
+export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification } from './blocks/self-attention.js';
 export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';

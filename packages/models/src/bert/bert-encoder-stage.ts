@@ -1,10 +1,11 @@
 import type { Tape, Variable } from '@mtl/autograd';
-import type { Upload } from '@mtl/pipeline';
 import { gatherRows } from '@mtl/tensor-parallel';
+import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import {
   type BatchSize,
   type Positions,
   type StageCall,
+  type ToDevice,
   TransformerStage,
   type TransformerStageOptions,
 } from '../blocks/transformer-stage.js';
@@ -45,7 +46,7 @@ export abstract class BertEncoderStage<
 
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
-    const ids = [batch.rows.positions, batch.tokenTypes!];
+    const ids = [batch.rows.of('positions'), batch.tokenTypes!];
     const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
@@ -57,10 +58,19 @@ export abstract class BertEncoderStage<
     return [numPackedRows(this.sizeOf(batch), this.#rowDivisor), 1];
   }
 
+  /** The first stage embeds positions. */
+  protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
+    const reads = super.rowReads(call);
+    return this.isFirst ? new Set([...reads, 'positions']) : reads;
+  }
+
   /** How a micro-batch is packed here. */
-  protected sequencesOptions(batch: Batch, own: Positions, upload?: Upload): DeviceSequencesOptions {
+  protected sequencesOptions(
+    { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
+    own: Positions,
+  ): DeviceSequencesOptions {
     const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
-    return { device: this.device, packing, own, isFirst: this.isFirst, upload };
+    return { device: this.device, packing, own, isFirst: this.isFirst, reads, upload };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */

@@ -65,7 +65,11 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     const positions = this.positions(this.activationRows(batch)[0], false);
     const onDevice = maskedBatchToDevice(
       { ...batch, sentenceOrderLabels: undefined },
-      { ...this.sequencesOptions(batch, positions), isLast: true, lossFactors: { mlm_loss: 1 } },
+      {
+        ...this.sequencesOptions({ batch, reads: this.rowReads({ training: false }) }, positions),
+        isLast: true,
+        lossFactors: { mlm_loss: 1 },
+      },
     );
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
@@ -97,9 +101,9 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   }
 
   protected toDevice(call: ToDevice<MaskedStageBatch>, positions: Positions): DeviceMaskedBatch {
-    const { batch, upload, lossFactors } = call;
+    const { batch, lossFactors } = call;
     const { isLast } = this;
-    const options = { ...this.sequencesOptions(batch, positions, upload), isLast, lossFactors };
+    const options = { ...this.sequencesOptions(call, positions), isLast, lossFactors };
     if (!isLast || !this.model.sentenceOrderHead) {
       return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, options);
     }

@@ -49,14 +49,14 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     return { batchSize: batchSize * numChoices, sequenceLength, lengths };
   }
 
-  protected toDevice(
-    { batch, lossFactors, upload }: ToDevice<TaskTokenBatch>,
-    positions: Positions,
-  ): DeviceTaskBatch {
+  protected toDevice(call: ToDevice<TaskTokenBatch>, positions: Positions): DeviceTaskBatch {
+    const { batch, lossFactors, training } = call;
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     // every stage gets labels and weights, the last one reads them
     const targets = head.targets(batch, this.isLast ? lossFactorOf(lossFactors, 'task_loss') : 0);
-    return taskBatchToDevice(batch, { ...this.sequencesOptions(batch, positions, upload), targets });
+    const isPooled = this.isLast && this.task.kind !== 'span';
+    const dropsInHead = isPooled && training && this.model.hiddenDropout > 0;
+    return taskBatchToDevice(batch, { ...this.sequencesOptions(call, positions), targets, dropsInHead });
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {

@@ -1,9 +1,10 @@
 import { Variable } from '@mtl/autograd';
-import type { Slice } from '@mtl/kernels';
-import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
-import type { PackedRows, RowCoordinates } from '../blocks/transformer-stage.js';
+import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
+import type { PackedRows } from '../blocks/transformer-stage.js';
+import { uploadConstant } from '../blocks/upload-constant.js';
 import type { SamplePacking } from './sample-packing.js';
 
 // S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
@@ -55,22 +56,13 @@ export interface DeviceSequencesOptions {
   readonly own: Slice;
   /** Whether they are embedded here. */
   readonly isFirst: boolean;
+  /** The coordinates of rows that passes read. */
+  readonly reads: ReadonlySet<RowCoordinate>;
   /**
    * Copies them where passes are to be launched again with other samples: the attributes of operations then
    * fit all samples of as many tokens and rows.
    */
   readonly upload?: Upload | undefined;
-}
-
-/** A constant on the device. */
-export function uploadConstant(
-  values: TypedArray,
-  {
-    upload = Tensor.from,
-    ...options
-  }: { shape: readonly number[]; dtype: DType; device: Device; upload?: Upload | undefined },
-): Variable {
-  return new Variable(upload(values, options), { requiresGradient: false });
 }
 
 /**
@@ -80,7 +72,7 @@ export function uploadConstant(
  */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device, packing, own, isFirst, upload }: DeviceSequencesOptions,
+  { device, packing, own, isFirst, reads, upload }: DeviceSequencesOptions,
 ): Omit<DeviceSequences, 'release'> {
   const { numRows: r, sequenceLength } = batch;
   const { starts, numScores } = packing;
@@ -89,12 +81,14 @@ export function sequencesToDevice(
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>
     uploadConstant(values, { shape, dtype: 'int32', device, upload });
-  const long = (values: BigInt64Array, shape: readonly number[]): Variable =>
-    uploadConstant(values, { shape, dtype: 'int64', device, upload });
   const packed = (values: Int32Array | undefined): Int32Array => packing.packed(neededTokens(values));
   const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
   const shape = [own.end - own.start, 1];
-  const ownSamples = packing.rowSamples.subarray(own.start, own.end);
+  const host = {
+    shape: [packing.numRows, 1] as const,
+    positionOf: (row: number) => packing.positions[row]!,
+    sampleOf: (row: number) => rowNumbers[packing.rowSamples[row]!]!,
+  };
   return {
     tokens: isFirst ? ids(packed(batch.tokens), [packing.numRows, 1]) : undefined,
     tokenTypes: isFirst ? ids(packed(batch.tokenTypes).subarray(own.start, own.end), shape) : undefined,
@@ -103,15 +97,9 @@ export function sequencesToDevice(
       numScores,
       starts: ids(starts, [r + 1]),
     },
-    rows: {
-      positions: ids(packing.positions.subarray(own.start, own.end), shape),
-      samples: long(
-        BigInt64Array.from(ownSamples, (row) => rowNumbers[row]!),
-        shape,
-      ),
-    },
+    rows: RowCoordinates.upload(host, { reads, own, device, upload }),
     firstPositions: ids(starts.subarray(0, r), [r]),
-    samples: long(rowNumbers, [r]),
+    samples: uploadConstant(rowNumbers, { shape: [r], dtype: 'int64', device, upload }),
     variant: upload === undefined ? undefined : `samples of at most ${bound} rows`,
   };
 }
@@ -121,6 +109,7 @@ export function releaseSequences(
   batch: Readonly<Record<string, Variable | string | undefined | PackedRows | RowCoordinates>>,
 ): void {
   for (const value of Object.values(batch)) {
+    if (value instanceof RowCoordinates) value.release();
     const variables = value instanceof Variable ? [value] : Object.values(value ?? {});
     for (const variable of variables) if (variable instanceof Variable) variable.release();
   }

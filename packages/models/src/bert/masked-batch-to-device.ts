@@ -2,12 +2,12 @@ import type { Variable } from '@mtl/autograd';
 import type { LossFactors } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 import { lossFactorOf } from '../blocks/stage-losses.js';
+import { uploadConstant } from '../blocks/upload-constant.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
   releaseSequences,
   sequencesToDevice,
-  uploadConstant,
 } from './device-sequences.js';
 import type { MaskedStageBatch } from './masked-stage-batch.js';
 

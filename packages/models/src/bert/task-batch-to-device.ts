@@ -1,12 +1,12 @@
 import type { Variable } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data';
-import type { RowCoordinates } from '../blocks/transformer-stage.js';
+import { RowCoordinates } from '../blocks/row-coordinates.js';
+import { uploadConstant } from '../blocks/upload-constant.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
   releaseSequences,
   sequencesToDevice,
-  uploadConstant,
 } from './device-sequences.js';
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
@@ -22,7 +22,7 @@ export interface DeviceTaskBatch extends DeviceSequences {
   /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
   readonly labels: Variable;
   readonly weights: Variable;
-  /** [1, R]: of the rows that the head drops values of; all of them are at position 0. */
+  /** [1, R]: of the rows that the head drops values of, where it does; all of them are at position 0. */
   readonly headRows: RowCoordinates;
   readonly numRows: number;
   readonly sequenceLength: number;
@@ -34,7 +34,15 @@ export interface DeviceTaskBatch extends DeviceSequences {
 /** Copies to the device what a stage needs of a batch of a fine-tuning run, and the labels of its head. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
-  { targets, ...sequences }: DeviceSequencesOptions & { readonly targets: TaskTargets },
+  {
+    targets,
+    dropsInHead,
+    ...sequences
+  }: DeviceSequencesOptions & {
+    readonly targets: TaskTargets;
+    /** Whether the head drops values. */
+    readonly dropsInHead: boolean;
+  },
 ): DeviceTaskBatch {
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
@@ -45,15 +53,17 @@ export function taskBatchToDevice(
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),
   );
   const shape = [targets.labels.length];
-  const headRows = { shape: [1, numRows], device, upload };
+  const headReads = new Set(dropsInHead ? (['positions', 'samples'] as const) : []);
+  const host = {
+    shape: [1, numRows] as const,
+    positionOf: () => 0,
+    sampleOf: (row: number) => BigInt(rowNumbers[row]!),
+  };
   const variables = {
     ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
     labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device, upload }),
     weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device, upload }),
-    headRows: {
-      positions: uploadConstant(new Int32Array(numRows), { ...headRows, dtype: 'int32' }),
-      samples: uploadConstant(BigInt64Array.from(rowNumbers, BigInt), { ...headRows, dtype: 'int64' }),
-    },
+    headRows: RowCoordinates.upload(host, { reads: headReads, own: { start: 0, end: 1 }, device, upload }),
   };
   return {
     ...variables,

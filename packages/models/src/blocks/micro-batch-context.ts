@@ -1,6 +1,7 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { LayerLosses } from './layer-losses.js';
+import type { RowCoordinates } from './row-coordinates.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {
@@ -31,6 +32,11 @@ export interface MicroBatchContext {
   attend(tape: Tape, call: AttendCall): Variable;
   /** The dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
+  /**
+   * Where the rows of activations are in their samples, for what depends on it (rotary position embeddings);
+   * of the coordinates that a sublayer declares to read (`Sublayer.reads`). Generation has no sample numbers.
+   */
+  readonly rows: RowCoordinates;
   /**
    * Takes losses of the layers themselves, such as the balance of a router; undefined where none count
    * (generation).

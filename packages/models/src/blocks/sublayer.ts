@@ -1,6 +1,7 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from './micro-batch-context.js';
+import type { RowCoordinate } from './row-coordinates.js';
 
 /** How weights start. */
 export interface BlockInitialization {
@@ -45,6 +46,8 @@ export interface Sublayer {
   readonly outputBias: Parameter | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;
+  /** The coordinates of rows that it reads (`MicroBatchContext.rows`). Default: none. */
+  readonly reads?: readonly RowCoordinate[] | undefined;
   /**
    * [S, B, H] to [S, B, H] without `outputBias`, S being this rank's shard under sequence parallelism. It is
    * called again with the same arguments where layers are recomputed.

@@ -4,6 +4,7 @@ import { attentions, feedForwards, norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
 import type { DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
+import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer } from './sublayer.js';
 
 export interface TransformerBlockOptions {
@@ -35,6 +36,8 @@ export class TransformerBlock {
   readonly parameters: readonly Parameter[];
   /** The names of the losses that its sublayers make. */
   readonly losses: readonly string[];
+  /** The coordinates of rows that its sublayers read. */
+  readonly reads: readonly RowCoordinate[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
 
@@ -67,6 +70,7 @@ export class TransformerBlock {
       .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
       .flatMap(({ parameters }) => parameters);
     this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
+    this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
   }
 
   /** [S, B, H] to [S, B, H], S being this rank's shard of it under sequence parallelism. */

@@ -19,6 +19,7 @@ import { LayerLosses } from './layer-losses.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
+import type { RowCoordinate, RowCoordinates } from './row-coordinates.js';
 import { TransformerBlock } from './transformer-block.js';
 import type { TransformerConfiguration } from './transformer-configuration.js';
 import { TransformerEmbedding } from './transformer-embedding.js';
@@ -85,17 +86,6 @@ export interface DeviceSamples {
 /** Samples in T rows of activations [T, 1, H]. */
 export type PackedRows = Readonly<PackedAttentionOptions['packed']>;
 
-/**
- * What the rows of activations are that this process computes with between the tensor-parallel regions of a
- * call: [own, B], of packed samples [own, 1].
- */
-export interface RowCoordinates {
-  /** int32: the position of a row in its sample. */
-  readonly positions: Variable;
-  /** int64: the global number of its sample. */
-  readonly samples: Variable;
-}
-
 /** Which keys a query sees where samples are not packed: packed ones see all of their own. */
 export interface AttentionMask {
   readonly causal: boolean;
@@ -124,6 +114,10 @@ export interface StageCall<OnDevice extends DeviceSamples> {
 export interface ToDevice<Batch> {
   readonly batch: Batch;
   readonly lossFactors: LossFactors;
+  /** The coordinates of rows that its passes read. */
+  readonly reads: ReadonlySet<RowCoordinate>;
+  /** Whether there is dropout. */
+  readonly training: boolean;
   readonly upload?: Upload | undefined;
 }
 
@@ -282,7 +276,7 @@ export abstract class TransformerStage<
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
     upload?: Upload,
   ): LoadedMicroBatch<OnDevice> {
-    return this.#load({ ...call, upload }, this.#positionsOf(call.batch, { training: true }));
+    return this.#load({ ...call, upload }, { training: true });
   }
 
   forward(call: StageForward<Batch>): Tensor | undefined {
@@ -389,6 +383,13 @@ export abstract class TransformerStage<
     return this.#embedding!.forward(tape, { tokens, ids, tensorParallel: this.tensorParallelOf(positions) });
   }
 
+  /** The coordinates of rows that passes read. */
+  protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
+    const drops = this.block.hiddenDropout > 0 || (this.isFirst && this.model.hiddenDropout > 0);
+    const ofDropout = training && drops ? (['positions', 'samples'] as const) : [];
+    return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
+  }
+
   /** The layers of this stage, one after the other. */
   protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
     return this.applyBlocksWith(tape, input, {
@@ -440,7 +441,7 @@ export abstract class TransformerStage<
   ): InFlightMicroBatch<OnDevice> {
     const positions = this.#positionsOf(call.batch, { training });
     // what `load` of this stage made, if the caller has called it
-    const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, positions);
+    const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
     const { batch, layerLosses } = loaded;
     const stageCall = { batch, positions, training, layerLosses };
     const boundary =
@@ -462,13 +463,16 @@ export abstract class TransformerStage<
   }
 
   #load(
-    { batch: host, lossFactors, upload }: ToDevice<Batch>,
-    positions: Positions,
+    call: Pick<ToDevice<Batch>, 'batch' | 'lossFactors' | 'upload'>,
+    { training }: { readonly training: boolean },
   ): LoadedMicroBatch<OnDevice> {
+    const { batch: host, lossFactors, upload } = call;
     const { device } = this;
+    const reads = this.rowReads({ training });
     const layerLosses = new LayerLosses({ names: this.layerLosses, lossFactors, device, upload });
     try {
-      const batch = this.toDevice({ batch: host, lossFactors, upload }, positions);
+      const positions = this.#positionsOf(host, { training });
+      const batch = this.toDevice({ batch: host, lossFactors, reads, training, upload }, positions);
       const release = (): void => {
         layerLosses.release();
         batch.release();
@@ -491,8 +495,8 @@ export abstract class TransformerStage<
   #hiddenDropout(site: DropoutSite, call: StageCall<DeviceSamples>): Dropout | undefined {
     const dropout = this.#dropout(site, call);
     if (dropout === undefined) return undefined;
-    const { positions, samples } = call.batch.rows;
-    return { ...dropout, positions, samples };
+    const { rows } = call.batch;
+    return { ...dropout, positions: rows.of('positions'), samples: rows.of('samples') };
   }
 
   #attend(
@@ -510,6 +514,7 @@ export abstract class TransformerStage<
     return {
       attend: (tape, attendCall) => this.#attend(tape, attendCall, call),
       hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      rows: call.batch.rows,
       losses: call.layerLosses,
       tensorParallel: this.tensorParallelOf(call.positions),
     };

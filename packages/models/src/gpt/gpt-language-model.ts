@@ -104,7 +104,9 @@ export class GptLanguageModel {
         shapeBefore: () => [tokens.length, 1, this.#stage.model.hiddenSize],
         pass: (stage, before) => {
           const boundary = before && tape.input(before.view({ shape: before.shape }));
-          const hidden = stage.hiddenStates(tape, boundary ?? inputs, context);
+          const { positionIds } = inputs;
+          const from = boundary === undefined ? inputs : { hidden: boundary, positionIds };
+          const hidden = stage.hiddenStates(tape, from, context);
           const result = hidden.tensor.view({ shape: hidden.tensor.shape });
           hidden.release();
           boundary?.release();

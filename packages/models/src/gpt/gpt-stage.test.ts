@@ -5,24 +5,18 @@ import {
   memoryStatistics,
   numLiveTensors,
   resetCountedFlops,
+  Tensor,
 } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
+import { tinyGpt } from '../../test/support/tiny-gpt.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
 import { numLossTokens, type TokenBatch } from './token-batch.js';
 
 const model: GptModelConfiguration = {
+  ...tinyGpt,
   numLayers: 2,
-  hiddenSize: 16,
-  ffnHiddenSize: 32,
-  numAttentionHeads: 2,
-  maxPositionEmbeddings: 8,
-  vocabularySize: 21,
-  makeVocabularySizeDivisibleBy: 8,
-  tieEmbeddings: true,
-  layerNormEpsilon: 1e-5,
-  geluKind: 'tanh',
   hiddenDropout: 0.1,
   attentionDropout: 0.1,
   // large weights, so that every path carries a gradient that finite differences can see
@@ -175,6 +169,27 @@ describe('GptStage', () => {
     expect(totalLoss(built.stage, 0)).toBe(trained.loss);
     expect(numLiveTensors()).toBe(before);
     built.dispose();
+  });
+
+  it('uploads only what passes read of a micro-batch', () => {
+    const uploads = (options: Partial<GptModelConfiguration>, layers = { start: 0, end: 2 }): string[] => {
+      const built = build('cpu', 'float32', { model: { ...model, ...options }, layers });
+      const shapes: string[] = [];
+      const loaded = built.stage.load(callsOf([batchOf([1, 2])])[0]!, (values, given) => {
+        shapes.push(`${given.dtype} ${given.shape.join(' ')}`);
+        return Tensor.from(values, given);
+      });
+      loaded.release();
+      built.dispose();
+      return shapes;
+    };
+    const ends = ['int32 6 2', 'int32 6 2', 'int32 6 2', 'float32 6 2', 'int64 2'];
+    const rows = ['int32 6 2', 'int64 6 2'];
+    expect(uploads({})).toEqual([...ends, ...rows]);
+    expect(uploads({ hiddenDropout: 0 })).toEqual(ends);
+    const middle = { start: 1, end: 2 };
+    expect(uploads({ numLayers: 3, hiddenDropout: 0 }, middle)).toEqual(['int64 2']);
+    expect(uploads({ numLayers: 3 }, middle)).toEqual(['int64 2', ...rows]);
   });
 
   it('counts FLOPs per half: the input and the weight half of the layers cost the same, attention aside', () => {

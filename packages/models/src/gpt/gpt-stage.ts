@@ -2,6 +2,7 @@ import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import {
   type AttentionMask,
@@ -54,34 +55,48 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number of
    * tokens is valid.
    *
-   * @param input ids on the first stage, the hidden states of the stage before on the others
+   * @param input.tokens ids, on the first stage
+   * @param input.hidden the hidden states of the stage before, on the others
+   * @param input.positionIds int32 [S, B]: the positions of the tokens
    */
   hiddenStates(
     tape: Tape,
-    input: { readonly tokens: Variable; readonly positionIds: Variable } | Variable,
+    input: { readonly positionIds: Variable } & (
+      | { readonly tokens: Variable }
+      | { readonly hidden: Variable }
+    ),
     { attend }: Pick<MicroBatchContext, 'attend'>,
   ): Variable {
+    const { positionIds } = input;
     return tape.scope(() => {
       const start =
         'tokens' in input
           ? this.embedIds(tape, {
               tokens: input.tokens,
-              ids: [input.positionIds],
+              ids: [positionIds],
               positions: this.positions(input.tokens.tensor.dim(0), false),
             })
-          : input;
-      const tensorParallel = this.tensorParallelOf({ sequenceParallel: false });
-      const context = { attend, tensorParallel, hiddenDropout: () => undefined, losses: undefined };
+          : input.hidden;
+      const context: MicroBatchContext = {
+        attend,
+        tensorParallel: this.tensorParallelOf({ sequenceParallel: false }),
+        hiddenDropout: () => undefined,
+        rows: new RowCoordinates({ positions: positionIds, regionPositions: positionIds }),
+        losses: undefined,
+      };
       const recomputation = { granularity: 'none' } as const;
       const hidden = this.applyBlocksWith(tape, start, { context, recomputation });
       return this.isLast ? this.normalized(tape, hidden) : hidden;
     });
   }
 
-  protected toDevice({ batch, lossFactors, upload }: ToDevice<StageBatch>, own: Positions): DeviceBatch {
+  protected toDevice(
+    { batch, lossFactors, reads, upload }: ToDevice<StageBatch>,
+    own: Positions,
+  ): DeviceBatch {
     const { device, isFirst, isLast } = this;
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
-    return toDevice(batch, { device, lossFactor, isFirst, own, upload });
+    return toDevice(batch, { device, lossFactor, isFirst, own, reads, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {

@@ -3,7 +3,7 @@ import type { Slice } from '@mtl/kernels';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
-import type { RowCoordinates } from '../blocks/transformer-stage.js';
+import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 
 /**
  * What every stage of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
@@ -81,6 +81,7 @@ export function toDevice(
     lossFactor,
     isFirst,
     own,
+    reads,
     upload = Tensor.from,
   }: {
     device: Device;
@@ -89,10 +90,13 @@ export function toDevice(
     isFirst: boolean;
     /** The positions that this rank computes with between the tensor-parallel regions. */
     own: Slice;
+    /** The coordinates of rows that passes read. */
+    reads: ReadonlySet<RowCoordinate>;
     upload?: Upload | undefined;
   },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength: s } = batch;
+  const sampleNumbers = Array.from(batch.sampleNumbers, BigInt);
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
     constant(
@@ -112,7 +116,7 @@ export function toDevice(
     labels: lossFactor === undefined ? undefined : ids(neededTokens(batch.labels)),
     weights: lossFactor === undefined ? undefined : weights(neededTokens(batch.lossMask), lossFactor),
     samples: constant(
-      upload(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
+      upload(BigInt64Array.from(sampleNumbers), {
         shape: [b],
         dtype: 'int64',
         device,
@@ -123,34 +127,18 @@ export function toDevice(
         ? undefined
         : constant(upload(batch.keyStart, { shape: [b, s], dtype: 'int32', device })),
   };
-  const rows = rowCoordinates(batch, { device, own, upload });
+  const host = {
+    shape: [s, b] as const,
+    positionOf: (index: number) => Math.floor(index / b),
+    sampleOf: (index: number) => sampleNumbers[index % b]!,
+  };
+  const rows = RowCoordinates.upload(host, { reads, own, device, upload });
   return {
     ...variables,
     rows,
     release: () => {
-      for (const variable of [...Object.values(variables), ...Object.values(rows)]) variable?.release();
+      for (const variable of Object.values(variables)) variable?.release();
+      rows.release();
     },
-  };
-}
-
-/** The rows [own, B] of samples with a token at every position. */
-function rowCoordinates(
-  { batchSize: b, sampleNumbers }: StageBatch,
-  { device, own, upload }: { device: Device; own: Slice; upload: Upload },
-): RowCoordinates {
-  const size = (own.end - own.start) * b;
-  const numbers = Array.from(sampleNumbers, BigInt);
-  const positions = new Int32Array(size);
-  const samples = new BigInt64Array(size);
-  for (let row = 0; row < size; row++) {
-    positions[row] = own.start + Math.floor(row / b);
-    samples[row] = numbers[row % b]!;
-  }
-  const shape = [own.end - own.start, b];
-  return {
-    positions: new Variable(upload(positions, { shape, dtype: 'int32', device }), {
-      requiresGradient: false,
-    }),
-    samples: new Variable(upload(samples, { shape, dtype: 'int64', device }), { requiresGradient: false }),
   };
 }

@@ -111,11 +111,17 @@ class RootMeanSquareNorm implements Norm {
   }
 }
 
-/** max(x, 0) ^ power. */
-function powerRelu(tape: Tape, input: Variable, power: number): Variable {
+/** max(x, 0) ^ power, times 1 + position / 16: [S, B, F] with positions [S, B]. */
+function powerRelu(
+  tape: Tape,
+  input: Variable,
+  { power, positions }: { readonly power: number; readonly positions: Variable },
+): Variable {
   const { shape, device, dtype } = input.tensor;
   const x = input.tensor.read<'float32'>();
-  const y = x.map((value) => Math.max(value, 0) ** power);
+  const ofRows = positions.tensor.read<'int32'>();
+  const scaleOf = (index: number): number => 1 + ofRows[Math.floor(index / shape.at(-1)!)]! / 16;
+  const y = x.map((value, index) => scaleOf(index) * Math.max(value, 0) ** power);
   const result = tape.result(Tensor.from(y, { shape, dtype, device }), {
     requiresGradient: input.requiresGradient,
   });
@@ -127,7 +133,7 @@ function powerRelu(tape: Tape, input: Variable, power: number): Variable {
     backward: ({ outputGradient }) => {
       const gradient = outputGradient!.read<'float32'>();
       const inputGradient = gradient.map(
-        (value, index) => value * power * Math.max(x[index]!, 0) ** (power - 1),
+        (value, index) => scaleOf(index) * value * power * Math.max(x[index]!, 0) ** (power - 1),
       );
       return [Tensor.from(inputGradient, { shape, dtype, device })];
     },
@@ -168,10 +174,11 @@ function sumOfSquares(
   return result;
 }
 
-/** Two linear layers without biases, with a power of ReLU between them. */
+/** Two linear layers without biases, with a power of ReLU between them that depends on the position. */
 class PowerReluFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly outputBias = undefined;
+  readonly reads = ['regionPositions'] as const;
   readonly losses: readonly string[];
   readonly #power: number;
   readonly #numFeatures: number;
@@ -181,34 +188,35 @@ class PowerReluFeedForward implements Sublayer {
   constructor(options: SublayerOptions<PowerFeedForwardSpecification>) {
     const { name, layer, hiddenSize, specification, initialization, tensorParallel } = options;
     const { ffnHiddenSize, bias, power, lossLayers = [] } = specification;
-    const what = 'own features';
+    const common = { what: 'own features', bias, tensorParallel };
     this.losses = lossLayers.includes(layer) ? [activationLoss] : [];
     this.#power = power;
     this.#numFeatures = ffnHiddenSize;
     this.#up = columnParallelParameters({
+      ...common,
       name: `${name}.linear_fc1`,
       inputs: hiddenSize,
       outputs: [ffnHiddenSize],
-      what,
       standardDeviation: initialization.standardDeviation,
-      bias,
-      tensorParallel,
     }).weight;
     this.#down = rowParallelParameters({
+      ...common,
       name: `${name}.linear_fc2`,
       inputs: { numGroups: ffnHiddenSize, groupSize: 1 },
       outputs: hiddenSize,
-      what,
       standardDeviation: initialization.residualStandardDeviation,
-      bias,
-      tensorParallel,
     }).weight;
     this.parameters = [this.#up, this.#down];
   }
 
-  forward(tape: Tape, { input }: SublayerInput, { tensorParallel, losses }: MicroBatchContext): Variable {
+  forward(
+    tape: Tape,
+    { input }: SublayerInput,
+    { tensorParallel, rows, losses }: MicroBatchContext,
+  ): Variable {
     const features = columnParallelLinear(tape, { input, weight: this.#up, tensorParallel });
-    const activated = powerRelu(tape, features, this.#power);
+    const positions = rows.of('regionPositions');
+    const activated = powerRelu(tape, features, { power: this.#power, positions });
     for (const name of losses === undefined ? [] : this.losses) {
       const weights = losses!.factor(name);
       const factor = weights.tensor.item();

@@ -69,8 +69,9 @@ function bertEnds(
   const { rows, residualRows, rowsOfHead: M, residual, statistics, logits } = sizes;
   const { sentenceOrderHead } = bert;
   const isPost = bert.layerNormPlacement === 'post';
-  // positions and sample numbers of every row, so that each layer knows its masks
-  const places = 12 * residualRows;
+  // positions and sample numbers of every row, so that each layer knows its masks; the first chunk embeds
+  // positions
+  const places = (shape.hiddenDropout ? 12 : chunk.isFirst ? 4 : 0) * residualRows;
   const targets = 16 * M + 8 * B;
   const masked = M * e * H;
   const first = sentenceOrderHead ? B * e * H : 0;

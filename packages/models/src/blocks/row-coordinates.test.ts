@@ -1,0 +1,61 @@
+import { Tensor } from '@mtl/kernels';
+import { describe, expect, it } from 'vitest';
+import { type RowCoordinate, RowCoordinates } from './row-coordinates.js';
+
+describe('RowCoordinates', () => {
+  // four rows of two samples
+  const host = {
+    shape: [4, 2] as const,
+    positionOf: (index: number) => Math.floor(index / 2),
+    sampleOf: (index: number) => [5n, 2n ** 40n][index % 2]!,
+  };
+
+  function upload(...reads: RowCoordinate[]) {
+    let numUploads = 0;
+    const rows = RowCoordinates.upload(host, {
+      reads: new Set(reads),
+      own: { start: 1, end: 3 },
+      device: 'cpu',
+      upload: (values, options) => {
+        numUploads += 1;
+        return Tensor.from(values, options);
+      },
+    });
+    return { rows, numUploads };
+  }
+
+  it('are those of the own rows, and the positions of all rows', () => {
+    const { rows } = upload('positions', 'samples', 'regionPositions');
+    const read = (coordinate: RowCoordinate) => {
+      const { tensor } = rows.of(coordinate);
+      return [tensor.shape, [...(tensor.read() as Int32Array | BigInt64Array)]];
+    };
+    expect(read('positions')).toEqual([
+      [2, 2],
+      [1, 1, 2, 2],
+    ]);
+    expect(read('samples')).toEqual([
+      [2, 2],
+      [5n, 2n ** 40n, 5n, 2n ** 40n],
+    ]);
+    expect(read('regionPositions')).toEqual([
+      [4, 2],
+      [0, 0, 1, 1, 2, 2, 3, 3],
+    ]);
+    rows.release();
+  });
+
+  it('are not uploaded where nothing reads them, and then refused', () => {
+    const { rows, numUploads } = upload('positions');
+    expect(numUploads).toBe(1);
+    expect(() => rows.of('samples')).toThrow(
+      expect.objectContaining({
+        code: 'MTL_STAGE',
+        message: 'a layer reads the samples of rows, which it does not declare',
+        expected: 'one of positions',
+      }),
+    );
+    rows.release();
+    expect(upload().numUploads).toBe(0);
+  });
+});

@@ -1,0 +1,75 @@
+import type { Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import type { Device, Slice } from '@mtl/kernels';
+import type { Upload } from '@mtl/pipeline';
+import { uploadConstant } from './upload-constant.js';
+
+/**
+ * A coordinate of the rows of a micro-batch, [S, B], of packed samples [T, 1]. `positions`, int32: the
+ * position of a row in its sample; `samples`, int64: the global number of its sample; both of the rows that
+ * this rank computes with between the tensor-parallel regions, its shard under sequence parallelism.
+ * `regionPositions`, int32: the position of all rows, as the layers see them inside the regions.
+ */
+export type RowCoordinate = 'positions' | 'samples' | 'regionPositions';
+
+/** The rows of a micro-batch on the host, by their flat index in [S, B]. */
+export interface HostRows {
+  /** [S, B] */
+  readonly shape: readonly [rows: number, columns: number];
+  positionOf(index: number): number;
+  sampleOf(index: number): bigint;
+}
+
+export interface UploadRowsOptions {
+  /** The coordinates that something reads: others are not uploaded. */
+  readonly reads: ReadonlySet<RowCoordinate>;
+  /** The rows, of S, that this rank computes with between the tensor-parallel regions. */
+  readonly own: Slice;
+  readonly device: Device;
+  readonly upload?: Upload | undefined;
+}
+
+/** What the rows of activations are: those coordinates on the device that something reads. */
+export class RowCoordinates {
+  readonly #variables: ReadonlyMap<RowCoordinate, Variable>;
+
+  /** @param variables become this object's, to release */
+  constructor(variables: Readonly<Partial<Record<RowCoordinate, Variable>>> = {}) {
+    this.#variables = new Map(Object.entries(variables) as [RowCoordinate, Variable][]);
+  }
+
+  static upload(
+    { shape: [rows, columns], positionOf, sampleOf }: HostRows,
+    { reads, own, device, upload }: UploadRowsOptions,
+  ): RowCoordinates {
+    const positions = ({ start, end }: Slice): Variable => {
+      const values = new Int32Array((end - start) * columns);
+      for (let index = 0; index < values.length; index++) values[index] = positionOf(start * columns + index);
+      return uploadConstant(values, { shape: [end - start, columns], dtype: 'int32', device, upload });
+    };
+    const samples = ({ start, end }: Slice): Variable => {
+      const values = new BigInt64Array((end - start) * columns);
+      for (let index = 0; index < values.length; index++) values[index] = sampleOf(start * columns + index);
+      return uploadConstant(values, { shape: [end - start, columns], dtype: 'int64', device, upload });
+    };
+    return new RowCoordinates({
+      ...(reads.has('positions') && { positions: positions(own) }),
+      ...(reads.has('samples') && { samples: samples(own) }),
+      ...(reads.has('regionPositions') && { regionPositions: positions({ start: 0, end: rows }) }),
+    });
+  }
+
+  /** @throws UsageError MTL_STAGE for a coordinate that nothing declares to read */
+  of(coordinate: RowCoordinate): Variable {
+    const variable = this.#variables.get(coordinate);
+    if (variable !== undefined) return variable;
+    throw new UsageError('MTL_STAGE', `a layer reads the ${coordinate} of rows, which it does not declare`, {
+      expected: `one of ${[...this.#variables.keys()].join(', ') || 'none'}`,
+      remedy: `add '${coordinate}' to what the sublayer reads (Sublayer.reads)`,
+    });
+  }
+
+  release(): void {
+    for (const variable of this.#variables.values()) variable.release();
+  }
+}
