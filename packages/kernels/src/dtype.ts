@@ -35,7 +35,7 @@ export function bytesPerElement(dtype: DType): number {
 }
 
 /**
- * The native number of a dtype (native/core/dtype.h).
+ * The native number of a dtype (native/include/mtl/dtype.h).
  *
  * @throws UsageError `MTL_DTYPE` for a name that is none
  */

@@ -20,9 +20,7 @@ std::string to_text(const Description& description) {
     text += std::string(" ") + reductions[static_cast<int>(description.reduction) % 3];
   }
   if (description.kind == OperationKind::kBroadcast) text += format_text(" root %d", description.root);
-  const int dtype = static_cast<int>(description.dtype);
-  return text + format_text(" %s %llu", dtype >= 0 && dtype < kNumDTypes ? kDTypeNames[dtype] : "?",
-                            static_cast<unsigned long long>(description.count));
+  return text + format_text(" %s %llu", name_of(description.dtype), static_cast<unsigned long long>(description.count));
 }
 
 std::string Operation::sequence_text() const {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/dtype.h"
+#include "mtl/dtype.h"
 
 namespace mtl::comm {
 

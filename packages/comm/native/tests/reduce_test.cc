@@ -52,7 +52,7 @@ MTL_TEST(sums_of_bfloat16_are_rounded_once_in_rank_order) {
 MTL_TEST(all_levels_give_the_bits_of_the_plain_one_also_in_place) {
   for (int dtype = 0; dtype < kNumDTypes; ++dtype) {
     const size_t count = 1999;
-    const size_t bytes = count * kDTypeBytes[dtype];
+    const size_t bytes = count * size_of(static_cast<DType>(dtype));
     std::vector<uint8_t> sources[3];
     uint32_t state = 7;
     for (std::vector<uint8_t>& source : sources) {
@@ -61,7 +61,7 @@ MTL_TEST(all_levels_give_the_bits_of_the_plain_one_also_in_place) {
         source.push_back(static_cast<uint8_t>(state >> 24));
       }
       // no NaN: which payload a sum of two keeps is the processor's business
-      const size_t element = kDTypeBytes[dtype];
+      const size_t element = size_of(static_cast<DType>(dtype));
       if (dtype < 4) for (size_t index = 0; index < count; ++index) source[index * element + element - 1] &= 0xbb;
     }
     for (int reduction = 0; reduction < local::kNumReductions; ++reduction) {

@@ -2,7 +2,7 @@
 // data.
 #pragma once
 
-#include "core/dtype.h"
+#include "mtl/dtype.h"
 
 namespace mtl {
 

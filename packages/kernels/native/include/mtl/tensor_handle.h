@@ -1,5 +1,5 @@
-// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h, the only
-// header it may include.
+// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h and dtype.h,
+// the only headers it may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
@@ -16,7 +16,7 @@ extern "C" {
 struct MtlTensorMemory {
   void* data;       // on the tensor's device
   uint64_t bytes;   // contiguous
-  int32_t dtype;    // DType of core/dtype.h
+  int32_t dtype;    // DType of dtype.h
   int32_t device;   // DeviceKind of core/backend.h
 };
 

@@ -10,9 +10,6 @@
 namespace mtl::comm::local {
 namespace {
 
-struct bfloat16 {
-  uint16_t bits;
-};
 struct float16 {
   uint16_t bits;
 };

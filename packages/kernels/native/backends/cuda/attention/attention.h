@@ -9,7 +9,7 @@
 #pragma once
 
 #include "backends/cuda/launch.h"
-#include "core/dtype.h"
+#include "mtl/dtype.h"
 #include "ops/attention.h"
 
 namespace mtl::cuda {

@@ -6,7 +6,7 @@
 
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/launch.h"
-#include "core/dtype.h"
+#include "mtl/dtype.h"
 
 namespace mtl::cuda {
 

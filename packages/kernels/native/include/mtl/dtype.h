@@ -1,0 +1,65 @@
+// Element types of tensors, for every native addon: @mtl/comm includes this file. The numbers are part of the ABI
+// with TypeScript (src/dtype.ts) and are what MtlTensorMemory has in `dtype`.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace mtl {
+
+enum class DType : int32_t {
+  kFloat32 = 0,
+  kBFloat16 = 1,
+  kFloat16 = 2,
+  kFloat64 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUint8 = 6,
+};
+constexpr int kNumDTypes = 7;
+
+// Bytes of an element; 0 for a number that is no dtype.
+constexpr size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+    case DType::kInt64:
+      return 8;
+    case DType::kFloat32:
+    case DType::kInt32:
+      return 4;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return 2;
+    case DType::kUint8:
+      return 1;
+  }
+  return 0;
+}
+
+// The name as TypeScript has it; "unknown" for a number that is no dtype.
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "float32";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kUint8:
+      return "uint8";
+  }
+  return "unknown";
+}
+
+// The bits of a bfloat16.
+struct bfloat16 {
+  uint16_t bits;
+};
+
+}  // namespace mtl
