@@ -5,58 +5,134 @@ import { addon, callNative } from './native/addon.js';
 import type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 import type { Tensor } from './tensor.js';
 
-let numbers: Map<string, number> | undefined;
-
-function operationNumber(name: string): number {
-  numbers ??= new Map(
-    addon()
-      .operations()
-      .map((operation, index) => [operation.name, index]),
-  );
-  const number = numbers.get(name);
-  if (number === undefined)
-    throw new KernelError('MTL_UNSUPPORTED', `the native kernels have no operation ${name}`);
-  return number;
+/** What the schema of an operation declares about one operand. */
+interface Operand {
+  readonly name: string;
+  /** Where a call reads it in `callNumbers`: tensors in the order of the schema, then attributes. */
+  readonly position: number;
+  readonly isTensor: boolean;
+  readonly isRequired: boolean;
 }
 
-/** The error for an operand that TypeScript would have refused. */
-function wrongOperand(
-  operation: string,
-  kind: 'tensors' | 'attributes',
-  { position, value }: { readonly position: number; readonly value: unknown },
-): UsageError {
-  const schema = listOperations().find(({ name }) => name === operation);
-  const operand = schema?.[kind][position]?.replace('?', '') ?? `operand ${position}`;
-  return new UsageError('MTL_ARGUMENT', `${operation}: ${operand} is ${describeOperand(value)}`, {
-    expected: kind === 'tensors' ? 'a Tensor' : 'a number or a boolean',
+/** A schema, by the names of its operands. */
+interface Operation {
+  readonly number: number;
+  readonly operands: ReadonlyMap<string, Operand>;
+  /** The operands in the order in which the last call gave them: the next call mostly repeats it. */
+  readonly lastOrder: Operand[];
+  readonly numTensors: number;
+  readonly numRequired: number;
+}
+
+function operationOf({ tensors, attributes }: OperationSchema, number: number): Operation {
+  const operands = new Map<string, Operand>();
+  for (const declared of tensors) {
+    const [name, isRequired] = [declared.replace('?', ''), !declared.endsWith('?')];
+    operands.set(name, { name, position: operands.size, isTensor: true, isRequired });
+  }
+  for (const name of attributes) {
+    operands.set(name, { name, position: operands.size, isTensor: false, isRequired: true });
+  }
+  const numRequired = [...operands.values()].filter(({ isRequired }) => isRequired).length;
+  return { number, operands, lastOrder: [], numTensors: tensors.length, numRequired };
+}
+
+let operations: ReadonlyMap<string, Operation> | undefined;
+
+function operationNamed(name: string): Operation {
+  operations ??= new Map(listOperations().map((schema, index) => [schema.name, operationOf(schema, index)]));
+  const operation = operations.get(name);
+  if (operation === undefined)
+    throw new KernelError('MTL_UNSUPPORTED', `the native kernels have no operation ${name}`);
+  return operation;
+}
+
+/** The operands that an operation declares, for errors. */
+function describeOperands({ operands }: Operation): string {
+  const names = (areTensors: boolean): string =>
+    [...operands]
+      .filter(([, { isTensor }]) => isTensor === areTensors)
+      .map(([name, { isRequired }]) => (isRequired ? name : `${name} (optional)`))
+      .join(', ') || 'none';
+  return `tensors: ${names(true)}; attributes: ${names(false)}`;
+}
+
+function unknownOperand(operation: string, operand: string): UsageError {
+  return new UsageError('MTL_ARGUMENT', `${operation}: unknown operand ${operand}`, {
+    expected: describeOperands(operationNamed(operation)),
   });
 }
 
+/** The error for a value that TypeScript would have refused. */
+function wrongOperand(operation: string, operand: string, value: unknown): UsageError {
+  const isTensor = operationNamed(operation).operands.get(operand)?.isTensor;
+  return new UsageError('MTL_ARGUMENT', `${operation}: ${operand} is ${describeOperand(value)}`, {
+    expected: isTensor ? 'a Tensor' : 'a number or a boolean',
+  });
+}
+
+function missingOperand(operation: string, given: Operands): UsageError {
+  const declared = operationNamed(operation);
+  const [missing] = [...declared.operands].find(
+    ([name, { isRequired }]) => isRequired && given[name] === undefined,
+  )!;
+  return new UsageError('MTL_ARGUMENT', `${operation}: ${missing} is missing`, {
+    expected: describeOperands(declared),
+  });
+}
+
+/** The operands of a call by the names of the operation's schema; undefined is left out. */
+export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
+
 /**
- * Runs a native operation: tensors in the order of its schema (outputs first, undefined for an optional one
- * left out), then attributes. The named functions in operations/ are the public way; this is what they are
- * made of.
+ * Runs a native operation. The named functions in operations/ are the public way; this is what they are made
+ * of.
+ *
+ * @param operands tensors and attributes, in any order; only optional tensors may be left out
+ * @throws UsageError `MTL_ARGUMENT` for an operand that the schema does not have, one that is missing, and a
+ *   value of another type
  */
-export function runOperation(
+export function runOperation(name: string, operands: Operands): void {
+  const operation = operationNamed(name);
+  const { lastOrder, numTensors, numRequired } = operation;
+  const { callNumbers } = addon();
+  for (let position = 0; position < numTensors; position++) callNumbers[position] = 0; // left out
+  let numMissing = numRequired;
+  let place = 0;
+  for (const key in operands) {
+    let operand = lastOrder[place];
+    if (operand?.name !== key) {
+      operand = operation.operands.get(key);
+      if (operand === undefined) throw unknownOperand(name, key);
+      lastOrder[place] = operand;
+    }
+    place++;
+    const value = operands[key];
+    if (value === undefined) continue;
+    const number = operand.isTensor ? (value as Tensor | null)?.handle : toNumber(value);
+    if (typeof number !== 'number') throw wrongOperand(name, key, value);
+    callNumbers[operand.position] = number;
+    if (operand.isRequired) numMissing--;
+  }
+  if (numMissing > 0) throw missingOperand(name, operands);
+  callNative(() => addon().run(operation.number));
+}
+
+/** Runs a native operation with operands in the order of its schema. */
+export function runInOrder(
   name: string,
   tensors: readonly (Tensor | undefined)[],
   attributes: readonly (number | boolean)[] = [],
 ): void {
-  const { callNumbers } = addon();
-  let position = 0;
-  for (const tensor of tensors) {
-    const handle = tensor === undefined ? 0 : tensor?.handle;
-    if (typeof handle !== 'number') throw wrongOperand(name, 'tensors', { position, value: tensor });
-    callNumbers[position++] = handle;
-  }
-  for (const attribute of attributes) {
-    if (typeof attribute !== 'number' && typeof attribute !== 'boolean') {
-      const place = { position: position - tensors.length, value: attribute };
-      throw wrongOperand(name, 'attributes', place);
-    }
-    callNumbers[position++] = Number(attribute);
-  }
-  callNative(() => addon().run(operationNumber(name), tensors.length, attributes.length));
+  const values = [...tensors, ...attributes];
+  const names = [...operationNamed(name).operands.keys()];
+  runOperation(name, Object.fromEntries(names.map((operand, position) => [operand, values[position]])));
+}
+
+/** An attribute as native code reads it; undefined for a value that is none. */
+function toNumber(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  return typeof value === 'boolean' ? Number(value) : undefined;
 }
 
 /** All native operations with the names of their tensors and attributes. */
@@ -66,7 +142,7 @@ export function listOperations(): OperationSchema[] {
 
 /** Whether a device has a kernel for an operation. */
 export function supportsOperation(name: string, device: Device): boolean {
-  return callNative(() => addon().supports(operationNumber(name), deviceNumber(device)));
+  return callNative(() => addon().supports(operationNamed(name).number, deviceNumber(device)));
 }
 
 /**

@@ -25,19 +25,35 @@ Napi::Object to_object(Napi::Env env, const CudaProbe& probe) {
   return result;
 }
 
-bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text) {
-  if (index >= info.Length() || !info[index].IsString()) {
-    throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument %zu is not a string", index));
+// The options of `open`; false with a pending MTL_ARGUMENT exception where one is missing or of another type.
+bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* device, std::string* candidates,
+                  bool* allow_tf32) {
+  const auto wrong = [&](const char* what) {
+    throw_status(info.Env(), error_status("MTL_ARGUMENT", "%s", what));
     return false;
-  }
-  *text = info[index].As<Napi::String>().Utf8Value();
+  };
+  if (info.Length() < 1 || !info[0].IsObject()) return wrong("the options are not an object");
+  const Napi::Object options = info[0].As<Napi::Object>();
+  const Napi::Value library = options.Get("libraryPath"), index = options.Get("deviceIndex"),
+                    names = options.Get("cublasLtCandidates"), tf32 = options.Get("allowTf32");
+  if (!library.IsString()) return wrong("libraryPath is not a string");
+  if (!index.IsNumber()) return wrong("deviceIndex is not a number");
+  if (!names.IsString()) return wrong("cublasLtCandidates is not a string");
+  if (!tf32.IsBoolean()) return wrong("allowTf32 is not a boolean");
+  *path = library.As<Napi::String>().Utf8Value();
+  *device = index.As<Napi::Number>().Int32Value();
+  *candidates = names.As<Napi::String>().Utf8Value();
+  *allow_tf32 = tf32.As<Napi::Boolean>().Value();
   return true;
 }
 
 // (path of the library)
 Napi::Value probe(const Napi::CallbackInfo& info) {
-  std::string path;
-  if (!read_text(info, 0, &path)) return {};
+  if (info.Length() < 1 || !info[0].IsString()) {
+    throw_status(info.Env(), error_status("MTL_ARGUMENT", "the path of the library is not a string"));
+    return {};
+  }
+  const std::string path = info[0].As<Napi::String>().Utf8Value();
   const CudaLibrary* library = nullptr;
   CudaProbe found;
   Status status = load_cuda_library(path.c_str(), &library);
@@ -46,16 +62,16 @@ Napi::Value probe(const Napi::CallbackInfo& info) {
   return to_object(info.Env(), found);
 }
 
-// (path of the library, device index, candidates for cuBLASLt, whether TF32 is allowed)
+// ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: a path or name a line
 Napi::Value open(const Napi::CallbackInfo& info) {
   std::string path, candidates;
-  double device;
-  if (!read_text(info, 0, &path) || !read_number(info, 1, &device) || !read_text(info, 2, &candidates)) return {};
-  const bool allow_tf32 = info.Length() > 3 && info[3].ToBoolean().Value();
+  int32_t device;
+  bool allow_tf32;
+  if (!read_options(info, &path, &device, &candidates, &allow_tf32)) return {};
   const CudaLibrary* library = nullptr;
   CudaLibraryInformation opened;
   Status status = load_cuda_library(path.c_str(), &library);
-  if (status.ok()) status = open_cuda(*library, {static_cast<int32_t>(device), candidates.c_str(), allow_tf32}, &opened);
+  if (status.ok()) status = open_cuda(*library, {device, candidates.c_str(), allow_tf32}, &opened);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   Napi::Object result = to_object(info.Env(), opened.probe);
   result.Set("deviceIndex", opened.device_index);

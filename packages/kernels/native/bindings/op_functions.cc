@@ -6,21 +6,20 @@
 namespace mtl::bindings {
 namespace {
 
-// The call numbers hold the tensors' handles, then the attributes.
+// (operation). The call numbers hold the handles of all tensors of its schema, then all attributes.
 void run(const Napi::CallbackInfo& info) {
   double op;
-  int num_tensors, num_attributes;
-  if (!read_number(info, 0, &op) || !read_count(info, 1, kMaxTensors, &num_tensors) ||
-      !read_count(info, 2, kMaxAttributes, &num_attributes)) {
-    return;
-  }
+  if (!read_number(info, 0, &op)) return;
+  const OpEntry* const entry = op_at(static_cast<int>(op));
+  const int num_handles = entry == nullptr ? 0 : num_tensors(entry->schema);
+  const int num_values = entry == nullptr ? 0 : num_attributes(entry->schema);
   const double* const values = static_cast<const double*>(info.Data());
   TensorHandle handles[kMaxTensors];
-  for (int index = 0; index < num_tensors; ++index) {
+  for (int index = 0; index < num_handles; ++index) {
     handles[index] = values[index] >= 0 && values[index] < 9007199254740992.0 ? static_cast<TensorHandle>(values[index])
                                                                               : ~TensorHandle{0};
   }
-  const Status status = run_op(static_cast<int>(op), handles, num_tensors, values + num_tensors, num_attributes);
+  const Status status = run_op(static_cast<int>(op), handles, num_handles, values + num_handles, num_values);
   if (!status.ok()) throw_status(info.Env(), status);
 }
 

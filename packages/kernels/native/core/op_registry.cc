@@ -30,7 +30,16 @@ OpEntry& entry_named(const char* name) {
   return *entry;
 }
 
+int num_names(const char* const* names, int maximum) {
+  int count = 0;
+  while (count < maximum && names[count] != nullptr) ++count;
+  return count;
+}
+
 }  // namespace
+
+int num_tensors(const OpSchema& schema) { return num_names(schema.tensors, kMaxTensors); }
+int num_attributes(const OpSchema& schema) { return num_names(schema.attributes, kMaxAttributes); }
 
 int num_ops() { return static_cast<int>(entries().size()); }
 

@@ -13,11 +13,14 @@ constexpr int kMaxAttributes = 16;
 struct OpSchema {
   const char* name = nullptr;
   int num_outputs = 0;                          // the first `num_outputs` tensors are written
-  const char* tensors[kMaxTensors] = {};        // names for messages; a trailing '?' marks an optional one
-  const char* attributes[kMaxAttributes] = {};  // names for messages
+  const char* tensors[kMaxTensors] = {};        // names, as callers give them; a trailing '?' marks an optional one
+  const char* attributes[kMaxAttributes] = {};  // names; no tensor has the same one
   Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
 };
+
+int num_tensors(const OpSchema& schema);
+int num_attributes(const OpSchema& schema);
 
 // Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher
 // exists.

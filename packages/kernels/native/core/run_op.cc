@@ -18,12 +18,6 @@ std::vector<OpStatistics>& statistics() {
   return all;
 }
 
-int num_names(const char* const* names, int maximum) {
-  int count = 0;
-  while (count < maximum && names[count] != nullptr) ++count;
-  return count;
-}
-
 // The kernel of an op in a profiler's picture.
 struct Range {
   const Backend& backend;
@@ -47,19 +41,17 @@ bool is_optional(const char* name) { return name[std::strlen(name) - 1] == '?'; 
 
 }  // namespace
 
-Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes,
-              int num_attributes) {
+Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values) {
   const OpEntry* entry = op_at(op_index);
   if (entry == nullptr) return error_status("MTL_ARGUMENT", "there is no operation number %d", op_index);
   const OpSchema& schema = entry->schema;
-  const int num_tensors = num_names(schema.tensors, kMaxTensors);
-  if (num_handles != num_tensors || num_attributes != num_names(schema.attributes, kMaxAttributes)) {
+  if (num_handles != num_tensors(schema) || num_values != num_attributes(schema)) {
     return error_status("MTL_ARGUMENT", "%s: %d tensors and %d attributes given, expected %d and %d", schema.name,
-                        num_handles, num_attributes, num_tensors, num_names(schema.attributes, kMaxAttributes));
+                        num_handles, num_values, num_tensors(schema), num_attributes(schema));
   }
   TensorView views[kMaxTensors];
   const Backend* backend = nullptr;
-  for (int index = 0; index < num_tensors; ++index) {
+  for (int index = 0; index < num_handles; ++index) {
     if (handles[index] == 0) {
       if (is_optional(schema.tensors[index])) continue;
       return error_status("MTL_ARGUMENT", "%s: %s is missing", schema.name, schema.tensors[index]);
@@ -78,9 +70,9 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
   OpCall call;
   call.op = schema.name;
   call.tensors = views;
-  call.num_tensors = num_tensors;
+  call.num_tensors = num_handles;
   call.attributes = attributes;
-  call.num_attributes = num_attributes;
+  call.num_attributes = num_values;
   MTL_RETURN_IF_ERROR(schema.validate(call));
   const KernelFunction kernel = backend->find_kernel(schema.name);
   if (kernel == nullptr) {
@@ -96,7 +88,7 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
   counted.calls += 1.0;
   counted.flops += flops;
   counted.bytes_written += bytes_of(views, schema.num_outputs);
-  counted.bytes_read += bytes_of(views + schema.num_outputs, num_tensors - schema.num_outputs);
+  counted.bytes_read += bytes_of(views + schema.num_outputs, num_handles - schema.num_outputs);
   return status;
 }
 

@@ -6,8 +6,9 @@
 
 namespace mtl {
 
-Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes,
-              int num_attributes);
+// `handles` and `attributes` in the order of the schema, `num_values` attributes; handle 0: an optional
+// tensor that is left out.
+Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values);
 
 // Whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);

@@ -106,8 +106,12 @@ export function probeCuda(): CudaProbe {
 export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions = {}): CudaInformation {
   const libraryPath = cudaLibraryPath();
   return withRemedy(() => {
-    const candidates = cublasLtCandidates().join('\n');
-    const opened = addon().openCuda(libraryPath, deviceIndex, candidates, allowTf32);
+    const opened = addon().openCuda({
+      libraryPath,
+      deviceIndex,
+      cublasLtCandidates: cublasLtCandidates().join('\n'),
+      allowTf32,
+    });
     const version = opened.cublasLtVersion;
     return {
       ...probeOf(libraryPath, opened),

@@ -60,8 +60,11 @@ export interface KernelsAddon {
   setPoison(enabled: boolean): void;
   readonly tensorApi: unknown;
 
-  /** Handles and then attributes are in `callNumbers`. */
-  run(operation: number, numTensors: number, numAttributes: number): void;
+  /**
+   * `callNumbers` has the handles of all tensors of the schema, 0 for one that is left out, then all
+   * attributes.
+   */
+  run(operation: number): void;
   operations(): OperationSchema[];
   supports(operation: number, device: number): boolean;
   countedFlops(): number;
@@ -77,12 +80,13 @@ export interface KernelsAddon {
   popRange(device: number): void;
   isAvailable(device: number): boolean;
   probeCuda(libraryPath: string): NativeCudaProbe;
-  openCuda(
-    libraryPath: string,
-    deviceIndex: number,
-    cublasLtCandidates: string,
-    allowTf32: boolean,
-  ): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
+  openCuda(options: {
+    readonly libraryPath: string;
+    readonly deviceIndex: number;
+    /** One a line. */
+    readonly cublasLtCandidates: string;
+    readonly allowTf32: boolean;
+  }): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
   supportsGraphs(device: number): boolean;
   createGraphMemory(device: number): NativePointer;
   destroyGraphMemory(device: number, memory: NativePointer): void;

@@ -50,19 +50,35 @@ export interface AdamwScalarsOptions {
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
-  runOperation(
-    'adamw_scalars',
-    [scalars, gradientNorm, squares],
-    [learningRate, correction1, correction2, options.lossScale, options.maximumNorm],
-  );
+  const { lossScale, maximumNorm } = options;
+  runOperation('adamw_scalars', {
+    scalars,
+    gradientNorm,
+    squares,
+    learningRate,
+    correction1,
+    correction2,
+    lossScale,
+    maximumNorm,
+  });
 });
 
 /** One AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
 export const adamw = checkedOperation('adamw', (options: AdamwOptions): void => {
   const { parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments } = options;
-  runOperation(
-    'adamw',
-    [parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments],
-    [options.beta1, options.beta2, options.epsilon, options.weightDecay, options.clearGradient ?? false],
-  );
+  const { beta1, beta2, epsilon, weightDecay, clearGradient = false } = options;
+  runOperation('adamw', {
+    parameter,
+    firstMoment,
+    secondMoment,
+    modelParameter,
+    gradient,
+    scalars,
+    segments,
+    beta1,
+    beta2,
+    epsilon,
+    weightDecay,
+    clearGradient,
+  });
 });

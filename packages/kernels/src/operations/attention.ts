@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { runOperation } from '../run-operation.js';
+import { runInOrder as runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**

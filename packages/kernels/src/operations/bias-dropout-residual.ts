@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { runOperation } from '../run-operation.js';
+import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
@@ -20,8 +20,10 @@ export interface DropoutMask {
   readonly positions?: Tensor | undefined;
 }
 
-function maskAttributes(dropout: DropoutMask | undefined): readonly number[] {
-  return [dropout?.probability ?? 0, ...(dropout?.key ?? [0, 0])];
+function maskOperands(dropout: DropoutMask | undefined): Operands {
+  const [keyLow, keyHigh] = dropout?.key ?? [0, 0];
+  const { samples, positions, probability = 0 } = dropout ?? {};
+  return { samples, positions, probability, keyLow, keyHigh };
 }
 
 export interface BiasDropoutResidualForwardOptions {
@@ -40,8 +42,13 @@ export const biasDropoutResidualForward = checkedOperation(
   'biasDropoutResidualForward',
   (options: BiasDropoutResidualForwardOptions): void => {
     const { output, input, bias, residual, dropout } = options;
-    const tensors = [output, input, bias, residual, dropout?.samples, dropout?.positions];
-    runOperation('bias_dropout_residual_forward', tensors, maskAttributes(dropout));
+    runOperation('bias_dropout_residual_forward', {
+      output,
+      input,
+      bias,
+      residual,
+      ...maskOperands(dropout),
+    });
   },
 );
 
@@ -61,7 +68,10 @@ export const biasDropoutResidualBackward = checkedOperation(
   'biasDropoutResidualBackward',
   (options: BiasDropoutResidualBackwardOptions): void => {
     const { inputGradient, outputGradient, dropout } = options;
-    const tensors = [inputGradient, outputGradient, dropout.samples, dropout.positions];
-    runOperation('bias_dropout_residual_backward', tensors, maskAttributes(dropout));
+    runOperation('bias_dropout_residual_backward', {
+      inputGradient,
+      outputGradient,
+      ...maskOperands(dropout),
+    });
   },
 );

@@ -20,7 +20,7 @@ export interface BiasGeluForwardOptions {
 export const biasGeluForward = checkedOperation(
   'biasGeluForward',
   ({ output, input, bias, kind = 'tanh' }: BiasGeluForwardOptions): void => {
-    runOperation('bias_gelu_forward', [output, input, bias], [isErf(kind)]);
+    runOperation('bias_gelu_forward', { output, input, bias, erf: isErf(kind) });
   },
 );
 
@@ -39,6 +39,6 @@ export const biasGeluBackward = checkedOperation(
   'biasGeluBackward',
   (options: BiasGeluBackwardOptions): void => {
     const { inputGradient, outputGradient, input, bias, kind = 'tanh' } = options;
-    runOperation('bias_gelu_backward', [inputGradient, outputGradient, input, bias], [isErf(kind)]);
+    runOperation('bias_gelu_backward', { inputGradient, outputGradient, input, bias, erf: isErf(kind) });
   },
 );

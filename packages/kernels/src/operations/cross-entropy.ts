@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { runOperation } from '../run-operation.js';
+import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /** Which columns of the logits are vocabulary. */
@@ -33,11 +33,15 @@ export const crossEntropyStatistics = checkedOperation(
   'crossEntropyStatistics',
   (options: CrossEntropyStatisticsOptions): void => {
     const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
-    runOperation(
-      'cross_entropy_statistics',
-      [rowMaximum, rowSum, labelLogit, logits, labels],
-      [firstColumn, numColumns],
-    );
+    runOperation('cross_entropy_statistics', {
+      rowMaximum,
+      rowSum,
+      labelLogit,
+      logits,
+      labels,
+      firstColumn,
+      numColumns,
+    });
   },
 );
 
@@ -54,7 +58,7 @@ export const crossEntropyRescale = checkedOperation(
     readonly groupMaximum: Tensor;
   }): void => {
     const { output, rowSum, rowMaximum, groupMaximum } = options;
-    runOperation('cross_entropy_rescale', [output, rowSum, rowMaximum, groupMaximum]);
+    runOperation('cross_entropy_rescale', { output, rowSum, rowMaximum, groupMaximum });
   },
 );
 
@@ -89,11 +93,26 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly firstRow?: number;
 }
 
-/** The attributes of what computes losses. */
-function lossAttributes(options: CrossEntropyBackwardOptions): number[] {
+/** What both operations that compute losses take. */
+function lossOperands(options: CrossEntropyBackwardOptions): Operands {
+  const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   const { firstColumn = 0, numColumns, firstRow = 0 } = options;
   const { vocabularySize = firstColumn + numColumns, ignoreIndex = Number.NaN } = options;
-  return [firstColumn, numColumns, vocabularySize, ignoreIndex, firstRow];
+  return {
+    logitGradient,
+    loss,
+    logits,
+    labels,
+    rowMaximum,
+    rowSum,
+    labelLogit,
+    weights,
+    firstColumn,
+    numColumns,
+    vocabularySize,
+    ignoreIndex,
+    firstRow,
+  };
 }
 
 /**
@@ -106,12 +125,7 @@ function lossAttributes(options: CrossEntropyBackwardOptions): number[] {
 export const crossEntropyBackward = checkedOperation(
   'crossEntropyBackward',
   (options: CrossEntropyBackwardOptions): void => {
-    const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
-    runOperation(
-      'cross_entropy_backward',
-      [logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights],
-      lossAttributes(options),
-    );
+    runOperation('cross_entropy_backward', lossOperands(options));
   },
 );
 
@@ -124,11 +138,6 @@ export const crossEntropyBackward = checkedOperation(
 export const crossEntropyForwardBackward = checkedOperation(
   'crossEntropyForwardBackward',
   (options: CrossEntropyBackwardOptions): void => {
-    const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
-    runOperation(
-      'cross_entropy_forward_backward',
-      [logitGradient, loss, rowMaximum, rowSum, labelLogit, logits, labels, weights],
-      lossAttributes(options),
-    );
+    runOperation('cross_entropy_forward_backward', lossOperands(options));
   },
 );

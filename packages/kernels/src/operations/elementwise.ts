@@ -6,14 +6,22 @@ import type { Tensor } from '../tensor.js';
 export const cast = checkedOperation(
   'cast',
   ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {
-    runOperation('cast', [output, input]);
+    runOperation('cast', { output, input });
   },
 );
 
 /** output = left + right, all of one dtype and shape; output may be either of them. */
 export const add = checkedOperation(
   'add',
-  (options: { readonly output: Tensor; readonly left: Tensor; readonly right: Tensor }): void => {
-    runOperation('add', [options.output, options.left, options.right]);
+  ({
+    output,
+    left,
+    right,
+  }: {
+    readonly output: Tensor;
+    readonly left: Tensor;
+    readonly right: Tensor;
+  }): void => {
+    runOperation('add', { output, left, right });
   },
 );

@@ -31,7 +31,7 @@ export const embeddingForward = checkedOperation(
   (options: EmbeddingForwardOptions): void => {
     const { output, ids, table, firstRow = 0, accumulate = false } = options;
     const { numRows = firstRow + table.dim(0) } = options;
-    runOperation('embedding_forward', [output, ids, table], [firstRow, accumulate, numRows]);
+    runOperation('embedding_forward', { output, ids, table, firstRow, accumulate, numRows });
   },
 );
 
@@ -56,6 +56,6 @@ export const embeddingBackward = checkedOperation(
   (options: EmbeddingBackwardOptions): void => {
     const { tableGradient, outputGradient, ids, firstRow = 0 } = options;
     const { numRows = firstRow + tableGradient.dim(0) } = options;
-    runOperation('embedding_backward', [tableGradient, outputGradient, ids], [firstRow, numRows]);
+    runOperation('embedding_backward', { tableGradient, outputGradient, ids, firstRow, numRows });
   },
 );

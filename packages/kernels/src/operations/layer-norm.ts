@@ -23,7 +23,7 @@ export const layerNormForward = checkedOperation(
   'layerNormForward',
   (options: LayerNormForwardOptions): void => {
     const { output, mean, rstd, input, weight, bias, epsilon } = options;
-    runOperation('layer_norm_forward', [output, mean, rstd, input, weight, bias], [epsilon]);
+    runOperation('layer_norm_forward', { output, mean, rstd, input, weight, bias, epsilon });
   },
 );
 
@@ -53,9 +53,16 @@ export const layerNormBackward = checkedOperation(
   (options: LayerNormBackwardOptions): void => {
     const { inputGradient, weightGradient, biasGradient, outputGradient, input, mean, rstd, weight, addend } =
       options;
-    runOperation('layer_norm_backward', [
-      ...[inputGradient, weightGradient, biasGradient],
-      ...[outputGradient, input, mean, rstd, weight, addend],
-    ]);
+    runOperation('layer_norm_backward', {
+      inputGradient,
+      weightGradient,
+      biasGradient,
+      outputGradient,
+      input,
+      mean,
+      rstd,
+      weight,
+      addend,
+    });
   },
 );

@@ -26,7 +26,7 @@ export const linearGeluForward = checkedOperation(
   'linearGeluForward',
   (options: LinearGeluForwardOptions): void => {
     const { output, preactivation, input, weight, bias, kind } = options;
-    runOperation('linear_gelu_forward', [output, preactivation, input, weight, bias], [isErf(kind)]);
+    runOperation('linear_gelu_forward', { output, preactivation, input, weight, bias, erf: isErf(kind) });
   },
 );
 
@@ -49,8 +49,8 @@ export const linearGeluBackward = checkedOperation(
   'linearGeluBackward',
   (options: LinearGeluBackwardOptions): void => {
     const { inputGradient, outputGradient, weight, preactivation, kind } = options;
-    const tensors = [inputGradient, outputGradient, weight, preactivation];
-    runOperation('linear_gelu_backward', tensors, [isErf(kind)]);
+    const tensors = { inputGradient, outputGradient, weight, preactivation };
+    runOperation('linear_gelu_backward', { ...tensors, erf: isErf(kind) });
   },
 );
 
@@ -73,6 +73,6 @@ export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',
   (options: LinearWeightGradientOptions): void => {
     const { weightGradient, biasGradient, outputGradient, input } = options;
-    runOperation('linear_weight_gradient', [weightGradient, biasGradient, outputGradient, input]);
+    runOperation('linear_weight_gradient', { weightGradient, biasGradient, outputGradient, input });
   },
 );

@@ -43,5 +43,5 @@ export const matmul = checkedOperation('matmul', (options: MatmulOptions): void 
       remedy: 'give it a tensor of its own',
     });
   }
-  runOperation('matmul', [output, left, right, bias], [transposeLeft, transposeRight, accumulate]);
+  runOperation('matmul', { output, left, right, bias, transposeLeft, transposeRight, accumulate });
 });

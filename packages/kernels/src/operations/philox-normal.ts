@@ -28,9 +28,15 @@ export const philoxNormal = checkedOperation('philoxNormal', (options: PhiloxNor
     rowOffset = 0,
     columnOffset = 0,
   } = options;
-  runOperation(
-    'philox_normal',
-    [output],
-    [mean, standardDeviation, key[0], key[1], globalColumns, rowOffset, columnOffset],
-  );
+  const [keyLow, keyHigh] = key;
+  runOperation('philox_normal', {
+    output,
+    mean,
+    standardDeviation,
+    keyLow,
+    keyHigh,
+    globalColumns,
+    rowOffset,
+    columnOffset,
+  });
 });

@@ -13,7 +13,7 @@ export interface ReductionOptions {
 export const sumRows = checkedOperation(
   'sumRows',
   ({ output, input, accumulate = false }: ReductionOptions): void => {
-    runOperation('sum_rows', [output, input], [accumulate]);
+    runOperation('sum_rows', { output, input, accumulate });
   },
 );
 
@@ -21,7 +21,7 @@ export const sumRows = checkedOperation(
 export const sumOfSquares = checkedOperation(
   'sumOfSquares',
   ({ output, input, accumulate = false }: ReductionOptions): void => {
-    runOperation('sum_of_squares', [output, input], [accumulate]);
+    runOperation('sum_of_squares', { output, input, accumulate });
   },
 );
 
@@ -41,6 +41,6 @@ export interface WeightedSumOptions {
 export const weightedSum = checkedOperation(
   'weightedSum',
   ({ output, values, weights }: WeightedSumOptions): void => {
-    runOperation('weighted_sum', [output, values, weights]);
+    runOperation('weighted_sum', { output, values, weights });
   },
 );

@@ -6,7 +6,7 @@ import type { Tensor } from '../tensor.js';
 export const tanhForward = checkedOperation(
   'tanhForward',
   ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {
-    runOperation('tanh_forward', [output, input]);
+    runOperation('tanh_forward', { output, input });
   },
 );
 
@@ -22,6 +22,6 @@ export interface TanhBackwardOptions {
 export const tanhBackward = checkedOperation(
   'tanhBackward',
   ({ inputGradient, outputGradient, output }: TanhBackwardOptions): void => {
-    runOperation('tanh_backward', [inputGradient, outputGradient, output]);
+    runOperation('tanh_backward', { inputGradient, outputGradient, output });
   },
 );

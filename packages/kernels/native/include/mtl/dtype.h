@@ -1,5 +1,5 @@
-// Element types of tensors, for every native addon: @mtl/comm includes this file. The numbers are part of the ABI
-// with TypeScript (src/dtype.ts) and are what MtlTensorMemory has in `dtype`.
+// Element types of tensors, for every native addon: @mtl/comm includes this file. The numbers are part of the
+// ABI with TypeScript (src/dtype.ts) and are what MtlTensorMemory has in `dtype`.
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h and dtype.h,
-// the only headers it may include.
+// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h and
+// dtype.h, the only headers it may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
