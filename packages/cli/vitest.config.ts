@@ -1,3 +1,4 @@
-import { library } from '@mtl/tooling/vitest';
+import { library, waiting } from '@mtl/tooling/vitest';
 
-export default library();
+// commands run in processes of their own, and launchers wait for each other
+export default library(waiting);

@@ -6,6 +6,7 @@
  *   npm test -- --all                    runs the slow suites too, and the native tests under sanitizers
  *   npm test -- --allowed-skips FILE      fails on a skip that the file does not allow
  *            -- --required-engines FILE   fails when tests did not see ranks communicate over an engine of the file
+ *            -- --checked                 leaves out lint and boundaries, which .ci/run has just run
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -26,6 +27,7 @@ slowest suites, and the native tests under sanitizers, and prints their names.
   --all                    Runs all tests; CI does.
   --allowed-skips FILE     Fails on a skipped test that the file does not list.
   --required-engines FILE  Fails when no test saw ranks communicate over an engine that the file lists.
+  --checked                Leaves out lint and boundaries, which have just passed.
 
 The tests of one package: npx vitest run, in its folder.`);
 const folders = ['packages', 'apps'].flatMap((group) =>
@@ -51,7 +53,7 @@ const [allowedSkips, requiredEngines] = [flag('--allowed-skips'), flag('--requir
 for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 
 ensurePackages();
-const haveChecksPassed = runChecks(['lint', 'boundaries']);
+const haveChecksPassed = process.argv.includes('--checked') || runChecks(['lint', 'boundaries']);
 const areAll = process.argv.includes('--all');
 bootstrap(['build', 'build:native'], [], { declarations: areAll }); // packed packages are tested with theirs
 const env = {
