@@ -38,6 +38,8 @@ export type { PipelinedGpt } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { huggingFaceModelType } from './huggingface/huggingface-model-type.js';
+export { type HuggingFaceProperties, huggingFaceProperties } from './huggingface/huggingface-properties.js';
+export type { ModelTypeName } from './huggingface/model-types.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
 export {

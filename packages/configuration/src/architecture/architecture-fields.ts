@@ -43,10 +43,11 @@ export interface ArchitectureField {
   /** A value of a loaded model that the flag cannot have. */
   readonly withoutFlag?: unknown;
   /**
-   * Whether the Hugging Face formats of its kinds of models record it, or the only value that these models
-   * have. Absent: the value of models that do not state it. Only what decides `weights` is checked.
+   * The code of the error about a model whose value a Hugging Face directory cannot record. Which properties
+   * those directories state, @mtl/models knows (`huggingFaceProperties`). Default:
+   * MTL_HUGGING_FACE_ARCHITECTURE.
    */
-  readonly huggingFace?: 'recorded' | { readonly only: unknown; readonly code: `MTL_${string}` };
+  readonly huggingFaceCode?: `MTL_${string}`;
   /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
   readonly replaceable?: unknown;
 }
@@ -61,7 +62,6 @@ export const architectureFields = {
     flag: count('Transformer layers.'),
     key: 'numLayers',
     decides: 'weights',
-    huggingFace: 'recorded',
     isRequired: true,
     isSize: true,
   },
@@ -69,7 +69,6 @@ export const architectureFields = {
     flag: count('Width of the residual stream.'),
     key: 'hiddenSize',
     decides: 'weights',
-    huggingFace: 'recorded',
     isRequired: true,
     isSize: true,
   },
@@ -77,7 +76,6 @@ export const architectureFields = {
     flag: count('Width of the feed-forward layer.', { defaultText: '4 x --hidden-size' }),
     key: 'ffnHiddenSize',
     decides: 'weights',
-    huggingFace: 'recorded',
     isSize: true,
     otherwise: ({ hiddenSize }) => hiddenSize && 4 * hiddenSize,
   },
@@ -85,7 +83,6 @@ export const architectureFields = {
     flag: count('Attention heads; must divide --hidden-size.'),
     key: 'numAttentionHeads',
     decides: 'weights',
-    huggingFace: 'recorded',
     isRequired: true,
     isSize: true,
   },
@@ -95,7 +92,6 @@ export const architectureFields = {
     }),
     key: 'maxPositionEmbeddings',
     decides: 'weights',
-    huggingFace: 'recorded',
     isRequired: true,
     isSize: true,
     otherwise: ({ sequenceLength }) => sequenceLength,
@@ -114,7 +110,6 @@ export const architectureFields = {
     flag: positiveNumber('Epsilon of layer norms.', { default: 1e-5 }),
     key: 'layerNormEpsilon',
     decides: 'weights',
-    huggingFace: 'recorded',
   },
   gelu: {
     flag: choice(['tanh', 'erf'], 'GELU by its tanh approximation or by the error function.', {
@@ -122,7 +117,6 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    huggingFace: 'recorded',
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isLeftOpen: true,
   },
@@ -143,7 +137,6 @@ export const architectureFields = {
     isNegated: true,
     configurationKey: 'untieEmbeddingsAndOutputWeights',
     decides: 'weights',
-    huggingFace: 'recorded',
   },
   'make-vocab-size-divisible-by': {
     flag: count(
@@ -164,7 +157,7 @@ export const architectureFields = {
     kind: 'bert',
     key: 'layerNormPlacement',
     decides: 'weights',
-    huggingFace: { only: 'post', code: 'MTL_HUGGING_FACE_LAYER_NORM' },
+    huggingFaceCode: 'MTL_HUGGING_FACE_LAYER_NORM',
   },
   'bert-no-binary-head': {
     flag: toggle('No sentence-order head: samples are one text, the loss is that of masked tokens.'),
@@ -172,7 +165,6 @@ export const architectureFields = {
     key: 'sentenceOrderHead',
     isNegated: true,
     decides: 'weights',
-    huggingFace: 'recorded',
     // a run may leave out the head of a model, and cannot add one
     replaceable: false,
   },

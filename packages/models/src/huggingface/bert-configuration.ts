@@ -1,20 +1,10 @@
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import { checkSupported } from './check-supported.js';
-import { geluKindOf } from './gelu-kinds.js';
+import { inOrder, readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
+import { modelTypes } from './model-types.js';
 
-/** Fields that transformers reads as true or false, or as a name, must be so. */
-const typed = {
-  is_decoder: 'true or false',
-  add_cross_attention: 'true or false',
-  tie_word_embeddings: 'true or false',
-  position_embedding_type: 'a string',
-} as const;
-
-function checkArchitecture(fields: JsonFields): void {
-  for (const [name, kind] of Object.entries(typed)) fields.optional<unknown>(name, kind, undefined);
-  checkSupported(fields, { wanted: 'bert' });
-}
+const { fields: table, fixed } = modelTypes.bert;
 
 /**
  * The architecture that a BERT config.json describes. Sizes must be there; what transformers has defaults
@@ -26,33 +16,8 @@ export function parseBertConfiguration(
   fields: JsonFields,
   ours: Pick<BertModelConfiguration, 'makeVocabularySizeDivisibleBy' | 'sentenceOrderHead'>,
 ): BertModelConfiguration {
-  checkArchitecture(fields);
-  const size = (name: string): number => fields.required(name, 'a positive integer');
-  const hiddenSize = size('hidden_size');
-  const numAttentionHeads = size('num_attention_heads');
-  if (hiddenSize % numAttentionHeads !== 0) {
-    throw fields.refuse('num_attention_heads', `a divisor of ${hiddenSize}`);
-  }
-  const layerNormEpsilon = fields.optional('layer_norm_eps', 'a number', 1e-12);
-  if (layerNormEpsilon <= 0) throw fields.refuse('layer_norm_eps', 'a number above 0');
-  const initMethodStd = fields.optional('initializer_range', 'a number', 0.02);
-  if (initMethodStd < 0) throw fields.refuse('initializer_range', 'a number, 0 or more');
-  return {
-    ...ours,
-    numLayers: size('num_hidden_layers'),
-    hiddenSize,
-    ffnHiddenSize: size('intermediate_size'),
-    numAttentionHeads,
-    maxPositionEmbeddings: size('max_position_embeddings'),
-    vocabularySize: size('vocab_size'),
-    tokenTypeVocabularySize: fields.optional('type_vocab_size', 'a positive integer', 2),
-    layerNormPlacement: 'post',
-    layerNormEpsilon,
-    geluKind: geluKindOf(fields, { name: 'hidden_act', otherwise: 'gelu' }),
-    hiddenDropout: fields.probability('hidden_dropout_prob', 0.1),
-    attentionDropout: fields.probability('attention_probs_dropout_prob', 0.1),
-    initMethodStd,
-  };
+  checkSupported(fields, { wanted: 'bert' });
+  return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
 /** What config.json states about the class of transformers that a BERT is loaded as. */
@@ -67,28 +32,17 @@ export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
 ): Record<string, unknown> {
-  return {
+  return inOrder({
+    ...writeConfigFields(model, table),
     architectures: [className],
-    attention_probs_dropout_prob: model.attentionDropout,
     dtype,
-    hidden_act: model.geluKind === 'tanh' ? 'gelu_new' : 'gelu',
-    hidden_dropout_prob: model.hiddenDropout,
-    hidden_size: model.hiddenSize,
     ...(labels === undefined ? {} : labelFields(labels)),
-    initializer_range: model.initMethodStd,
-    intermediate_size: model.ffnHiddenSize,
-    layer_norm_eps: model.layerNormEpsilon,
-    max_position_embeddings: model.maxPositionEmbeddings,
     model_type: 'bert',
-    num_attention_heads: model.numAttentionHeads,
-    num_hidden_layers: model.numLayers,
     pad_token_id: paddingToken,
     tie_word_embeddings: true,
     // the name of `dtype` before transformers 4.56
     torch_dtype: dtype,
-    type_vocab_size: model.tokenTypeVocabularySize,
-    vocab_size: model.vocabularySize,
-  };
+  });
 }
 
 /** The number of labels follows from these in transformers. */

@@ -1,9 +1,7 @@
 import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
+import { type ModelTypeName, modelTypeOf, modelTypes } from './model-types.js';
 import { type UnsupportedFeature, unsupportedFeatures } from './unsupported-features.js';
-
-/** `model_type` of the models that are supported, and what they are called. */
-const supported: Readonly<Record<string, string>> = { gpt2: 'a GPT-2', bert: 'a BERT' };
 
 /**
  * Refuses a model that cannot be computed here, with what it would need.
@@ -11,22 +9,19 @@ const supported: Readonly<Record<string, string>> = { gpt2: 'a GPT-2', bert: 'a 
  * @param options.wanted the type that is wanted; default: any that is supported
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
-export function checkSupported(
-  fields: JsonFields,
-  options: { readonly wanted?: 'gpt2' | 'bert' } = {},
-): void {
+export function checkSupported(fields: JsonFields, options: { readonly wanted?: ModelTypeName } = {}): void {
   const { wanted } = options;
   const type = fields.required<string>('model_type', 'a string');
   const needs = unsupportedFeatures(fields);
-  const isKnown = Object.hasOwn(supported, type);
-  if (!isKnown || needs.length > 0) throw unsupported(fields, needs);
+  const known = modelTypeOf(type);
+  for (const [name, kind] of Object.entries(known?.typed ?? {})) {
+    fields.optional<unknown>(name, kind, undefined);
+  }
+  if (known === undefined || needs.length > 0) throw unsupported(fields, needs);
   if (wanted === undefined || wanted === type) return;
-  throw refused(`${fields.path} describes ${supported[type]}, where ${supported[wanted]} is wanted`, {
+  throw refused(`${fields.path} describes ${known.name}, where ${modelTypes[wanted].name} is wanted`, {
     expected: `model_type ${JSON.stringify(wanted)}`,
-    remedy:
-      type === 'bert'
-        ? 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2'
-        : 'train it with gpt-train, or pass a BERT',
+    remedy: known.trainedWith,
   });
 }
 
@@ -39,9 +34,10 @@ function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFe
   const fixable = needs.flatMap(({ field, expected }) =>
     field === undefined ? [] : [`${field} ${expected}`],
   );
-  const isKnown = Object.hasOwn(supported, type);
+  const isKnown = modelTypeOf(type) !== undefined;
+  const types = Object.keys(modelTypes).map((name) => JSON.stringify(name));
   return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
-    expected: isKnown ? fixable.join(', ') : 'model_type "gpt2" or "bert"',
+    expected: isKnown ? fixable.join(', ') : `model_type ${types.join(' or ')}`,
     remedy: 'choose another model: this one cannot be computed here',
   });
 }

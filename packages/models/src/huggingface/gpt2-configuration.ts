@@ -1,19 +1,10 @@
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { checkSupported } from './check-supported.js';
-import { geluKindOf } from './gelu-kinds.js';
+import { inOrder, readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
+import { modelTypes } from './model-types.js';
 
-/** Fields that transformers reads as true or false, or as a name, must be so. */
-const typed = {
-  scale_attn_weights: 'true or false',
-  scale_attn_by_inverse_layer_idx: 'true or false',
-  add_cross_attention: 'true or false',
-} as const;
-
-function checkArchitecture(fields: JsonFields): void {
-  for (const [name, kind] of Object.entries(typed)) fields.optional<unknown>(name, kind, undefined);
-  checkSupported(fields, { wanted: 'gpt2' });
-}
+const { fields: table } = modelTypes.gpt2;
 
 /**
  * The architecture that a GPT-2 config.json describes. Sizes must be there; what transformers has defaults
@@ -23,40 +14,16 @@ function checkArchitecture(fields: JsonFields): void {
  */
 export function parseGpt2Configuration(
   fields: JsonFields,
-  { makeVocabularySizeDivisibleBy }: { makeVocabularySizeDivisibleBy: number },
+  ours: Pick<GptModelConfiguration, 'makeVocabularySizeDivisibleBy'>,
 ): { configuration: GptModelConfiguration; notices: string[] } {
-  checkArchitecture(fields);
-  const size = (...names: string[]): number => fields.required(names, 'a positive integer');
-  const hiddenSize = size('n_embd', 'hidden_size');
-  const numAttentionHeads = size('n_head', 'num_attention_heads');
-  if (hiddenSize % numAttentionHeads !== 0) {
-    throw fields.refuse(
-      'n_head' in fields.values ? 'n_head' : 'num_attention_heads',
-      `a divisor of ${hiddenSize}`,
-    );
+  checkSupported(fields, { wanted: 'gpt2' });
+  const configuration = { ...ours, ...readConfigFields(fields, table) } as GptModelConfiguration;
+  // of the two one is used for both
+  const { hiddenDropout } = configuration;
+  const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
+  if (embeddingDropout < 0 || embeddingDropout >= 1) {
+    throw fields.refuse('embd_pdrop', 'a probability, 0 or more and below 1');
   }
-  const geluKind = geluKindOf(fields, { name: 'activation_function', otherwise: 'gelu_new' });
-  const layerNormEpsilon = fields.optional('layer_norm_epsilon', 'a number', 1e-5);
-  if (layerNormEpsilon <= 0) throw fields.refuse('layer_norm_epsilon', 'a number above 0');
-  const initMethodStd = fields.optional('initializer_range', 'a number', 0.02);
-  if (initMethodStd < 0) throw fields.refuse('initializer_range', 'a number, 0 or more');
-  const hiddenDropout = fields.probability('resid_pdrop', 0.1);
-  const embeddingDropout = fields.probability('embd_pdrop', 0.1);
-  const configuration: GptModelConfiguration = {
-    numLayers: size('n_layer', 'num_hidden_layers'),
-    hiddenSize,
-    ffnHiddenSize: fields.optional('n_inner', 'a positive integer', 4 * hiddenSize),
-    numAttentionHeads,
-    maxPositionEmbeddings: size('n_positions', 'max_position_embeddings'),
-    vocabularySize: size('vocab_size'),
-    makeVocabularySizeDivisibleBy,
-    tieEmbeddings: fields.optional('tie_word_embeddings', 'true or false', true),
-    layerNormEpsilon,
-    geluKind,
-    hiddenDropout,
-    attentionDropout: fields.probability('attn_pdrop', 0.1),
-    initMethodStd,
-  };
   const notices =
     embeddingDropout === hiddenDropout
       ? []
@@ -85,27 +52,15 @@ export function encodeGpt2Configuration(
   { dtype, endTokens }: { dtype: string; endTokens: readonly number[] },
 ): Record<string, unknown> {
   const [endToken = null] = endTokens;
-  return {
-    activation_function: model.geluKind === 'tanh' ? 'gelu_new' : 'gelu',
+  return inOrder({
+    ...writeConfigFields(model, table),
     architectures: ['GPT2LMHeadModel'],
-    attn_pdrop: model.attentionDropout,
     bos_token_id: endToken,
     dtype,
-    embd_pdrop: model.hiddenDropout,
     eos_token_id: endToken,
-    initializer_range: model.initMethodStd,
-    layer_norm_epsilon: model.layerNormEpsilon,
     model_type: 'gpt2',
-    n_embd: model.hiddenSize,
-    n_head: model.numAttentionHeads,
-    n_inner: model.ffnHiddenSize,
-    n_layer: model.numLayers,
-    n_positions: model.maxPositionEmbeddings,
-    resid_pdrop: model.hiddenDropout,
-    tie_word_embeddings: model.tieEmbeddings,
     // the name of `dtype` before transformers 4.56
     torch_dtype: dtype,
     use_cache: true,
-    vocab_size: model.vocabularySize,
-  };
+  });
 }

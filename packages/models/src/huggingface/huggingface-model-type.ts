@@ -1,4 +1,5 @@
 import { checkSupported } from './check-supported.js';
+import type { ModelTypeName } from './model-types.js';
 import { openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 /**
@@ -7,8 +8,8 @@ import { openHuggingFaceDirectory } from './open-huggingface-directory.js';
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
  *   that is not supported, with what it needs
  */
-export async function huggingFaceModelType(directory: string): Promise<'gpt2' | 'bert'> {
+export async function huggingFaceModelType(directory: string): Promise<ModelTypeName> {
   const { fields } = await openHuggingFaceDirectory(directory);
   checkSupported(fields);
-  return fields.required<'gpt2' | 'bert'>('model_type', 'a string');
+  return fields.required<ModelTypeName>('model_type', 'a string');
 }

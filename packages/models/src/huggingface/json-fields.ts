@@ -67,13 +67,6 @@ export class JsonFields {
     return value;
   }
 
-  /** A probability, 0 or more and below 1. */
-  probability(name: string, otherwise: number): number {
-    const value = this.optional(name, 'a number', otherwise);
-    if (value >= 0 && value < 1) return value;
-    throw this.refuse(name, 'a probability, 0 or more and below 1');
-  }
-
   /** The error for a field whose value cannot be used. */
   refuse(name: string, expected: string): CheckpointError {
     return refused(this.path, `${name} is ${JSON.stringify(this.values[name])}`, expected);

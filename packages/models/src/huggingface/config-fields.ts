@@ -1,0 +1,96 @@
+import type { GeluKind } from '@mtl/kernels';
+import { geluKindOf } from './gelu-kinds.js';
+import type { JsonFields } from './json-fields.js';
+
+/** Properties of a model by their keys in our configuration; those that have been read so far. */
+export type KnownProperties = Readonly<Record<string, unknown>>;
+
+/** A property of a model that config.json states. */
+export interface ConfigField {
+  /** Its key in our configuration of a model. */
+  readonly key: string;
+  /** What config.json calls it: the first name is written, the first that is there is read. */
+  readonly names: readonly [string, ...string[]];
+  /** Further fields that get its value. */
+  readonly alsoWritten?: readonly string[];
+  read(fields: JsonFields, known: KnownProperties): unknown;
+  /** What is expected instead of a value that has the right type; undefined where it is valid. */
+  check?(value: unknown, known: KnownProperties): string | undefined;
+  /** The value in config.json. Default: that of the model. */
+  write?(value: unknown): unknown;
+}
+
+type Names = readonly string[];
+const nonEmpty = (names: Names): readonly [string, ...string[]] => names as readonly [string, ...string[]];
+
+/** A positive integer; required unless there is a default. */
+export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
+  const kind = 'a positive integer';
+  const read: ConfigField['read'] = (fields, known) =>
+    otherwise === undefined ? fields.required(names, kind) : fields.optional(names, kind, otherwise(known));
+  return { key, names: nonEmpty(names), read };
+}
+
+/** Makes fields of numbers in a range. */
+export function checkedNumber({
+  isValid,
+  expected,
+}: {
+  readonly isValid: (value: number) => boolean;
+  readonly expected: string;
+}) {
+  return (key: string, name: string, otherwise: number): ConfigField => ({
+    key,
+    names: [name],
+    read: (fields) => fields.optional(name, 'a number', otherwise),
+    check: (value) => (isValid(value as number) ? undefined : expected),
+  });
+}
+
+/** True or false. */
+export function truth(key: string, name: string, otherwise: boolean): ConfigField {
+  return { key, names: [name], read: (fields) => fields.optional(name, 'true or false', otherwise) };
+}
+
+/** The kind of GELU, by transformers' name of the activation. */
+export function geluField(name: string, otherwise: string): ConfigField {
+  return {
+    key: 'geluKind',
+    names: [name],
+    read: (fields) => geluKindOf(fields, { name, otherwise }),
+    write: (kind) => ((kind as GeluKind) === 'tanh' ? 'gelu_new' : 'gelu'),
+  };
+}
+
+/**
+ * Reads the properties of a model.
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a field that is missing or has a wrong value
+ */
+export function readConfigFields(fields: JsonFields, table: readonly ConfigField[]): KnownProperties {
+  const known: Record<string, unknown> = {};
+  for (const field of table) {
+    const value = field.read(fields, known);
+    const expected = field.check?.(value, known);
+    if (expected !== undefined) {
+      throw fields.refuse(field.names.find((name) => name in fields.values) ?? field.names[0], expected);
+    }
+    known[field.key] = value;
+  }
+  return known;
+}
+
+/** The fields of config.json that state the properties of a model. */
+export function writeConfigFields(
+  model: object,
+  table: readonly ConfigField[],
+): Readonly<Record<string, unknown>> {
+  const properties = model as KnownProperties;
+  const entries = table.flatMap(({ key, names, alsoWritten = [], write = (value: unknown) => value }) =>
+    [names[0], ...alsoWritten].map((name) => [name, write(properties[key])] as const),
+  );
+  return Object.fromEntries(entries);
+}
+
+/** The fields as transformers writes them: in the order of their names. */
+export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));

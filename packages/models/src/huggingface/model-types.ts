@@ -1,0 +1,94 @@
+import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
+
+/** What is known of the models of a `model_type` of the transformers library. */
+export interface ModelType {
+  /** What such a model is called in messages. */
+  readonly name: string;
+  /** Which programs train it. */
+  readonly trainedWith: string;
+  /** Fields that have no key in our models, and must have values of these kinds where they are there. */
+  readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
+  /** The properties of a model that config.json states, in the order in which they are read. */
+  readonly fields: readonly ConfigField[];
+  /** Properties that all models of the type have, and config.json does not state. */
+  readonly fixed: Readonly<Record<string, unknown>>;
+  /** Keys of properties that other files of a directory state: which weights there are. */
+  readonly inWeights: readonly string[];
+}
+
+const epsilon = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
+const deviation = checkedNumber({ isValid: (value) => value >= 0, expected: 'a number, 0 or more' });
+const probability = checkedNumber({
+  isValid: (value) => value >= 0 && value < 1,
+  expected: 'a probability, 0 or more and below 1',
+});
+const heads = (names: readonly string[]): ConfigField => ({
+  ...size('numAttentionHeads', names),
+  check: (value, { hiddenSize }) =>
+    (hiddenSize as number) % (value as number) === 0 ? undefined : `a divisor of ${hiddenSize as number}`,
+});
+
+/**
+ * The models of the transformers library that are read and written, by `model_type`. A property of a model is
+ * one line: its key in our configuration, its names in config.json (the first is written), what values it may
+ * have, and the default of transformers.
+ */
+export const modelTypes = {
+  gpt2: {
+    name: 'a GPT-2',
+    trainedWith: 'train it with gpt-train, or pass a BERT',
+    typed: {
+      scale_attn_weights: 'true or false',
+      scale_attn_by_inverse_layer_idx: 'true or false',
+      add_cross_attention: 'true or false',
+    },
+    fields: [
+      size('hiddenSize', ['n_embd', 'hidden_size']),
+      heads(['n_head', 'num_attention_heads']),
+      geluField('activation_function', 'gelu_new'),
+      epsilon('layerNormEpsilon', 'layer_norm_epsilon', 1e-5),
+      deviation('initMethodStd', 'initializer_range', 0.02),
+      { ...probability('hiddenDropout', 'resid_pdrop', 0.1), alsoWritten: ['embd_pdrop'] },
+      size('numLayers', ['n_layer', 'num_hidden_layers']),
+      size('ffnHiddenSize', ['n_inner'], ({ hiddenSize }) => 4 * (hiddenSize as number)),
+      size('maxPositionEmbeddings', ['n_positions', 'max_position_embeddings']),
+      size('vocabularySize', ['vocab_size']),
+      truth('tieEmbeddings', 'tie_word_embeddings', true),
+      probability('attentionDropout', 'attn_pdrop', 0.1),
+    ],
+    fixed: {},
+    inWeights: [],
+  },
+  bert: {
+    name: 'a BERT',
+    trainedWith: 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2',
+    typed: {
+      is_decoder: 'true or false',
+      add_cross_attention: 'true or false',
+      tie_word_embeddings: 'true or false',
+      position_embedding_type: 'a string',
+    },
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      heads(['num_attention_heads']),
+      epsilon('layerNormEpsilon', 'layer_norm_eps', 1e-12),
+      deviation('initMethodStd', 'initializer_range', 0.02),
+      size('numLayers', ['num_hidden_layers']),
+      size('ffnHiddenSize', ['intermediate_size']),
+      size('maxPositionEmbeddings', ['max_position_embeddings']),
+      size('vocabularySize', ['vocab_size']),
+      size('tokenTypeVocabularySize', ['type_vocab_size'], () => 2),
+      geluField('hidden_act', 'gelu'),
+      probability('hiddenDropout', 'hidden_dropout_prob', 0.1),
+      probability('attentionDropout', 'attention_probs_dropout_prob', 0.1),
+    ],
+    fixed: { layerNormPlacement: 'post' },
+    inWeights: ['sentenceOrderHead'],
+  },
+} as const satisfies Readonly<Record<string, ModelType>>;
+
+export type ModelTypeName = keyof typeof modelTypes;
+
+/** The type of a name; undefined where it is not supported. */
+export const modelTypeOf = (name: string): ModelType | undefined =>
+  Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;
