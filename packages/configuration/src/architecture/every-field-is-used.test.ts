@@ -1,0 +1,44 @@
+import { BertStage, GptStage } from '@mtl/models';
+import { expect, it } from 'vitest';
+import { parseFlags } from '../flags/parse-flags.js';
+import type { ModelKind } from '../model-kind.js';
+import { validateConfiguration } from '../validate-configuration.js';
+import { bertModelOf } from './bert-model-of.js';
+import { fieldsOf } from './fields-of.js';
+import { gptModelOf } from './gpt-model-of.js';
+
+const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
+
+/** A property that no model uses: if it counted as used, the others would whatever models do. */
+const unused = { key: 'dummyTracks' };
+
+/** The keys of a model's configuration that its stage reads when it is built, which takes no memory. */
+function keysRead(kind: ModelKind): ReadonlySet<string> {
+  const read = new Set<string>();
+  const watched = <Model extends object>(model: Model): Model =>
+    new Proxy(Object.assign(model, { [unused.key]: 1 }), {
+      get: (target, key) => {
+        read.add(String(key));
+        return Reflect.get(target, key);
+      },
+    });
+  if (kind === 'gpt') {
+    const { model } = validateConfiguration(parseFlags(['--preset', 'char-10m']));
+    new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
+  } else {
+    const flags = parseFlags(['--preset', 'bert-base'], { model: 'bert' });
+    new BertStage({ ...common, model: watched(bertModelOf(validateConfiguration(flags), 256)) });
+  }
+  return read;
+}
+
+it.each(['gpt', 'bert'] as const)('is used by its models: a flag of the architecture, %s', (kind) => {
+  const read = keysRead(kind);
+  const isUnused = ({ key }: { readonly key: string }): boolean => !read.has(key);
+  expect(
+    fieldsOf(kind)
+      .filter(([, field]) => isUnused(field))
+      .map(([name]) => name),
+  ).toEqual([]);
+  expect(isUnused(unused)).toBe(true);
+});
