@@ -14,6 +14,9 @@ export type ScheduleConfiguration = Pick<
   | 'microBatchGroupSize'
 >;
 
+/** Schedules that were built, by configuration and number of micro-batches: many ranks of one dry run ask. */
+const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
+
 /**
  * The order of a step of so many micro-batches on one pipeline; its placement is the same for all of them.
  *
@@ -21,6 +24,13 @@ export type ScheduleConfiguration = Pick<
  *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches
  */
 export function scheduleOfStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
+  const known = built.get(parallel) ?? new Map<number, PipelineSchedule>();
+  const schedule = known.get(numMicroBatches) ?? buildStep(parallel, numMicroBatches);
+  built.set(parallel, known.set(numMicroBatches, schedule));
+  return schedule;
+}
+
+function buildStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const { pipelineModelParallelSize: numStages, pipelineSchedule: name, pipelineScheduleCsv } = parallel;
   if (numStages === 1) return oneStage(numMicroBatches);
   if (pipelineScheduleCsv === undefined) {

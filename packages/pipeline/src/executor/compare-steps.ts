@@ -73,12 +73,21 @@ const parts: ReadonlyArray<{
   { what: 'the shapes of boundary tensors', from: 5 + shownDims, to: 7 + shownDims },
 ];
 
+/** Of schedules, whose actions are many and never change. */
+const digests = new WeakMap<PipelineSchedule, [number, number]>();
+
+function digestOf(schedule: PipelineSchedule): [number, number] {
+  const known = digests.get(schedule) ?? digest(schedule.placement, schedule.actions);
+  digests.set(schedule, known);
+  return known;
+}
+
 function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
-  const { placement, actions, numMicroBatches } = schedule;
+  const { numMicroBatches } = schedule;
   const [shape = []] = shapes;
   return [
     numMicroBatches,
-    ...digest(placement, actions),
+    ...digestOf(schedule),
     dtypes.indexOf(dtype),
     shape.length,
     ...Array.from({ length: shownDims }, (_, dim) => shape[dim] ?? 0),

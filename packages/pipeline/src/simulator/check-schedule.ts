@@ -49,10 +49,17 @@ export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProb
   return [];
 }
 
+/** Those without problems, which many ranks of one dry run ask about. */
+const valid = new WeakSet<PipelineSchedule>();
+
 /** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
 export function assertSchedule(schedule: PipelineSchedule): void {
+  if (valid.has(schedule)) return;
   const problems = checkSchedule(schedule);
-  if (problems.length === 0) return;
+  if (problems.length === 0) {
+    valid.add(schedule);
+    return;
+  }
   const [first] = problems;
   const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
   throw new ConfigurationError(

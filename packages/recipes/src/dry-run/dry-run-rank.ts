@@ -4,6 +4,8 @@ import type { NumberedBatch } from '@mtl/data';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { ParallelGroups } from '@mtl/optimizer';
+import type { PipelineRecorder } from '@mtl/pipeline';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { modelFlops } from '@mtl/trainer';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
@@ -37,6 +39,11 @@ export interface DryRunRankOptions {
   readonly model: TransformerConfiguration;
   /** Steps that are run; later ones find the cached memory of earlier ones. Default 1. */
   readonly numSteps?: number;
+  /**
+   * Micro-batches of a step that are run, see `enoughMicroBatches`. FLOPs and bytes of passes are multiplied;
+   * the 8 bytes for the loss of each other micro-batch are left out. Default: all.
+   */
+  readonly numMicroBatches?: number;
 }
 
 /**
@@ -47,21 +54,22 @@ export interface DryRunRankOptions {
  */
 export async function dryRunRank(
   run: PretrainingConfiguration,
-  { rank, model, numSteps = 1 }: DryRunRankOptions,
+  { rank, model, numSteps = 1, numMicroBatches = run.training.numMicroBatches }: DryRunRankOptions,
 ): Promise<DryRunRank> {
-  const configuration: PretrainingConfiguration = { ...run, parallel: { ...run.parallel, device: 'meta' } };
+  const configuration = onMeta(run, numMicroBatches);
   const { training } = configuration;
   trimMemory('meta');
   const { bytesInUse } = memoryStatistics('meta');
   resetPeakMemory('meta');
   const processes = processesOf(configuration, rank);
   const recipe = recipeOf(configuration);
+  const passes = new CountedPasses(processes.groups);
   const assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>> = new AssembledTraining({
     configuration,
     model,
     processes,
     dtype: dtypeOfPrecision[training.precision],
-    recorder: undefined,
+    recorder: passes,
     onMessage: () => {},
     work: recipe.embeddingAndHeadCost(configuration, model),
     buildStages: recipe.buildStages,
@@ -84,14 +92,19 @@ export async function dryRunRank(
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = sentBytesOf(processes.groups);
+    // of what was counted, the passes that were not run
+    const more = run.training.numMicroBatches / numMicroBatches - 1;
     return {
       rank,
       coordinates: processes.coordinates,
       numParameters: assembled.part.parameters.reduce((sum, { size }) => sum + size, 0),
       peakBytes: memoryStatistics('meta').peakBytes - bytesInUse,
-      flops: countedFlops() / steps,
+      flops: (countedFlops() + more * passes.flops) / steps,
       sentBytes: Object.fromEntries(
-        [...sent].map(([scope, bytes]) => [scope, (bytes - sentBefore.get(scope)!) / steps]),
+        [...sent].map(([scope, bytes]) => [
+          scope,
+          (bytes - sentBefore.get(scope)! + more * passes.sentBytes(scope)) / steps,
+        ]),
       ),
     };
   } finally {
@@ -121,4 +134,56 @@ export function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationSc
     );
   }
   return sent;
+}
+
+const onMetaOf = new WeakMap<PretrainingConfiguration, Map<number, PretrainingConfiguration>>();
+
+/**
+ * A run of so many micro-batches on device `meta`: one object for all ranks, so that they share schedules.
+ */
+function onMeta(run: PretrainingConfiguration, numMicroBatches: number): PretrainingConfiguration {
+  const known = onMetaOf.get(run) ?? new Map<number, PretrainingConfiguration>();
+  onMetaOf.set(run, known);
+  const { rampup: _, ...training } = run.training;
+  const { microBatchSize } = training;
+  const configuration: PretrainingConfiguration = known.get(numMicroBatches) ?? {
+    ...run,
+    // graphs have memory of their own, which is not counted
+    parallel: { ...run.parallel, device: 'meta', cudaGraphs: false },
+    training: {
+      ...training,
+      numMicroBatches,
+      globalBatchSize: numMicroBatches * microBatchSize * run.parallel.dataParallelSize,
+    },
+  };
+  known.set(numMicroBatches, configuration);
+  return configuration;
+}
+
+/** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
+class CountedPasses implements PipelineRecorder {
+  flops = 0;
+  readonly #groups: ParallelGroups;
+  readonly #sentBytes = new Map<CommunicationScope, number>();
+
+  constructor(groups: ParallelGroups) {
+    this.#groups = groups;
+  }
+
+  span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
+    if (kind !== 'step') return body();
+    const [flops, sent] = [countedFlops(), sentBytesOf(this.#groups)];
+    const result = body();
+    this.flops += countedFlops() - flops;
+    for (const [scope, bytes] of sentBytesOf(this.#groups)) {
+      const before = this.#sentBytes.get(scope) ?? 0;
+      this.#sentBytes.set(scope, before + bytes - sent.get(scope)!);
+    }
+    return result;
+  }
+
+  /** Gradients are reduced once a step, also where that begins within the last pass. */
+  sentBytes(scope: CommunicationScope): number {
+    return scope === 'tp' || scope === 'pp' ? (this.#sentBytes.get(scope) ?? 0) : 0;
+  }
 }

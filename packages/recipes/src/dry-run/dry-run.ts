@@ -6,6 +6,7 @@ import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
 import { openHuggingFace, trainingModel } from '../training/training-model.js';
 import { type DryRunRank, dryRunRank } from './dry-run-rank.js';
+import { enoughMicroBatches } from './enough-micro-batches.js';
 
 /** What a training run takes, by rank. */
 export interface DryRun {
@@ -13,8 +14,8 @@ export interface DryRun {
   /** Of the whole model. */
   readonly numParameters: number;
   /**
-   * One rank of each kind, in their order: of every pipeline stage the first and the last tensor-parallel
-   * rank. All other ranks are as one of these.
+   * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
+   * first and the last stage the last one too. All other ranks are as one of these.
    */
   readonly ranks: readonly DryRunRank[];
 }
@@ -38,19 +39,25 @@ export async function dryRun(configuration: PretrainingConfiguration): Promise<D
   const model = trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace });
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];
+  const numMicroBatches = enoughMicroBatches(configuration);
   for (const rank of distinctRanks(configuration)) {
-    ranks.push(await dryRunRank(configuration, { rank, model }));
+    ranks.push(await dryRunRank(configuration, { rank, model, numMicroBatches }));
   }
   return { vocabularySize, numParameters: recipeOf(configuration).numParameters(model), ranks };
 }
 
-/** Of every pipeline stage the first and the last tensor-parallel rank; data-parallel ranks are alike. */
+/**
+ * Of every pipeline stage the first tensor-parallel rank, and of the first and the last stage, which shard
+ * the vocabulary, the last one too; data-parallel ranks are alike.
+ */
 function distinctRanks({ parallel }: PretrainingConfiguration): readonly number[] {
   const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
   const mesh = new ProcessMesh({ tp, pp, dp });
-  return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) =>
-    [...new Set([0, tp - 1])].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage })),
-  );
+  return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
+    const isAtEnd = stage === 0 || stage === pp - 1;
+    const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
+    return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
+  });
 }
 
 async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {

@@ -6,7 +6,8 @@ import type { DryRunRank } from './dry-run-rank.js';
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
-  const rows = alike(ranks).map((group) => [nameOf(group, { t, p }), ...numbersOf(group[0]!)]);
+  const groups = alike(ranks);
+  const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
   return [
     `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
       `(tensor ${t} x pipeline ${p} x data ${d}), vocabulary ${of.vocabularySize}`,
@@ -41,15 +42,17 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
 }
 
 /**
- * Which ranks a line is about: `stages 1 to 62`, and the tensor-parallel rank where that makes a difference.
+ * Which ranks a line is about: stages, and the tensor-parallel rank where another one of the stage differs.
  */
-function nameOf(group: readonly DryRunRank[], { t, p }: { readonly t: number; readonly p: number }): string {
+function nameOf(
+  group: readonly DryRunRank[],
+  { p, ranks }: { readonly p: number; readonly ranks: readonly DryRunRank[] },
+): string {
   const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
-  if (p === 1 && group.length === Math.min(t, 2)) return 'all';
-  const stages = first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
-  const tensor = new Set(group.map(({ coordinates }) => coordinates.tp));
-  if (t === 1 || tensor.size > 1) return stages;
-  return `${stages}, tensor ${first.tp}`;
+  const ofStage = ranks.filter(({ coordinates }) => coordinates.pp === first.pp);
+  if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
+  if (p === 1) return 'all';
+  return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
 }
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;

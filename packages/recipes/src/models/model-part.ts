@@ -61,7 +61,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const step = schedule(training.numMicroBatches);
   const { placement } = step;
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
-  if (placement.length > 1) {
+  // messages are those of the first rank
+  if (placement.length > 1 && processes.isFirst) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
