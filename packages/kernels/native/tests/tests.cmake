@@ -1,6 +1,6 @@
 # Everything below the bindings, without Node: `npm run test:native` builds this with MTL_SANITIZE and runs it.
 set(TEST_HARNESS ${CMAKE_CURRENT_SOURCE_DIR}/../../tooling/native/testing)
-set(CUDA_EMULATION ${CMAKE_CURRENT_SOURCE_DIR}/../../cuda-emulation)
+set(CUDA_EMULATION ${CMAKE_CURRENT_SOURCE_DIR}/../../tooling/cuda-emulation)
 include(${CUDA_EMULATION}/emulation.cmake)
 
 file(GLOB TEST_SOURCES CONFIGURE_DEPENDS native/tests/*.cc ${CUDA_EMULATION}/tests/*.cc ${TEST_HARNESS}/*.cc)

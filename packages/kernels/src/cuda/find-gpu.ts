@@ -6,7 +6,7 @@ import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 export interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * Whether it is no GPU but kernels compiled for this machine's processor (`cuda-emulation` of the
+   * Whether it is no GPU but kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
    * repository): nothing to measure.
    */
   readonly isEmulated: boolean;

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const build = fileURLToPath(new URL('../packages/kernels/build', import.meta.url));
+const build = fileURLToPath(new URL('../../packages/kernels/build', import.meta.url));
 const library = join(build, 'Release/libmtl_cuda_emulated.so');
 const cublasLt = join(build, 'Release/libcublaslt_emulated.so');
 const folder = join(build, 'emulated');
