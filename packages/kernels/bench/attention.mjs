@@ -9,6 +9,7 @@ import {
   hostInformation,
   matmul,
   setNumThreads,
+  splitProjection,
   Tensor,
   tidy,
 } from '../dist/index.js';
@@ -47,12 +48,17 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
       device,
     },
   );
+  const qkvGradient = Tensor.empty({ shape: [sequence, batch, heads, 3, size], dtype, device });
+  const gradients = splitProjection(qkvGradient);
   return {
     output: Tensor.empty({ shape: [sequence, batch, heads, size], dtype, device }),
     logSumExp: Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32', device }),
-    qkv: random([sequence, batch, heads, 3, size], dtype, device),
+    ...splitProjection(random([sequence, batch, heads, 3, size], dtype, device)),
     outputGradient: random([sequence, batch, heads, size], dtype, device),
-    qkvGradient: Tensor.empty({ shape: [sequence, batch, heads, 3, size], dtype, device }),
+    qkvGradient,
+    queryGradient: gradients.query,
+    keyGradient: gradients.key,
+    valueGradient: gradients.value,
     causal,
     dropout: { probability, keyLow: 1, keyHigh: 2, samples },
   };

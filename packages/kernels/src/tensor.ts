@@ -131,6 +131,26 @@ export class Tensor {
     return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
   }
 
+  /**
+   * A strided view: the element at index (i, j, ...) is element `offset + i * strides[0] + j * strides[1] +
+   * ...` of this tensor, sharing memory. Only `attentionForward` and `attentionBackward` take
+   * strided views; everything else reports `MTL_SHAPE`.
+   */
+  strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
+    const { offset = 0, shape, strides } = options;
+    if (!Array.isArray(strides) || strides.length !== shape.length) {
+      const given = Array.isArray(strides) ? `${strides.length}` : describeOperand(strides);
+      throw new UsageError('MTL_SHAPE', `the strides of a view are ${given}`, {
+        expected: `one for each of the ${shape.length} dimensions`,
+      });
+    }
+    passShape(shape);
+    const { callNumbers } = addon();
+    for (let dim = 0; dim < strides.length; dim++) callNumbers[shape.length + dim] = strides[dim]!;
+    const handle = callNative(() => addon().createStridedView(this.handle, offset, shape.length));
+    return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
+  }
+
   /** The same elements in another shape, sharing memory. */
   reshape(shape: readonly number[]): Tensor {
     if (sizeOf(shape) !== this.size) {

@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
-  attentionBackward,
   attentionCachedForward,
-  attentionForward,
   countedFlops,
   type Device,
   type DType,
@@ -16,6 +14,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { uniformStream } from './op-cases/case-tensors.js';
+import { projectedBackward, projectedForward } from './support/projected-attention.js';
 
 const { numThreads: defaultThreads, detectedInstructionSet: detected } = hostInformation();
 afterEach(() => {
@@ -100,8 +99,8 @@ function run(problem: Problem, options: AttentionOptions = {}): Results {
     );
     const dropout = { probability, keyLow: 7, keyHigh: 8, samples, headOffset: firstHead };
     const call = { output, logSumExp, qkv, causal: true, dropout, ...options };
-    attentionForward(call);
-    attentionBackward({ ...call, outputGradient, qkvGradient });
+    projectedForward(call);
+    projectedBackward({ ...call, outputGradient, qkvGradient });
     return {
       output: output.read<'float32'>(),
       logSumExp: logSumExp.read<'float32'>(),
@@ -179,7 +178,7 @@ describe('attention', () => {
       const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32' });
       const samples = Tensor.from(BigInt64Array.from([0n, 1n, 2n, 3n]), { shape: [4], dtype: 'int64' });
-      attentionForward({
+      projectedForward({
         output,
         logSumExp,
         qkv,
@@ -233,8 +232,8 @@ describe('attention', () => {
             const output = Tensor.empty({ shape: [sequence, 1, 1, size], dtype: 'float32', device });
             const logSumExp = Tensor.empty({ shape: [1, 1, sequence], dtype: 'float32', device });
             const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype: 'float32', device });
-            attentionForward({ output, logSumExp, qkv, causal: true });
-            attentionBackward({ qkvGradient, outputGradient: output, output, logSumExp, qkv, causal: true });
+            projectedForward({ output, logSumExp, qkv, causal: true });
+            projectedBackward({ qkvGradient, outputGradient: output, output, logSumExp, qkv, causal: true });
             return [output.toArray().map(Number.isFinite), qkvGradient.toArray().every(Number.isFinite)];
           }),
         );
@@ -251,8 +250,8 @@ describe('attention', () => {
       const keyMask = Tensor.zeros({ shape: [1, 5], dtype: 'uint8' });
       const outputGradient = filled(2, [5, 1, 1, 8], [], { sizes: [5, 1, 1, 8] });
       const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype: 'float32' });
-      attentionForward({ output, logSumExp, qkv, keyMask });
-      attentionBackward({ qkvGradient, outputGradient, output, logSumExp, qkv, keyMask });
+      projectedForward({ output, logSumExp, qkv, keyMask });
+      projectedBackward({ qkvGradient, outputGradient, output, logSumExp, qkv, keyMask });
       expect(output.toArray().every((value) => value === 0)).toBe(true);
       expect(qkvGradient.toArray().every((value) => value === 0)).toBe(true);
       expect(logSumExp.toArray()[0]).toBeCloseTo(-1e30, -25);
@@ -265,7 +264,7 @@ describe('attention', () => {
       const qkv = filled(1, [sequence, batch, heads, 3, size], [], { sizes: [sequence, batch, heads, size] });
       const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32' });
-      attentionForward({ output, logSumExp, qkv, causal: true });
+      projectedForward({ output, logSumExp, qkv, causal: true });
       const cache = { shape: [batch, heads, sequence, size], dtype: 'float32' } as const;
       const keyCache = Tensor.empty(cache);
       const valueCache = Tensor.empty(cache);
@@ -305,7 +304,7 @@ describe('attention names what is wrong', () => {
       const qkv = filled(1, [4, 2, 1, 3, 8], [], { sizes });
       const output = Tensor.empty({ shape: [...sizes], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [2, 1, 4], dtype: 'float32' });
-      attentionForward({ output, logSumExp, qkv, ...change({ qkv, logSumExp }) });
+      projectedForward({ output, logSumExp, qkv, ...change({ qkv, logSumExp }) });
     });
   }
 
@@ -313,7 +312,7 @@ describe('attention names what is wrong', () => {
     ['scale', /scale is 0, expected a finite number above 0/, () => ({ scale: 0 })],
     [
       'rank',
-      /qkv has 4 dimensions, expected 5/,
+      /a packed projection has shape \[4, 2, 3, 8\]/,
       () => ({ qkv: Tensor.zeros({ shape: [4, 2, 3, 8], dtype: 'float32' }) }),
     ],
     [

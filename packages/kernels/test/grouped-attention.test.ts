@@ -1,8 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
-  attentionBackward,
   attentionCachedForward,
-  attentionForward,
   type Device,
   hostInformation,
   numLiveTensors,
@@ -11,6 +9,7 @@ import {
   Tensor,
   tidy,
 } from '../src/index.js';
+import { projectedBackward, projectedForward } from './support/projected-attention.js';
 
 // S sequence, B micro-batch, A query heads in G groups of R, D head size
 const sequence = 70;
@@ -110,8 +109,8 @@ function results(device: Device) {
     const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype, device });
     const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype, device });
     const call = { output, logSumExp, qkv, causal: true, scale };
-    attentionForward(call);
-    attentionBackward({
+    projectedForward(call);
+    projectedBackward({
       ...call,
       qkvGradient,
       outputGradient: Tensor.from(outputGradient, { shape: output.shape, dtype, device }),
@@ -159,7 +158,7 @@ describe('grouped-query attention', () => {
       const qkv = Tensor.from(repeated(), { shape: [sequence, batch, heads, 3, size], dtype });
       const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype });
       const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype });
-      attentionForward({ output, logSumExp, qkv, causal: true, scale });
+      projectedForward({ output, logSumExp, qkv, causal: true, scale });
       return output.toArray();
     });
     expect(shared).toEqual(own);
@@ -183,12 +182,12 @@ describe('grouped-query attention', () => {
         packed: { starts, longest: rows, numScores: rows ** 2 },
       });
       const logSumExp = Tensor.empty({ shape: [1, heads, rows], dtype });
-      attentionForward({ output: padded, logSumExp, qkv: alone });
+      projectedForward({ output: padded, logSumExp, qkv: alone });
       expect(packed.toArray()).toEqual(padded.toArray());
 
       const cached = Tensor.empty({ shape: [rows, 1, heads, size], dtype });
       const cache = { shape: [1, groups, rows, size], dtype } as const;
-      attentionForward({ output: padded, logSumExp, qkv: alone, causal: true });
+      projectedForward({ output: padded, logSumExp, qkv: alone, causal: true });
       attentionCachedForward({
         keyCache: Tensor.zeros(cache),
         valueCache: Tensor.zeros(cache),
@@ -201,7 +200,7 @@ describe('grouped-query attention', () => {
   });
 
   it.each([
-    [[4, 1, 2, 2, 8], [4, 1, 2, 8], /qkv has shape .4, 1, 2, 2, 8., expected .4, 1, 2, 3, 8./],
+    [[4, 1, 2, 2, 8], [4, 1, 2, 8], /a packed projection has shape .4, 1, 2, 2, 8./],
     [[4, 1, 2, 5, 8], [4, 1, 2, 8], /output has shape .4, 1, 2, 8., expected .4, 1, 6, 8./],
   ] as const)('rejects qkv %j with output %j', (qkv, output, message) => {
     const dtype = 'float32';
@@ -211,7 +210,7 @@ describe('grouped-query attention', () => {
         logSumExp: Tensor.zeros({ shape: [1, qkv[3] === 5 ? 6 : 2, 4], dtype }),
         qkv: Tensor.zeros({ shape: qkv, dtype }),
       };
-      expect(() => attentionForward(call)).toThrow(message);
+      expect(() => projectedForward(call)).toThrow(message);
     });
   });
 });

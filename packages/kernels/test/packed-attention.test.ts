@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import {
-  attentionBackward,
-  attentionForward,
   countedFlops,
   packedAttentionBackward,
   packedAttentionForward,
@@ -10,6 +8,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { uniformStream } from './op-cases/case-tensors.js';
+import { projectedBackward, projectedForward } from './support/projected-attention.js';
 
 const [sequence, heads, headSize] = [130, 2, 16];
 const lengths = [130, 1, 65, 128];
@@ -72,8 +71,8 @@ function attendPadded(dtype: 'float32' | 'bfloat16', probability: number): numbe
         samples: Tensor.from(samples, { shape: [batch], dtype: 'int64' }),
       },
     };
-    attentionForward(options);
-    attentionBackward({ ...options, qkvGradient, outputGradient });
+    projectedForward(options);
+    projectedBackward({ ...options, qkvGradient, outputGradient });
     return [pack(output.toArray(), widths.output), pack(qkvGradient.toArray(), widths.qkv)];
   }) as number[][];
 }

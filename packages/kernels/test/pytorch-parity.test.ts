@@ -2,8 +2,6 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   adamw,
-  attentionBackward,
-  attentionForward,
   biasDropoutResidualForward,
   biasGeluBackward,
   biasGeluForward,
@@ -28,6 +26,7 @@ import {
   tanhForward,
   tidy,
 } from '../src/index.js';
+import { projectedBackward, projectedForward } from './support/projected-attention.js';
 import { readSafetensors } from './support/read-safetensors.js';
 
 /** A case of fixtures/kernel-ops.json, made by tooling/fixtures/kernel_ops.py. */
@@ -130,8 +129,8 @@ const replays: Readonly<Record<string, Replay>> = {
       keyStart,
       causal: attributes.causal === true,
     };
-    attentionForward(options);
-    attentionBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });
+    projectedForward(options);
+    projectedBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });
     return { y, dqkv };
   },
   cross_entropy: ({ logits, labels, weights }) => {

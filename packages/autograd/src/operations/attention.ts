@@ -1,4 +1,11 @@
-import { attentionBackward, attentionForward, checkedOperation, Tensor } from '@mtl/kernels';
+import {
+  attentionBackward,
+  attentionForward,
+  checkedOperation,
+  splitProjection,
+  Tensor,
+  tidy,
+} from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
@@ -56,14 +63,14 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
     }),
     { requiresGradient: false },
   );
-  const views = [output.tensor.reshape(outputShape), qkv.tensor.reshape(qkvShape)] as const;
-  attentionForward({
-    output: views[0],
-    logSumExp: logSumExp.tensor,
-    qkv: views[1],
-    ...call(dropout?.samples.tensor, keyStart?.tensor, keyMask?.tensor),
-  });
-  for (const view of views) view.dispose();
+  tidy(() =>
+    attentionForward({
+      output: output.tensor.reshape(outputShape),
+      logSumExp: logSumExp.tensor,
+      ...splitProjection(qkv.tensor.reshape(qkvShape)),
+      ...call(dropout?.samples.tensor, keyStart?.tensor, keyMask?.tensor),
+    }),
+  );
 
   tape.record(output, () => {
     const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
@@ -76,21 +83,28 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
       parameters: [],
       saved: [...Object.values(saved), ...[samples, start, mask].filter((one) => one !== undefined)],
       backward: ({ outputGradient }) => {
-        const qkvGradient = Tensor.empty({ shape: qkvShape, dtype, device });
-        const gradient = outputGradient!.reshape(outputShape);
-        const result = saved.output.tensor.reshape(outputShape);
-        const qkvView = saved.qkv.tensor.reshape(qkvShape);
-        attentionBackward({
-          qkvGradient,
-          outputGradient: gradient,
-          output: result,
-          logSumExp: saved.logSumExp.tensor,
-          qkv: qkvView,
-          ...call(samples?.tensor, start?.tensor, mask?.tensor),
+        const qkvGradient = Tensor.empty({ shape, dtype, device });
+        // outside of tidy: what is recomputed here belongs to its variable
+        const [result, statistics, projection] = [
+          saved.output.tensor,
+          saved.logSumExp.tensor,
+          saved.qkv.tensor,
+        ];
+        const masks = call(samples?.tensor, start?.tensor, mask?.tensor);
+        tidy(() => {
+          const gradients = splitProjection(qkvGradient.reshape(qkvShape));
+          attentionBackward({
+            queryGradient: gradients.query,
+            keyGradient: gradients.key,
+            valueGradient: gradients.value,
+            outputGradient: outputGradient!.reshape(outputShape),
+            output: result.reshape(outputShape),
+            logSumExp: statistics,
+            ...splitProjection(projection.reshape(qkvShape)),
+            ...masks,
+          });
         });
-        const flat = qkvGradient.reshape(shape);
-        for (const view of [gradient, result, qkvView, qkvGradient]) view.dispose();
-        return [flat];
+        return [qkvGradient];
       },
     };
   });

@@ -26,7 +26,7 @@ bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, si
 // would cost three calls into Node, but written by JavaScript into this Float64Array, one per environment,
 // just before the call.
 constexpr int kMaxCallNumbers = 32;
-static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= kMaxRank);
+static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= 2 * kMaxRank);
 
 // Makes the list, exports it as `callNumbers`, and returns its memory, which functions get as their data.
 double* create_call_numbers(Napi::Env env, Napi::Object exports);

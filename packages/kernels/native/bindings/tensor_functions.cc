@@ -1,4 +1,5 @@
-// createTensor, createView, release, write, read, zero, numLiveTensors, setPoison, tensorApi
+// createTensor, createView, createStridedView, release, write, read, zero, numLiveTensors, setPoison,
+// tensorApi
 #include <cmath>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -24,17 +25,43 @@ Napi::Value create(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
 
+bool read_offset(const Napi::CallbackInfo& info, size_t index, int64_t* offset) {
+  double given;
+  if (!read_number(info, index, &given)) return false;
+  if (!(given >= 0 && given < 9007199254740992.0) || given != std::floor(given)) {
+    throw_status(info.Env(), error_status("MTL_SHAPE", "a view from element %g on, expected a non-negative integer", given));
+    return false;
+  }
+  *offset = static_cast<int64_t>(given);
+  return true;
+}
+
 Napi::Value view(const Napi::CallbackInfo& info) {
   TensorHandle base, handle;
-  double offset;
-  int64_t shape[kMaxRank];
+  int64_t offset, shape[kMaxRank];
   int rank;
-  if (!read_handle(info, 0, &base) || !read_number(info, 1, &offset) || !read_shape(info, 2, shape, &rank)) return {};
-  if (!(offset >= 0 && offset < 9007199254740992.0) || offset != std::floor(offset)) {
-    throw_status(info.Env(), error_status("MTL_SHAPE", "a view from element %g on, expected a non-negative integer", offset));
-    return {};
+  if (!read_handle(info, 0, &base) || !read_offset(info, 1, &offset) || !read_shape(info, 2, shape, &rank)) return {};
+  const Status status = create_view(base, offset, shape, rank, &handle);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::Number::New(info.Env(), static_cast<double>(handle));
+}
+
+// The call numbers hold the shape, then the strides.
+Napi::Value strided_view(const Napi::CallbackInfo& info) {
+  TensorHandle base, handle;
+  int64_t offset, shape[kMaxRank], strides[kMaxRank];
+  int rank;
+  if (!read_handle(info, 0, &base) || !read_offset(info, 1, &offset) || !read_shape(info, 2, shape, &rank)) return {};
+  const double* const given = static_cast<const double*>(info.Data()) + rank;
+  for (int dim = 0; dim < rank; ++dim) {
+    if (!(given[dim] >= 0 && given[dim] < 9e15) || given[dim] != std::floor(given[dim])) {
+      throw_status(info.Env(), error_status("MTL_ARGUMENT", "stride %d of a view is %g, expected a non-negative integer", dim,
+                                            given[dim]));
+      return {};
+    }
+    strides[dim] = static_cast<int64_t>(given[dim]);
   }
-  const Status status = create_view(base, static_cast<int64_t>(offset), shape, rank, &handle);
+  const Status status = create_strided_view(base, offset, shape, strides, rank, &handle);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
@@ -139,6 +166,7 @@ const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons, ret
 void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers) {
   exports.Set("createTensor", Napi::Function::New(env, create, nullptr, call_numbers));
   exports.Set("createView", Napi::Function::New(env, view, nullptr, call_numbers));
+  exports.Set("createStridedView", Napi::Function::New(env, strided_view, nullptr, call_numbers));
   exports.Set("release", Napi::Function::New(env, release));
   exports.Set("write", Napi::Function::New(env, write));
   exports.Set("read", Napi::Function::New(env, read));

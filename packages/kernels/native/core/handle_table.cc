@@ -74,6 +74,12 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
   return ok_status();
 }
 
+Status expect_contiguous(const TensorView& view) {
+  if (!view.is_strided) return ok_status();
+  return error_status("MTL_SHAPE", "a strided view was given where a contiguous tensor was expected: only "
+                      "attentionForward and attentionBackward take strided views");
+}
+
 }  // namespace
 
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle) {
@@ -109,6 +115,7 @@ Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int 
   const Slot* slot = slot_of(base);
   if (slot == nullptr) return stale(base);
   TensorRecord record = slot->record;
+  MTL_RETURN_IF_ERROR(expect_contiguous(record.view));
   const int64_t available = record.view.size();
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
   if (offset < 0 || record.view.size() > available || offset > available - record.view.size()) {
@@ -117,6 +124,34 @@ Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int 
                         static_cast<long long>(available));
   }
   record.view.data = static_cast<char*>(record.view.data) + static_cast<size_t>(offset) * size_of(record.view.dtype);
+  return insert(record, slot->storage, handle);
+}
+
+Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
+                           TensorHandle* handle) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Slot* slot = slot_of(base);
+  if (slot == nullptr) return stale(base);
+  TensorRecord record = slot->record;
+  TensorView& view = record.view;
+  MTL_RETURN_IF_ERROR(expect_contiguous(view));
+  const int64_t available = view.size();
+  MTL_RETURN_IF_ERROR(set_shape(&view, shape, rank));
+  double last = static_cast<double>(offset);  // element
+  for (int dim = 0; dim < rank; ++dim) {
+    if (shape[dim] > 1 && strides[dim] < 1) {
+      return error_status("MTL_SHAPE", "stride %lld of dimension %d of a view, expected 1 or more",
+                          static_cast<long long>(strides[dim]), dim);
+    }
+    view.strides[dim] = strides[dim];
+    last += static_cast<double>(shape[dim] - 1) * static_cast<double>(strides[dim]);
+  }
+  view.is_strided = true;
+  if (offset < 0 || (view.size() > 0 ? last >= static_cast<double>(available) : offset > available)) {
+    return error_status("MTL_SHAPE", "a view from element %lld to %.0f does not fit a tensor of %lld elements",
+                        static_cast<long long>(offset), last, static_cast<long long>(available));
+  }
+  view.data = static_cast<char*>(view.data) + static_cast<size_t>(offset) * size_of(view.dtype);
   return insert(record, slot->storage, handle);
 }
 
@@ -137,6 +172,11 @@ Status release_tensor(TensorHandle handle) {
 }
 
 Status resolve_tensor(TensorHandle handle, TensorRecord* record) {
+  MTL_RETURN_IF_ERROR(resolve_view(handle, record));
+  return expect_contiguous(record->view);
+}
+
+Status resolve_view(TensorHandle handle, TensorRecord* record) {
   const std::lock_guard<std::mutex> lock(mutex);
   const Slot* slot = slot_of(handle);
   if (slot == nullptr) return stale(handle);

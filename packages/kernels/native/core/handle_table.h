@@ -20,8 +20,15 @@ struct TensorRecord {
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle);
 // A view of `size(shape)` elements from element `offset` on, sharing the storage of `base`.
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
+// A view of elements that are `strides[dim]` elements apart along each dimension, from element `offset` on.
+// MTL_SHAPE where it leaves the base.
+Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
+                           TensorHandle* handle);
 Status release_tensor(TensorHandle handle);
+// Of a contiguous tensor; MTL_SHAPE for a strided view.
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
+// Of a strided view, too: for code that reads strides.
+Status resolve_view(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 
 // Fills new floating-point tensors with NaN and others with 0xff, to catch kernels that read what they should

@@ -17,10 +17,17 @@ struct OpSchema {
   const char* attributes[kMaxAttributes] = {};  // names; no tensor has the same one
   Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
+  uint32_t strided = 0;                         // bit i: tensor i may be a strided view
 };
 
 int num_tensors(const OpSchema& schema);
 int num_attributes(const OpSchema& schema);
+
+// Bits of OpSchema::strided.
+template <typename... Tensors>
+constexpr uint32_t strided_tensors(Tensors... tensors) {
+  return ((uint32_t{1} << tensors) | ...);
+}
 
 // Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher
 // exists.

@@ -57,7 +57,11 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
       return error_status("MTL_ARGUMENT", "%s: %s is missing", schema.name, schema.tensors[index]);
     }
     TensorRecord record;
-    MTL_RETURN_IF_ERROR(resolve_tensor(handles[index], &record));
+    MTL_RETURN_IF_ERROR(resolve_view(handles[index], &record));
+    if (record.view.is_strided && (schema.strided >> index & 1) == 0) {
+      return error_status("MTL_SHAPE", "%s: %s is a strided view, expected a contiguous tensor",
+                          schema.name, schema.tensors[index]);
+    }
     const Backend* its_backend = backend_of(record.device);
     if (backend == nullptr) backend = its_backend;
     if (backend != its_backend) {

@@ -1,5 +1,5 @@
-// What a kernel sees of a tensor: contiguous memory on its device, a dtype and a shape. Owns nothing; plain
-// data.
+// What a kernel sees of a tensor: memory on its device, a dtype and a shape. The memory is contiguous, except
+// for operands that the op's schema accepts as strided views. Owns nothing; plain data.
 #pragma once
 
 #include "mtl/dtype.h"
@@ -13,6 +13,8 @@ struct TensorView {
   DType dtype = DType::kFloat32;
   int32_t rank = 0;
   int64_t shape[kMaxRank] = {};
+  bool is_strided = false;
+  int64_t strides[kMaxRank] = {};  // of a strided view: elements from one index of a dimension to the next
 
   bool present() const { return data != nullptr; }
   int64_t size() const {
@@ -22,6 +24,14 @@ struct TensorView {
   }
   // Size of dimension `dim`, counted from the end when negative.
   int64_t dim(int dim) const { return shape[dim < 0 ? rank + dim : dim]; }
+  // Elements from one index of dimension `dim` to the next.
+  int64_t stride(int dim) const {
+    if (dim < 0) dim += rank;
+    if (is_strided) return strides[dim];
+    int64_t elements = 1;
+    for (int inner = dim + 1; inner < rank; ++inner) elements *= shape[inner];
+    return elements;
+  }
   // Product of all dimensions but the last: how many rows of `dim(-1)` elements there are.
   int64_t rows() const { return rank == 0 ? 1 : (dim(-1) == 0 ? 0 : size() / dim(-1)); }
 };

@@ -9,11 +9,24 @@
 namespace mtl {
 
 struct AttentionForward {
-  enum Tensors { kOutput, kLogSumExp, kQkv, kKeyStart, kKeyMask, kSamples };
+  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kSamples };
   enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
 };
 struct AttentionBackward {
-  enum Tensors { kQkvGradient, kOutputGradient, kOutput, kLogSumExp, kQkv, kKeyStart, kKeyMask, kSamples };
+  enum Tensors {
+    kQueryGradient,
+    kKeyGradient,
+    kValueGradient,
+    kOutputGradient,
+    kOutput,
+    kLogSumExp,
+    kQuery,
+    kKey,
+    kValue,
+    kKeyStart,
+    kKeyMask,
+    kSamples
+  };
   enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
 };
 struct PackedAttentionForward {
@@ -80,6 +93,10 @@ struct AttentionProjection {
   AttentionOperand query, key, value;
 };
 AttentionProjection projection_of(const TensorView& qkv);
+// Query and, in a problem of G groups, its gradient: [S, B, A, D] or [S, B, G, R, D], strided or not.
+AttentionOperand query_operand(const TensorView& tensor, int64_t groups);
+// Key, value and their gradients: [S, B, G, D], strided or not.
+AttentionOperand key_operand(const TensorView& tensor);
 // A tensor [S, B, A, D] or [T, A, D].
 AttentionOperand heads_of(const TensorView& tensor, int64_t groups);
 

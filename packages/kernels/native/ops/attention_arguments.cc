@@ -30,6 +30,16 @@ AttentionOperand heads_of(const TensorView& tensor, int64_t groups) {
           groups == 0 ? 0 : heads / groups * size, size};
 }
 
+AttentionOperand query_operand(const TensorView& tensor, int64_t groups) {
+  const int64_t member = tensor.stride(-2);
+  const int64_t group = tensor.rank == 5 ? tensor.stride(-3) : groups == 0 ? 0 : tensor.dim(-2) / groups * member;
+  return {tensor.data, tensor.dtype, tensor.stride(0), tensor.stride(1), group, member};
+}
+
+AttentionOperand key_operand(const TensorView& tensor) {
+  return {tensor.data, tensor.dtype, tensor.stride(0), tensor.stride(1), tensor.stride(-2), 0};
+}
+
 int64_t num_heads(const TensorView& qkv) { return qkv.dim(-3) * (qkv.dim(-2) - 2); }
 
 bool is_integer_below(double value, double limit) { return value >= 0 && value < limit && value == std::floor(value); }
@@ -64,7 +74,7 @@ Status expect_scale(const OpCall& call, int scale) {
   return argument_error(call, "scale is %g, expected a finite number above 0", value);
 }
 
-Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at) {
+Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at, int64_t heads) {
   MTL_RETURN_IF_ERROR(expect_scale(call, at.scale));
   const double probability = call.attribute(at.dropout_probability);
   if (!(probability >= 0 && probability < 1)) {
@@ -75,7 +85,6 @@ Status validate_attention_attributes(const OpCall& call, const AttentionAttribut
     return argument_error(call, "keyLow and keyHigh are %g and %g, expected integers from 0 to 2^32 - 1", key_low,
                           key_high);
   }
-  const int64_t heads = num_heads(call.tensor(at.qkv));
   const double head_offset = call.attribute(at.head_offset);
   if (!is_integer_below(head_offset, static_cast<double>(kMaxHeads - heads + 1))) {
     return argument_error(call, "headOffset is %g with %lld heads, expected an integer and at most %lld heads in all",

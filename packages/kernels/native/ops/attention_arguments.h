@@ -26,14 +26,14 @@ Status expect_scale(const OpCall& call, int scale);
 
 // Scale and dropout, and that dropout has its samples.
 struct AttentionAttributes {
-  int qkv, samples;  // tensors
+  int samples;  // tensor
   int scale, dropout_probability, key_low, key_high, head_offset;
 };
-Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at);
+Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at, int64_t heads);
 
 template <typename Op>
 constexpr AttentionAttributes attributes_of() {
-  return {Op::kQkv, Op::kSamples, Op::kScale, Op::kDropoutProbability, Op::kKeyLow, Op::kKeyHigh, Op::kHeadOffset};
+  return {Op::kSamples, Op::kScale, Op::kDropoutProbability, Op::kKeyLow, Op::kKeyHigh, Op::kHeadOffset};
 }
 
 // The outputs and gradients of a forward and of a backward op; everything else is checked before.

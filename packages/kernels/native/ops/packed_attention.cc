@@ -31,7 +31,7 @@ Status validate_inputs(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_shape(call, Op::kSamples, {starts.size() - 1}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kSamples, {DType::kInt64}));
   }
-  MTL_RETURN_IF_ERROR(validate_attention_attributes(call, attributes_of<Op>()));
+  MTL_RETURN_IF_ERROR(validate_attention_attributes(call, attributes_of<Op>(), num_heads(qkv)));
   const double longest = call.attribute(Op::kLongest);
   if (is_integer_below(longest, static_cast<double>(rows + 1))) return ok_status();
   return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,

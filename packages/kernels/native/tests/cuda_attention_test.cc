@@ -1,5 +1,6 @@
 // The CUDA attention kernels, run under emulation, against the reference device: every width of head, dtype,
 // mask and dropout, in several orders of threads, with outputs poisoned and guarded.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -91,6 +92,28 @@ AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
   return problem;
 }
 
+// The parts of a packed projection [S, B, G, R + 2, D], strided.
+struct Parts {
+  TensorView query, key, value;
+};
+Parts parts_of(const TensorView& qkv) {
+  const AttentionProjection rows = projection_of(qkv);
+  const auto view_of = [&](const AttentionOperand& operand) {
+    TensorView view = {operand.data, operand.dtype, 4, {qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(4)}};
+    view.is_strided = true;
+    const int64_t strides[] = {operand.position, operand.sample, operand.group, 1};
+    std::copy(strides, strides + 4, view.strides);
+    return view;
+  };
+  Parts parts = {view_of(rows.query), view_of(rows.key), view_of(rows.value)};
+  parts.query.rank = 5;
+  parts.query.shape[3] = qkv.dim(3) - 2;
+  parts.query.shape[4] = qkv.dim(4);
+  parts.query.strides[3] = rows.query.member;
+  parts.query.strides[4] = 1;
+  return parts;
+}
+
 // The reference's results, in float32 whatever the inputs are.
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
@@ -101,11 +124,13 @@ Tensors reference_of(const Case& one, DType dtype) {
   const auto optional = [](bool there, const HostTensor& tensor) { return there ? tensor.view() : TensorView{}; };
   const TensorView start = optional(one.documents, tensors.key_start), mask = optional(one.padding, tensors.key_mask),
                    samples = optional(one.dropout > 0, tensors.samples);
+  const Parts parts = parts_of(tensors.qkv.view()), gradients = parts_of(tensors.qkv_gradient.view());
   run_reference("attention_forward",
-                {tensors.output.view(), tensors.log_sum_exp.view(), tensors.qkv.view(), start, mask, samples}, attributes);
+                {tensors.output.view(), tensors.log_sum_exp.view(), parts.query, parts.key, parts.value, start, mask, samples},
+                attributes);
   run_reference("attention_backward",
-                {tensors.qkv_gradient.view(), tensors.output_gradient.view(), tensors.output.view(),
-                 tensors.log_sum_exp.view(), tensors.qkv.view(), start, mask, samples},
+                {gradients.query, gradients.key, gradients.value, tensors.output_gradient.view(), tensors.output.view(),
+                 tensors.log_sum_exp.view(), parts.query, parts.key, parts.value, start, mask, samples},
                 attributes);
   return tensors;
 }

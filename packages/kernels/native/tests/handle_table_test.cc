@@ -56,6 +56,27 @@ MTL_TEST(a_view_keeps_the_memory_of_its_base_alive) {
   EXPECT(succeeded(release_tensor(view_of_view)));
 }
 
+MTL_TEST(strided_views_stay_inside_their_base_and_are_refused_as_tensors) {
+  const int64_t shape[] = {5, 3}, two[] = {2, 2}, none[] = {0, 2}, strides[] = {6, 2}, zero[] = {0, 2}, huge[] = {INT64_MAX, 1};
+  const OwnedTensor base(kCpu, kFloat, shape, 2);
+  TensorHandle view = 0, handle = 0;
+  TensorRecord record;
+  EXPECT(succeeded(create_strided_view(base.handle(), 6, two, strides, 2, &view)));  // elements 6, 8, 12, 14
+  EXPECT(succeeded(resolve_view(view, &record)));
+  EXPECT(record.view.is_strided && record.view.stride(0) == 6 && record.view.stride(-1) == 2);
+  EXPECT(record.view.data == static_cast<float*>(base.view().data) + 6);
+  EXPECT(failed_with(resolve_tensor(view, &record), "MTL_SHAPE"));
+  EXPECT(failed_with(create_view(view, 0, none, 2, &handle), "MTL_SHAPE"));
+  EXPECT(failed_with(create_strided_view(view, 0, two, strides, 2, &handle), "MTL_SHAPE"));
+  EXPECT(succeeded(release_tensor(view)));
+  EXPECT(failed_with(create_strided_view(base.handle(), 7, two, strides, 2, &handle), "MTL_SHAPE"));
+  EXPECT(failed_with(create_strided_view(base.handle(), -1, two, strides, 2, &handle), "MTL_SHAPE"));
+  EXPECT(failed_with(create_strided_view(base.handle(), 0, two, zero, 2, &handle), "MTL_SHAPE"));
+  EXPECT(failed_with(create_strided_view(base.handle(), 0, two, huge, 2, &handle), "MTL_SHAPE"));
+  EXPECT(succeeded(create_strided_view(base.handle(), 15, none, strides, 2, &view)));  // nothing, at the end
+  EXPECT(succeeded(release_tensor(view)));
+}
+
 MTL_TEST(views_and_shapes_that_do_not_fit_are_refused) {
   const int64_t shape[] = {5, 3};
   const OwnedTensor base(kCpu, kFloat, shape, 2);

@@ -63,19 +63,19 @@ struct AttentionSizes {
 // Forward and backward, causal, with all masks.
 void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dropout, const std::vector<DType>& dtypes) {
   const auto [sequence, batch, heads, size] = of;
-  const std::vector<int64_t> qkv = {sequence, batch, heads, 3, size}, out = {sequence, batch, heads, size},
-                             lse = {batch, heads, sequence};
+  const std::vector<int64_t> out = {sequence, batch, heads, size}, lse = {batch, heads, sequence};
+  const Spec operand = real(kCompute, out), gradient = output(kCompute, out);
   const std::vector<double> attributes = {1, 0.3, dropout, 7, 8, 4};
   // key starts before the first, at real and beyond the last position: none of them may become an address
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, sequence}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
   cases.push_back({"attention_forward",
-                   {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), start, mask, samples},
+                   {gradient, output(kF32, lse), operand, operand, operand, start, mask, samples},
                    attributes,
                    dtypes});
   cases.push_back({"attention_backward",
-                   {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
-                    real(kCompute, qkv), start, mask, samples},
+                   {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
+                    start, mask, samples},
                    attributes,
                    dtypes});
 }

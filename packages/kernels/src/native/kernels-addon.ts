@@ -52,6 +52,8 @@ export interface KernelsAddon {
   /** The shape is in `callNumbers`, as for a view. */
   createTensor(device: number, dtype: number, rank: number): number;
   createView(handle: number, offset: number, rank: number): number;
+  /** The shape and then the strides are in `callNumbers`. */
+  createStridedView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
   write(handle: number, source: TypedArray): void;
   read(handle: number, destination: TypedArray): void;

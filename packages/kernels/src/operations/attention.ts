@@ -47,14 +47,18 @@ export interface AttentionForwardOptions extends AttentionOptions {
    * seen.
    */
   readonly logSumExp: Tensor;
-  /** `[S, B, G, R + 2, D]`: the R queries of each group, then its key and its value. */
-  readonly qkv: Tensor;
+  /** [S, B, A, D] or [S, B, G, R, D]. This, key and value may be strided views with contiguous heads. */
+  readonly query: Tensor;
+  /** [S, B, G, D] */
+  readonly key: Tensor;
+  /** [S, B, G, D] */
+  readonly value: Tensor;
 }
 
-function attributesOf(qkv: Tensor, { causal, scale, dropout }: AttentionOptions): (number | boolean)[] {
+function attributesOf(query: Tensor, { causal, scale, dropout }: AttentionOptions): (number | boolean)[] {
   return [
     causal ?? false,
-    scale ?? 1 / Math.sqrt(qkv.dim(-1)),
+    scale ?? 1 / Math.sqrt(query.dim(-1)),
     dropout?.probability ?? 0,
     dropout?.keyLow ?? 0,
     dropout?.keyHigh ?? 0,
@@ -64,40 +68,51 @@ function attributesOf(qkv: Tensor, { causal, scale, dropout }: AttentionOptions)
 
 /**
  * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x S matrix: Dao et al. 2022
- * (FlashAttention), Dao 2023.
+ * (FlashAttention), Dao 2023. `splitProjection` gives the parts of a packed projection.
  */
 export const attentionForward = checkedOperation(
   'attentionForward',
   (options: AttentionForwardOptions): void => {
-    const { output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+    const { output, logSumExp, query, key, value, keyStart, keyMask, dropout } = options;
     runOperation(
       'attention_forward',
-      [output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
-      attributesOf(qkv, options),
+      [output, logSumExp, query, key, value, keyStart, keyMask, dropout?.samples],
+      attributesOf(query, options),
     );
   },
 );
 
 export interface AttentionBackwardOptions extends AttentionOptions {
-  /** `[S, B, G, R + 2, D]` */
-  readonly qkvGradient: Tensor;
+  /** Gradients have the shapes of `query`, `key` and `value` and may be strided, too. */
+  readonly queryGradient: Tensor;
+  readonly keyGradient: Tensor;
+  readonly valueGradient: Tensor;
   /** [S, B, A, D] */
   readonly outputGradient: Tensor;
-  /** `output`, `logSumExp` and `qkv` of the forward call. */
+  /** `output`, `logSumExp`, `query`, `key` and `value` of the forward call. */
   readonly output: Tensor;
   readonly logSumExp: Tensor;
-  readonly qkv: Tensor;
+  readonly query: Tensor;
+  readonly key: Tensor;
+  readonly value: Tensor;
 }
 
-/** The gradient of qkv. Probabilities are recomputed from `logSumExp`, dropout's mask from its key. */
+/**
+ * The gradients of query, key and value. Probabilities are recomputed from `logSumExp`, dropout's mask from
+ * its key.
+ */
 export const attentionBackward = checkedOperation(
   'attentionBackward',
   (options: AttentionBackwardOptions): void => {
-    const { qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+    const { queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp } = options;
+    const { query, key, value, keyStart, keyMask, dropout } = options;
     runOperation(
       'attention_backward',
-      [qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
-      attributesOf(qkv, options),
+      [
+        ...[queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp],
+        ...[query, key, value, keyStart, keyMask, dropout?.samples],
+      ],
+      attributesOf(query, options),
     );
   },
 );

@@ -70,4 +70,5 @@ export {
   type WeightedSumOptions,
   weightedSum,
 } from './reductions.js';
+export { type SplitProjection, splitProjection } from './split-projection.js';
 export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';

@@ -1,9 +1,5 @@
-import {
-  type AttentionDropout,
-  type AttentionOptions,
-  attentionBackward,
-  attentionForward,
-} from '../../src/index.js';
+import type { AttentionDropout, AttentionOptions } from '../../src/index.js';
+import { projectedBackward, projectedForward } from '../support/projected-attention.js';
 import { timedKind } from './benchmark-sizes.js';
 import { type AttentionShapes, type AttentionVariant, casesOfAttention } from './cases-of-attention.js';
 import type { TensorSpec, Tensors } from './op-case.js';
@@ -225,8 +221,8 @@ export const { cases, gradientCases } = casesOfAttention(
     maskTensors,
     optionsOf,
     matmulFlops,
-    forward: attentionForward,
-    backward: attentionBackward,
+    forward: projectedForward,
+    backward: projectedBackward,
   },
   {
     variants,

@@ -2,7 +2,7 @@
 // is asked for: a machine without a driver, or a build without nvcc, loses nothing else. The library exports
 // one function, mtl_cuda_library(); everything behind it is a table of plain functions. A change of a
 // struct here, in core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h, or the
-// attributes of an op, raises kCudaLibraryAbiVersion.
+// tensors or attributes of an op, raises kCudaLibraryAbiVersion.
 #pragma once
 
 #include "core/backend.h"
@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 6;
+constexpr int kCudaLibraryAbiVersion = 7;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

@@ -6,12 +6,12 @@ namespace mtl::cuda {
 namespace {
 
 Status forward(const OpCall& call) {
-  if (call.tensor(AttentionForward::kQkv).size() == 0) return ok_status();
+  if (call.tensor(AttentionForward::kOutput).size() == 0) return ok_status();
   return run_attention_forward(call, attention_forward_problem(call));
 }
 
 Status backward(const OpCall& call) {
-  if (call.tensor(AttentionBackward::kQkv).size() == 0) return ok_status();
+  if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   return run_attention_backward(call, attention_backward_problem(call));
 }
 
