@@ -118,17 +118,6 @@ export function runOperation(name: string, operands: Operands): void {
   callNative(() => addon().run(operation.number));
 }
 
-/** Runs a native operation with operands in the order of its schema. */
-export function runInOrder(
-  name: string,
-  tensors: readonly (Tensor | undefined)[],
-  attributes: readonly (number | boolean)[] = [],
-): void {
-  const values = [...tensors, ...attributes];
-  const names = [...operationNamed(name).operands.keys()];
-  runOperation(name, Object.fromEntries(names.map((operand, position) => [operand, values[position]])));
-}
-
 /** An attribute as native code reads it; undefined for a value that is none. */
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return value;

@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { runInOrder as runOperation } from '../run-operation.js';
+import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
@@ -55,15 +55,20 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-function attributesOf(query: Tensor, { causal, scale, dropout }: AttentionOptions): (number | boolean)[] {
-  return [
-    causal ?? false,
-    scale ?? 1 / Math.sqrt(query.dim(-1)),
-    dropout?.probability ?? 0,
-    dropout?.keyLow ?? 0,
-    dropout?.keyHigh ?? 0,
-    dropout?.headOffset ?? 0,
-  ];
+/** What both operations take of their options; the default scale needs the query. */
+function commonOperands(query: Tensor, options: AttentionOptions): Operands {
+  const { keyStart, keyMask, causal = false, scale, dropout } = options;
+  return {
+    keyStart,
+    keyMask,
+    samples: dropout?.samples,
+    causal,
+    scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
+    dropoutProbability: dropout?.probability ?? 0,
+    keyLow: dropout?.keyLow ?? 0,
+    keyHigh: dropout?.keyHigh ?? 0,
+    headOffset: dropout?.headOffset ?? 0,
+  };
 }
 
 /**
@@ -73,12 +78,9 @@ function attributesOf(query: Tensor, { causal, scale, dropout }: AttentionOption
 export const attentionForward = checkedOperation(
   'attentionForward',
   (options: AttentionForwardOptions): void => {
-    const { output, logSumExp, query, key, value, keyStart, keyMask, dropout } = options;
-    runOperation(
-      'attention_forward',
-      [output, logSumExp, query, key, value, keyStart, keyMask, dropout?.samples],
-      attributesOf(query, options),
-    );
+    const { output, logSumExp, query, key, value } = options;
+    const tensors = { output, logSumExp, query, key, value };
+    runOperation('attention_forward', { ...tensors, ...commonOperands(query, options) });
   },
 );
 
@@ -105,15 +107,19 @@ export const attentionBackward = checkedOperation(
   'attentionBackward',
   (options: AttentionBackwardOptions): void => {
     const { queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp } = options;
-    const { query, key, value, keyStart, keyMask, dropout } = options;
-    runOperation(
-      'attention_backward',
-      [
-        ...[queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp],
-        ...[query, key, value, keyStart, keyMask, dropout?.samples],
-      ],
-      attributesOf(query, options),
-    );
+    const { query, key, value } = options;
+    runOperation('attention_backward', {
+      queryGradient,
+      keyGradient,
+      valueGradient,
+      outputGradient,
+      output,
+      logSumExp,
+      query,
+      key,
+      value,
+      ...commonOperands(query, options),
+    });
   },
 );
 
@@ -139,6 +145,6 @@ export const attentionCachedForward = checkedOperation(
   'attentionCachedForward',
   (options: AttentionCachedForwardOptions): void => {
     const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
-    runOperation('attention_cached_forward', [keyCache, valueCache, output, qkv], [position, scale]);
+    runOperation('attention_cached_forward', { keyCache, valueCache, output, qkv, position, scale });
   },
 );

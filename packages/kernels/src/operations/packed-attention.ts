@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { runInOrder as runOperation } from '../run-operation.js';
+import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 import type { AttentionDropout } from './attention.js';
 
@@ -39,12 +39,21 @@ export interface PackedAttentionForwardOptions extends PackedAttentionOptions {
   readonly qkv: Tensor;
 }
 
-function attributesOf(qkv: Tensor, { packed, scale, dropout }: PackedAttentionOptions): number[] {
-  return [
-    scale ?? 1 / Math.sqrt(qkv.dim(-1)),
-    ...[dropout?.probability ?? 0, dropout?.keyLow ?? 0, dropout?.keyHigh ?? 0, dropout?.headOffset ?? 0],
-    ...[packed.longest, packed.numScores],
-  ];
+/** What both operations take. */
+function commonOperands(qkv: Tensor, { packed, scale, dropout }: PackedAttentionOptions): Operands {
+  const { starts, longest, numScores } = packed;
+  return {
+    qkv,
+    starts,
+    samples: dropout?.samples,
+    scale: scale ?? 1 / Math.sqrt(qkv.dim(-1)),
+    dropoutProbability: dropout?.probability ?? 0,
+    keyLow: dropout?.keyLow ?? 0,
+    keyHigh: dropout?.keyHigh ?? 0,
+    headOffset: dropout?.headOffset ?? 0,
+    longest,
+    numScores,
+  };
 }
 
 /**
@@ -54,9 +63,8 @@ function attributesOf(qkv: Tensor, { packed, scale, dropout }: PackedAttentionOp
 export const packedAttentionForward = checkedOperation(
   'packedAttentionForward',
   (options: PackedAttentionForwardOptions): void => {
-    const { output, logSumExp, qkv, packed, dropout } = options;
-    const tensors = [output, logSumExp, qkv, packed.starts, dropout?.samples];
-    runOperation('packed_attention_forward', tensors, attributesOf(qkv, options));
+    const { output, logSumExp, qkv } = options;
+    runOperation('packed_attention_forward', { output, logSumExp, ...commonOperands(qkv, options) });
   },
 );
 
@@ -75,8 +83,8 @@ export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
 export const packedAttentionBackward = checkedOperation(
   'packedAttentionBackward',
   (options: PackedAttentionBackwardOptions): void => {
-    const { qkvGradient, outputGradient, output, logSumExp, qkv, packed, dropout } = options;
-    const tensors = [qkvGradient, outputGradient, output, logSumExp, qkv, packed.starts, dropout?.samples];
-    runOperation('packed_attention_backward', tensors, attributesOf(qkv, options));
+    const { qkvGradient, outputGradient, output, logSumExp, qkv } = options;
+    const tensors = { qkvGradient, outputGradient, output, logSumExp };
+    runOperation('packed_attention_backward', { ...tensors, ...commonOperands(qkv, options) });
   },
 );
