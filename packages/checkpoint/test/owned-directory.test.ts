@@ -5,6 +5,7 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Checkpoint, jobOfCheckpoint, OwnedDirectory, saveCheckpoint } from '../src/index.js';
@@ -103,15 +104,18 @@ describe('two processes and one directory', () => {
   });
 
   it('a process that ended and was not waited for is dead', async () => {
-    // exec keeps the child of the shell, which sleep never waits for
-    const parent = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 1000'], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    // exec keeps the child of the shell, which sleep never waits for; the shell itself would have
+    const parent = spawn('/bin/sh', ['-c', 'cat <&3 > /dev/null & echo $!; exec sleep 1000'], {
+      stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
     });
     children.push(parent);
     const [line] = (await once(createInterface({ input: parent.stdout! }), 'line')) as [string];
+    const command = () => readFile(`/proc/${parent.pid}/comm`, 'utf8');
+    await expect.poll(command, { timeout: 10_000 }).toBe('sleep\n');
+    (parent.stdio[3] as Writable).end();
     const state = async (): Promise<string | undefined> =>
       (await readFile(`/proc/${line}/stat`, 'utf8')).split(') ')[1];
-    await expect.poll(state).toMatch(/^Z/);
+    await expect.poll(state, { timeout: 10_000 }).toMatch(/^Z/);
     const processStart = (await state())!.split(' ')[19]!;
     expect(livenessOf({ ...newSaveOwner(), pid: Number(line), processStart })).toBe('dead');
   });
