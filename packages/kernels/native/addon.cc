@@ -1,4 +1,4 @@
-// The module: one function per group of bindings.
+// The native module: exports the functions of each group of bindings.
 #include "bindings/convert.h"
 
 static Napi::Object initialize(Napi::Env env, Napi::Object exports) {

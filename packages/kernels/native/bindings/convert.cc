@@ -10,7 +10,7 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// Held for as long as the environment lives: functions keep the address of its data.
+// Kept for the lifetime of the environment: functions keep the address of its data.
 using CallNumbers = Napi::Reference<Napi::Float64Array>;
 
 }  // namespace
@@ -71,7 +71,7 @@ bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, in
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes) {
   if (index >= info.Length() || !info[index].IsTypedArray()) return wrong(info, index, "a typed array");
   const Napi::TypedArray array = info[index].As<Napi::TypedArray>();
-  // not by the array's ArrayBuffer: memory that threads share has none
+  // not via the array's ArrayBuffer: memory shared between threads has none
   void* first = nullptr;
   if (napi_get_typedarray_info(info.Env(), array, nullptr, nullptr, &first, nullptr, nullptr) != napi_ok) {
     return wrong(info, index, "a typed array");

@@ -1,5 +1,5 @@
-// Reading JavaScript arguments and raising coded errors: shared by the files of this folder, the only ones
-// that include napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Reads JavaScript arguments and throws coded errors: shared by the files of this folder, the only ones that
+// include napi.h. A function that fails leaves a pending exception and returns an empty value.
 #pragma once
 
 #include <napi.h>
@@ -12,23 +12,24 @@ namespace mtl::bindings {
 // Throws `status` as an Error with a `code` property and frees it.
 void throw_status(const Napi::Env& env, Status status);
 
-// Reads argument `index`; false with a pending MTL_ARGUMENT exception when it is of another type.
+// Reads argument `index`; returns false with a pending MTL_ARGUMENT exception if it has another type.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* handle);
 // Reads argument `index` as the length of a list in the call numbers.
 bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* count);
 // Reads a shape from the call numbers; argument `index` is its rank.
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank);
-// Reads a typed array; its memory stays JavaScript's.
+// Reads a typed array; JavaScript keeps ownership of its memory.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);
 
-// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, each element of which
-// would cost three calls into Node, but written by JavaScript into this Float64Array, one per environment,
-// just before the call.
+// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, where each element
+// would cost three calls into Node. JavaScript writes them into this Float64Array, one per environment, just
+// before the call.
 constexpr int kMaxCallNumbers = 32;
 static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= 2 * kMaxRank);
 
-// Makes the list, exports it as `callNumbers`, and returns its memory, which functions get as their data.
+// Creates the list, exports it as `callNumbers`, and returns its memory, which functions receive as their
+// data.
 double* create_call_numbers(Napi::Env env, Napi::Object exports);
 
 void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers);

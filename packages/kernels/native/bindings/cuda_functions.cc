@@ -25,7 +25,7 @@ Napi::Object to_object(Napi::Env env, const CudaProbe& probe) {
   return result;
 }
 
-// The options of `open`; false with a pending MTL_ARGUMENT exception where one is missing or of another type.
+// The options of `open`; false with a pending MTL_ARGUMENT exception if one is missing or has another type.
 bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* device, std::string* candidates,
                   bool* allow_tf32) {
   const auto wrong = [&](const char* what) {
@@ -62,7 +62,7 @@ Napi::Value probe(const Napi::CallbackInfo& info) {
   return to_object(info.Env(), found);
 }
 
-// ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: a path or name a line
+// ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: one path or name per line
 Napi::Value open(const Napi::CallbackInfo& info) {
   std::string path, candidates;
   int32_t device;

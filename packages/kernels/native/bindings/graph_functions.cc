@@ -21,7 +21,7 @@ const GraphFunctions* read_graphs(const Napi::CallbackInfo& info) {
   return graphs;
 }
 
-// Memory or a graph, as an earlier call has returned it.
+// Memory or a graph returned by an earlier call.
 bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) {
   if (index < info.Length() && info[index].IsExternal()) {
     *pointer = info[index].As<Napi::External<void>>().Data();
@@ -70,7 +70,7 @@ void begin_capture(const Napi::CallbackInfo& info) {
   if (const GraphFunctions* const graphs = read_graphs(info)) report(info, graphs->begin_capture());
 }
 
-// (device, whether the graph is wanted)
+// (device, whether to keep the graph)
 Napi::Value end_capture(const Napi::CallbackInfo& info) {
   const GraphFunctions* const graphs = read_graphs(info);
   if (graphs == nullptr) return {};

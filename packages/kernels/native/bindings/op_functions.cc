@@ -6,7 +6,7 @@
 namespace mtl::bindings {
 namespace {
 
-// (operation). The call numbers hold the handles of all tensors of its schema, then all attributes.
+// (operation). The call numbers contain the handles of all tensors of its schema, then all attributes.
 void run(const Napi::CallbackInfo& info) {
   double op;
   if (!read_number(info, 0, &op)) return;

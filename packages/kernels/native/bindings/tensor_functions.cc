@@ -46,7 +46,7 @@ Napi::Value view(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
 
-// The call numbers hold the shape, then the strides.
+// The call numbers contain the shape, then the strides.
 Napi::Value strided_view(const Napi::CallbackInfo& info) {
   TensorHandle base, handle;
   int64_t offset, shape[kMaxRank], strides[kMaxRank];
@@ -73,7 +73,7 @@ void release(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// The tensor of argument 0 and the typed array of argument 1, which must be of the same number of bytes.
+// The tensor in argument 0 and the typed array in argument 1, which must have the same number of bytes.
 bool read_transfer(const Napi::CallbackInfo& info, TensorRecord* record, uint8_t** data, size_t* bytes) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle) || !read_bytes(info, 1, data, bytes)) return false;
@@ -138,7 +138,7 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Memory is held as a view holds it; it counts as a live tensor, so that a hold that is never let go of shows
+// Memory is retained as by a view and counts as a live tensor, so that memory that is never released shows up
 // as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;
@@ -151,7 +151,7 @@ int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) 
 
 void release_for_addons(uint64_t hold) {
   const Status status = release_tensor(hold);
-  if (!status.ok()) discard(status);  // let go of twice: the handle's generation keeps that harmless
+  if (!status.ok()) discard(status);  // released twice: harmless because of the handle's generation
 }
 
 const MtlDeviceApi* device_api_for_addons(int32_t device) {

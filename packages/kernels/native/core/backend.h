@@ -1,7 +1,7 @@
-// THE seam: what a device must offer. Four backends exist behind it: `cpu` (vectorised, threaded),
-// `reference` (naive, same host memory, the oracle), `cuda` (a separate shared library that hands out one of
-// these tables, backends/cuda/cuda_library.h) and `meta` (no memory and no values: it counts). Plain data and
-// plain functions, versioned, so that it can cross a C ABI.
+// The interface that every device implements. Four backends exist: `cpu` (vectorised, threaded), `reference`
+// (naive, same host memory, the oracle), `cuda` (a separate shared library that returns such a table,
+// backends/cuda/cuda_library.h) and `meta` (no memory and no values: it counts). Plain data and plain
+// functions, versioned, so that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -25,7 +25,7 @@ struct Backend {
   Status (*allocate)(size_t bytes, void** data);
   void (*release)(void* data);
   Status (*fill)(void* data, uint8_t value, size_t bytes);
-  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);  // `source` is free afterwards
+  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);  // `source` is reusable then
   Status (*copy_to_host)(void* destination, const void* source, size_t bytes);  // waits for the result
   Status (*copy_within)(void* destination, const void* source, size_t bytes);
   MemoryStatistics (*memory_statistics)();
@@ -36,14 +36,14 @@ struct Backend {
   // Waits for everything enqueued so far.
   Status (*synchronize)();
 
-  // The kernel of an op on this device, or null where there is none.
+  // The kernel of an op on this device, or null if it has none.
   KernelFunction (*find_kernel)(const char* op);
 
-  // Marks what is enqueued from here to the matching pop, for profilers; null where there are none to tell.
+  // Marks work enqueued from here to the matching pop for profilers; null if no profiler is attached.
   void (*push_range)(const char* name) = nullptr;
   void (*pop_range)() = nullptr;
 
-  // Null where work cannot be recorded.
+  // Null if work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
 };
 

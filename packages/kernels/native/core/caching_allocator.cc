@@ -17,7 +17,7 @@ size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) /
 void* reserve_host(size_t bytes) {
   void* data = nullptr;
   if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kAlignment, bytes) != 0) return nullptr;
-  // Large pages spare matmuls a third of their TLB misses; where they are off this is a no-op.
+  // Huge pages save matmuls a third of their TLB misses; a no-op where they are disabled.
   if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }
@@ -41,7 +41,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
                         bytes, static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
-  // A cached block up to an eighth larger than asked serves as well as an exact one.
+  // A cached block up to an eighth larger than requested is as good as an exact one.
   const auto found = cached_.lower_bound(size);
   size_t granted = size;
   if (found != cached_.end() && found->first <= size + size / 8) {
@@ -51,7 +51,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
   } else {
     *data = source_.reserve(size);
     if (*data == nullptr) {
-      free_cached();  // they may be what is missing
+      free_cached();  // releasing them may make the allocation succeed
       *data = source_.reserve(size);
     }
     if (*data == nullptr) {

@@ -1,26 +1,25 @@
-// Work that is recorded once and enqueued as a whole from then on. What it reads and writes must lie where it
-// did when it was recorded, so tensors that come and go while it is recorded have memory of their own, which
-// no other tensor gets.
+// Work that is recorded once and afterwards enqueued as a whole. The addresses that it reads and writes are
+// fixed at recording, so tensors created while recording have separate memory, which no other tensor gets.
 #pragma once
 
 #include "core/status.h"
 
 namespace mtl {
 
-// Of one stream, the device's for kernels. What is refused because a graph is recorded has the code
-// MTL_CAPTURE; the driver may fail to make a graph with a code of its own.
+// Graphs of one stream, the device's for kernels. Calls rejected because a graph is being recorded have the
+// code MTL_CAPTURE; the driver may fail to create a graph with its own code.
 struct GraphFunctions {
-  // Memory for graphs, taken from the device's as it is needed; given back by `destroy_memory`, which fails
-  // while tensors have some.
+  // Memory for graphs, taken from the device's as needed; returned by `destroy_memory`, which fails while
+  // tensors use it.
   Status (*create_memory)(void** memory);
   Status (*destroy_memory)(void* memory);
-  // The calling thread's allocations come from it from here on, until `leave_memory`.
+  // From here on the calling thread allocates from it, until `leave_memory`.
   Status (*enter_memory)(void* memory);
   void (*leave_memory)();
-  // From here on what the calling thread asks of the device is not done but recorded; what cannot be recorded
-  // (copies from and to the host, waiting) fails.
+  // From here on the calling thread's device work is recorded instead of executed; work that cannot be
+  // recorded (copies from and to the host, waiting) fails.
   Status (*begin_capture)();
-  // Ends it in any case. `graph` may be null: nothing is kept.
+  // Ends recording in any case. `graph` may be null: the recording is discarded.
   Status (*end_capture)(void** graph);
   Status (*launch)(void* graph);
   void (*destroy)(void* graph);

@@ -64,7 +64,7 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
     return error_status("MTL_SHAPE", "a tensor of %d dimensions, expected 0 to %d", rank, kMaxRank);
   }
   view->rank = rank;
-  double elements = 1;  // a dimension of 0 counts as 1: partial products must not overflow either
+  double elements = 1;  // a dimension of 0 counts as 1: partial sizes must not overflow either
   for (int dim = 0; dim < rank; ++dim) {
     if (shape[dim] < 0) return error_status("MTL_SHAPE", "dimension %d is %lld", dim, static_cast<long long>(shape[dim]));
     elements *= static_cast<double>(shape[dim] == 0 ? 1 : shape[dim]);

@@ -1,7 +1,7 @@
-// Tensors as JavaScript holds them: a handle is an index with a generation, so that a handle used after
-// dispose() is an error instead of another tensor's memory. Storage is shared between views and freed with
-// the last of them. Used from JavaScript's threads only through bindings/; guarded by one lock because worker
-// threads share the process.
+// Tensors for JavaScript: a handle is an index with a generation, so that the use of a handle after dispose()
+// is an error instead of an access to another tensor's memory. Views share storage, which is freed with the
+// last of them. JavaScript threads use it only through bindings/; one lock guards it because worker threads
+// share the process.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
 // A view of `size(shape)` elements from element `offset` on, sharing the storage of `base`.
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
 // A view of elements that are `strides[dim]` elements apart along each dimension, from element `offset` on.
-// MTL_SHAPE where it leaves the base.
+// MTL_SHAPE if it exceeds the base.
 Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
                            TensorHandle* handle);
 Status release_tensor(TensorHandle handle);
-// Of a contiguous tensor; MTL_SHAPE for a strided view.
+// For a contiguous tensor; MTL_SHAPE for a strided view.
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
-// Of a strided view, too: for code that reads strides.
+// For strided views too: for code that uses strides.
 Status resolve_view(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 
-// Fills new floating-point tensors with NaN and others with 0xff, to catch kernels that read what they should
-// write.
+// Fills new floating-point tensors with NaN and others with 0xff, to detect kernels that read uninitialized
+// outputs.
 void set_poison(bool enabled);
 
 }  // namespace mtl

@@ -1,5 +1,5 @@
-// Indices that choose rows or columns (token ids, positions, labels). One out of range is an error: of host
-// memory before the operation, of device memory when the host next waits for the device
+// Indices that select rows or columns (token ids, positions, labels). An index out of range is an error: for
+// host memory before the operation, for device memory when the host next waits for the device
 // (backends/cuda/runtime/index_report.h).
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace mtl {
 
-// An index, `at` places from the first, that is not in [0, end). MTL_INDEX.
+// The error for an index, `at` elements from the first, that is not in [0, end). MTL_INDEX.
 struct WrongIndex {
   const char *op, *tensor;
   int64_t at, value, end;

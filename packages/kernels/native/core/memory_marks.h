@@ -1,6 +1,5 @@
-// Under AddressSanitizer, bytes outside any request (the rest of a block, and blocks that wait for reuse)
-// are marked: without this, reuse would hide every overrun and every use after release. No-ops in other
-// builds.
+// Marks, for AddressSanitizer, bytes that belong to no allocation (the rest of a block, and cached blocks):
+// without marks, reuse would hide every overrun and every use after release. No-ops in other builds.
 #pragma once
 
 #include <cstddef>

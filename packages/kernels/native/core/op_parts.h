@@ -1,4 +1,4 @@
-// Operations that are others one after the other: what a device does that has no kernel for all of it.
+// Operations as sequences of other operations: for devices without a fused kernel.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +12,7 @@ using FindKernel = KernelFunction (*)(const char* op);
 
 struct OpPart {
   const char* op;
-  std::initializer_list<int> tensors;  // positions among those of the whole call; kLeftOut: none
+  std::initializer_list<int> tensors;  // positions in the whole call; kLeftOut: none
   std::initializer_list<double> attributes;
 };
 constexpr int kLeftOut = -1;

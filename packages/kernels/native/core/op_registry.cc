@@ -7,15 +7,15 @@
 namespace mtl {
 namespace {
 
-// Registrations run before main in an unspecified order, so a kernel may arrive before its schema; the
-// container is a function-local static for that reason, and a deque so that entries never move.
+// Registrations run before main in an unspecified order, so a kernel may be registered before its schema. The
+// container is therefore a function-local static, and a deque so that entries never move.
 std::deque<OpEntry>& entries() {
   static std::deque<OpEntry> all;
   return all;
 }
 
-// By name: every call of an operation looks its kernel up, with caches that the kernel before it has emptied.
-// A scan of all entries would touch each of them.
+// By name: every call of an operation looks up its kernel, with caches that the previous kernel has evicted.
+// A scan would touch every entry.
 std::unordered_map<std::string_view, OpEntry*>& entries_by_name() {
   static std::unordered_map<std::string_view, OpEntry*> all;
   return all;

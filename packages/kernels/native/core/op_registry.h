@@ -1,5 +1,5 @@
-// Every operation announces itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels.
-// There is no list to extend and no switch: a new op is new files only.
+// Every operation registers itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels.
+// There is no list and no switch to extend: a new op consists of new files only.
 #pragma once
 
 #include "core/op_call.h"
@@ -13,8 +13,8 @@ constexpr int kMaxAttributes = 16;
 struct OpSchema {
   const char* name = nullptr;
   int num_outputs = 0;                          // the first `num_outputs` tensors are written
-  const char* tensors[kMaxTensors] = {};        // names, as callers give them; a trailing '?' marks an optional one
-  const char* attributes[kMaxAttributes] = {};  // names; no tensor has the same one
+  const char* tensors[kMaxTensors] = {};        // names, as callers pass them; a trailing '?': optional
+  const char* attributes[kMaxAttributes] = {};  // names, different from those of tensors
   Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
   uint32_t strided = 0;                         // bit i: tensor i may be a strided view
@@ -29,18 +29,18 @@ constexpr uint32_t strided_tensors(Tensors... tensors) {
   return ((uint32_t{1} << tensors) | ...);
 }
 
-// Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher
+// Instruction sets of the CPU backend, in ascending order. A lower level's kernel is used if no higher one
 // exists.
 enum class InstructionSet : int { kPlain = 0, kAvx2 = 1, kAvx512 = 2 };
 
 struct CpuKernel {
   KernelFunction run = nullptr;
-  ScratchFunction scratch = nullptr;  // null: it takes none
+  ScratchFunction scratch = nullptr;  // null: no scratch memory
 };
 
 struct OpEntry {
   OpSchema schema;
-  CpuKernel cpu[3] = {};  // by InstructionSet
+  CpuKernel cpu[3] = {};  // indexed by InstructionSet
   KernelFunction reference = nullptr;
 };
 

@@ -1,15 +1,15 @@
-// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") and how this project
-// maps the elements of a tensor to its counters, so that random values depend on global coordinates only,
-// never on the layout.
+// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") and the mapping of
+// tensor elements to its counters, which makes random values depend only on global coordinates, never on the
+// layout.
 //
-//   key      = (key low, key high): 64 bits made from the seed and the logical name of the site
+//   key      = (key low, key high): 64 bits derived from the seed and the logical name of the site
 //   counter  = (column counter, row, sample low, sample high | head << 16)
 //   columns come in groups of 64: column c takes word (c / 16) % 4 of column counter (c / 64) * 16 + c % 16,
 //   so that the four words of 16 neighbouring counters are 64 neighbouring columns: vector code needs no
 //   shuffles.
 //
-// Hidden dropout: column = hidden index, row = sequence position. Attention dropout: column = key,
-// row = query.
+// Hidden dropout: column = hidden index, row = sequence position. Attention dropout: column = key, row =
+// query.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,7 @@ MTL_HOST_DEVICE static inline uint32_t philox_sample_high(int64_t sample, int64_
   return (static_cast<uint32_t>(static_cast<uint64_t>(sample) >> 32) & 0xffffu) | static_cast<uint32_t>(head) << 16;
 }
 
-// The 32 random bits of one element: an element is dropped when they are below
-// dropout_threshold(probability).
+// The 32 random bits of one element: an element is dropped if they are below dropout_threshold(probability).
 MTL_HOST_DEVICE static inline uint32_t philox_element(PhiloxKey key, int64_t column, int64_t row, int64_t sample, int64_t head) {
   return philox(key, philox_column_counter(column), static_cast<uint32_t>(row), philox_sample_low(sample),
                 philox_sample_high(sample, head))

@@ -9,7 +9,7 @@
 namespace mtl {
 namespace {
 
-// Per thread: worker threads that share the process are ranks of their own.
+// Per thread: worker threads that share the process are separate ranks.
 thread_local double flops_counter = 0.0;
 
 // By op index. Sized at the first run, when all registrations are done.
@@ -18,7 +18,7 @@ std::vector<OpStatistics>& statistics() {
   return all;
 }
 
-// The kernel of an op in a profiler's picture.
+// The range of an op's kernel in a profiler's timeline.
 struct Range {
   const Backend& backend;
   Range(const Backend& its_backend, const char* name) : backend(its_backend) {

@@ -1,4 +1,4 @@
-// Runs one op: resolves handles, checks devices and the op's contract, finds the kernel of the device, counts
+// Runs one op: resolves handles, checks devices and the op's contract, selects the device's kernel, counts
 // FLOPs.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// `handles` and `attributes` in the order of the schema, `num_values` attributes; handle 0: an optional
-// tensor that is left out.
+// `handles` and `attributes` in the order of the schema, `num_values` attributes; handle 0: an absent
+// optional tensor.
 Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values);
 
 // Whether the device has a kernel for the op.
@@ -18,8 +18,8 @@ bool supports_op(int op_index, DeviceKind device);
 double counted_flops();
 void reset_counted_flops();
 
-// Of one op on this thread: calls, seconds inside its kernel (what a step spends elsewhere is overhead),
-// FLOPs by the formula of its schema, and the bytes of all inputs and of all outputs that were given.
+// Statistics of one op on this thread: calls, seconds inside its kernel (the rest of a step's time is
+// overhead), FLOPs by the formula of its schema, and the bytes of all given inputs and outputs.
 struct OpStatistics {
   double seconds = 0.0;
   double calls = 0.0;

@@ -1,13 +1,13 @@
-// How much scratch memory a kernel takes, declared next to the kernel: the kernel allocates what its
-// declaration says, and device meta counts it.
+// The amount of scratch memory of a kernel, declared next to the kernel: the kernel allocates what its
+// declaration states, and device meta counts it.
 #pragma once
 
 #include "core/op_call.h"
 
 namespace mtl {
 
-// The blocks that one call of a kernel holds at the same time, in the order in which it takes them. A block
-// of zero bytes is one, too: the allocator gives it its smallest size.
+// The blocks that one call of a kernel uses at the same time, in the order of allocation. A block of zero
+// bytes counts too: the allocator gives it the smallest size.
 struct ScratchBlocks {
   static constexpr int kMost = 8;
   size_t bytes[kMost] = {};
@@ -18,7 +18,7 @@ struct ScratchBlocks {
   }
 };
 
-// Reads shapes, dtypes and attributes only, never the memory of a tensor.
+// Reads only shapes, dtypes and attributes, never the memory of a tensor.
 using ScratchFunction = Status (*)(const OpCall&, ScratchBlocks*);
 
 }  // namespace mtl

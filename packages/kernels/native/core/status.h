@@ -1,5 +1,6 @@
-// The result of everything native that can fail. C++ here never throws and never aborts: a Status travels up
-// to bindings/, which turns it into a coded JavaScript error. Plain data, so that it can cross a C ABI.
+// The result of every native function that can fail. C++ here never throws and never aborts: a Status is
+// returned up to bindings/, which converts it to a coded JavaScript error. Plain data, so that it can cross a
+// C ABI.
 #pragma once
 
 namespace mtl {

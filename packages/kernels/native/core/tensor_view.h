@@ -1,5 +1,5 @@
-// What a kernel sees of a tensor: memory on its device, a dtype and a shape. The memory is contiguous, except
-// for operands that the op's schema accepts as strided views. Owns nothing; plain data.
+// A tensor as kernels see it: memory on its device, a dtype and a shape. The memory is contiguous, except for
+// operands that the op's schema accepts as strided views. Owns nothing; plain data.
 #pragma once
 
 #include "mtl/dtype.h"
@@ -9,7 +9,7 @@ namespace mtl {
 constexpr int kMaxRank = 6;
 
 struct TensorView {
-  void* data = nullptr;  // null: an optional argument that was left out
+  void* data = nullptr;  // null: an absent optional argument
   DType dtype = DType::kFloat32;
   int32_t rank = 0;
   int64_t shape[kMaxRank] = {};
@@ -32,7 +32,7 @@ struct TensorView {
     for (int inner = dim + 1; inner < rank; ++inner) elements *= shape[inner];
     return elements;
   }
-  // Product of all dimensions but the last: how many rows of `dim(-1)` elements there are.
+  // Product of all dimensions but the last: the number of rows of `dim(-1)` elements.
   int64_t rows() const { return rank == 0 ? 1 : (dim(-1) == 0 ? 0 : size() / dim(-1)); }
 };
 

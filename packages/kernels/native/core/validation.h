@@ -1,5 +1,5 @@
-// Checks that ops/<op>.cc compose their contracts from. Each failure names the op, the tensor, what it is and
-// what was expected.
+// Checks from which ops/<op>.cc compose their contracts. Each failure names the op, the tensor, its actual
+// and its expected properties.
 #pragma once
 
 #include <initializer_list>
@@ -11,9 +11,9 @@ namespace mtl {
 // The name of a tensor without the mark of an optional one. Valid until the thread's next call.
 const char* tensor_name(const OpCall& call, int tensor);
 
-// The tensor is there and has exactly this shape.
+// The tensor is present and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
-// The tensor is there and has at least `minimum` and at most `maximum` dimensions.
+// The tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
 // The tensor has one of these dtypes.
 Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes);
@@ -22,8 +22,8 @@ Status expect_like(const OpCall& call, int tensor, int other);
 // Free form: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// float32, bfloat16, float16 and float64: what activations and weights may be (float64 for gradient checks on
-// the reference).
+// float32, bfloat16, float16 and float64: the dtypes of activations and weights (float64 for gradient checks
+// on the reference).
 Status expect_floating(const OpCall& call, int tensor);
 
 }  // namespace mtl

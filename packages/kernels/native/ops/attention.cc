@@ -9,18 +9,18 @@
 //   query  [S, B, A, D] or [S, B, G, R, D]     key, value  [S, B, G, D]     gradients have these shapes, too
 //   output, outputGradient  [S, B, A, D]
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator
-//   keyStart?  [B, S] int32: query s sees keys >= keyStart[b, s] only (the first position of its document)
+//   keyStart?  [B, S] int32: query s attends only to keys >= keyStart[b, s] (the first position of its document)
 //   keyMask?   [B, S] uint8: 1 where a key is real, 0 where it is padding
 //   samples?   [B] int64: global sample numbers; needed with dropout
-//   causal: query s sees keys <= s only. scale: of the scores, above 0.
+//   causal: query s attends only to keys <= s. scale: of the scores, above 0.
 //   dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
 //   column = key, row = query, head = headOffset + a under the key (keyLow, keyHigh).
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
-// a packed projection are read and written where they are. A query that sees no key has output 0 and
-// logSumExp kEmptyLogSumExp.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: attention in full (the causal half is not
-// taken off), recomputation in the backward pass not counted.
+// a packed projection are read and written in place. A query without visible keys has output 0 and logSumExp
+// kEmptyLogSumExp.
+// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention (the causal half is not
+// subtracted), recomputation in the backward pass not counted.
 #include "ops/attention_arguments.h"
 
 namespace mtl {
@@ -30,7 +30,7 @@ struct Sizes {
   int64_t sequence, batch, heads, groups, head_size;
 };
 
-// Of a query of 4 or 5 dimensions and a key of 4.
+// For a query of 4 or 5 dimensions and a key of 4.
 template <typename Op>
 Sizes sizes_of(const OpCall& call) {
   const TensorView& query = call.tensor(Op::kQuery);
@@ -140,7 +140,7 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                                          AttentionBackward::kValueGradient, AttentionBackward::kQuery,
                                          AttentionBackward::kKey, AttentionBackward::kValue)});
 
-// What forward and backward have in common.
+// Shared by forward and backward.
 template <typename Op>
 AttentionProblem problem_of(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);

@@ -1,6 +1,5 @@
-// What the attention ops share with their kernels: the names of their operands and attributes, and the
-// problem that every path computes. The contracts are in attention.cc, packed_attention.cc and
-// attention_cached.cc.
+// Shared by the attention ops and their kernels: the names of operands and attributes, and the problem that
+// every path computes. The contracts are in attention.cc, packed_attention.cc and attention_cached.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -42,39 +41,39 @@ struct AttentionCachedForward {
   enum Attributes { kPosition, kScale };
 };
 
-// logSumExp of a query that sees no key. The log of an empty sum is -infinity; a finite stand-in keeps every
-// difference of two of them free of NaN, and e^(this - anything sensible) is 0 all the same.
+// logSumExp of a query without visible keys. The log of an empty sum is -infinity; a finite value keeps every
+// difference of two of them free of NaN, and e^(this - any realistic value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
 
 // The rows of head_size contiguous elements that one operand has for every position of every head, by their
-// distances in elements. Heads come in groups of R = A / G: head a is member a % R of group a / R. All
-// members of a group share the rows of a key or value: its `member` distance is 0.
+// strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R. All members of
+// a group share the rows of a key or value: its `member` stride is 0.
 struct AttentionOperand {
   void* data;
   DType dtype;
   int64_t position, sample, group, member;
 };
 
-// One call of any attention op, forward or backward: S query positions, B samples, A query heads, G groups of
-// them, each with one key and one value head, D head size, K key positions.
+// One call of any attention op, forward or backward: S query positions, B samples, A query heads in G groups,
+// each with one key and one value head, D head size, K key positions.
 struct AttentionProblem {
-  DType dtype;  // of query, key and value, which kernels take for that of all operands
+  DType dtype;  // of query, key and value; kernels use it for all operands
   int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
   int64_t batch, heads, groups, head_size;
   int64_t first_query;  // the position of query 0 among the keys
   AttentionOperand query, key, value, output;
-  void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null where it is not asked for
-  // Of a backward op; null data otherwise.
+  void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
+  // Backward ops only; null data otherwise.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
-  // Which keys a query sees.
+  // Which keys a query attends to.
   bool causal;
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, K], or null
-  // Packed samples: sample b has the rows starts[b] to starts[b + 1] of T, and no operand has samples of its
-  // own.
+  // Packed samples: sample b has the rows starts[b] to starts[b + 1] of T, and operands have no sample
+  // dimension.
   const int32_t* starts;  // [B + 1], or null
   int64_t rows;           // T
-  // Dropout: needs samples.
+  // Dropout: requires samples.
   double scale, dropout_probability;
   PhiloxKey philox_key;
   const int64_t* samples;  // [B], or null
@@ -85,7 +84,7 @@ AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 AttentionProblem packed_attention_forward_problem(const OpCall& call);
 AttentionProblem packed_attention_backward_problem(const OpCall& call);
-// Its keys and values are the caches, with the new positions in them.
+// Its keys and values are the caches, including the new positions.
 AttentionProblem attention_cached_problem(const OpCall& call);
 
 // Query, key and value in a packed projection [S, B, G, R + 2, D], or [T, G, R + 2, D] with packed samples.
@@ -100,10 +99,11 @@ AttentionOperand key_operand(const TensorView& tensor);
 // A tensor [S, B, A, D] or [T, A, D].
 AttentionOperand heads_of(const TensorView& tensor, int64_t groups);
 
-// That the starts of a packed problem are in order and within its rows: for kernels that can read them.
+// Checks that the starts of a packed problem are ascending and within its rows: for kernels that can read
+// them.
 Status check_packed_starts(const OpCall& call, const AttentionProblem& problem);
 
-// Positions of a sample.
+// The positions of a sample.
 MTL_HOST_DEVICE static inline int64_t length_of(const AttentionProblem& problem, int64_t batch, int64_t padded) {
   return problem.starts == nullptr ? padded : problem.starts[batch + 1] - problem.starts[batch];
 }

@@ -5,10 +5,10 @@
 namespace mtl {
 namespace {
 
-constexpr int64_t kMaxHeads = 65536;  // the head's share of a Philox counter
+constexpr int64_t kMaxHeads = 65536;  // the bits of the head in a Philox counter
 constexpr double kKeyLimit = 4294967296.0;
 
-// The rows of a projection from its row `part` of a group on.
+// The rows of a projection, from row `part` of each group on.
 AttentionOperand part_of(const TensorView& qkv, int64_t part, int64_t member) {
   const int64_t size = qkv.dim(-1), group = qkv.dim(-2) * size, row = qkv.dim(-3) * group;
   const bool has_samples = qkv.rank == 5;

@@ -1,4 +1,4 @@
-// What the arguments of the attention ops have in common: their checks, and how they become a problem.
+// Shared by the arguments of the attention ops: their checks, and their conversion to a problem.
 //
 //   A query heads (of this process) in G groups of R = A / G, D head size
 //   qkv [..., G, R + 2, D]: the queries of a group's heads, then its key and its value; output [..., A, D]
@@ -13,18 +13,18 @@ namespace mtl {
 // Query heads of a packed projection.
 int64_t num_heads(const TensorView& qkv);
 
-// A whole number from 0 to below the limit.
+// An integer from 0 to below the limit.
 bool is_integer_below(double value, double limit);
 
-// The tensor is a floating [..., G, R + 2, D] of `rank` dimensions.
+// The tensor is a floating-point [..., G, R + 2, D] of `rank` dimensions.
 Status expect_qkv(const OpCall& call, int qkv, int rank);
-// The tensor is float32, or float64 where qkv is.
+// The tensor is float32, or float64 if qkv is.
 Status expect_statistics_dtype(const OpCall& call, int log_sum_exp, int qkv);
-// The tensor is [..., A, D] for qkv's dots, and of its dtype.
+// The tensor is [..., A, D] with qkv's dots and dtype.
 Status expect_attention_output(const OpCall& call, int output, int qkv);
 Status expect_scale(const OpCall& call, int scale);
 
-// Scale and dropout, and that dropout has its samples.
+// Checks scale and dropout, and that dropout has its samples.
 struct AttentionAttributes {
   int samples;  // tensor
   int scale, dropout_probability, key_low, key_high, head_offset;
@@ -52,7 +52,7 @@ Status validate_attention_backward(const OpCall& call) {
 AttentionProblem projected_problem(const TensorView& qkv);
 void set_attention_attributes(AttentionProblem* problem, const OpCall& call, const AttentionAttributes& at);
 
-// Operands, scale and dropout of a validated call of either kind: lengths and masks are missing.
+// Operands, scale and dropout of a validated call of either kind, without lengths and masks.
 template <typename Op>
 AttentionProblem forward_operands(const OpCall& call) {
   AttentionProblem problem = projected_problem(call.tensor(Op::kQkv));

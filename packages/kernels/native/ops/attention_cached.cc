@@ -1,11 +1,11 @@
-// attention_cached_forward: attention of new positions over the keys and values of all positions so far, for
+// attention_cached_forward: attention of new positions to the keys and values of all positions so far, for
 // generation.
 //
-//   Q new positions, B batch, D head size, M the most positions that the caches hold
+//   Q new positions, B batch, D head size, M the capacity of the caches in positions
 //   A query heads (of this process) in G groups of R = A / G, as in attention.cc
 //   qkv [Q, B, G, R + 2, D]   output [Q, B, A, D]   keyCache, valueCache [B, G, M, D], read and written
-//   position: how many positions are cached already. New keys and values are stored at
-//   position .. position + Q - 1; query i then sees keys 0 .. position + i. No dropout.
+//   position: the number of positions already cached. New keys and values are stored at
+//   position .. position + Q - 1; query i then attends to keys 0 .. position + i. No dropout.
 //
 // FLOPs: 4 B A Q (position + Q) D.
 #include "ops/attention_arguments.h"

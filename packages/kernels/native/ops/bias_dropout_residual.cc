@@ -4,7 +4,7 @@
 //
 //   input, output, residual?, gradients  [S, B, H]    bias? [H]
 //   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
-//   element depends on its sample, position and column only (core/philox.h), the position being its index in
+//   element depends only on its sample, position and column (core/philox.h), the position being its index in
 //   S. With positions? int32 [S, B] every row has its own coordinates: positions and then samples are [S, B].
 #include "core/validation.h"
 #include "ops/bias_dropout_residual.h"

@@ -1,23 +1,23 @@
-// Cross entropy in two steps, so that the vocabulary may be split over ranks: local statistics, then (after
+// Cross entropy in two steps, so that the vocabulary may be sharded over ranks: local statistics, then (after
 // reducing them over the ranks) loss and gradient from the global ones.
 //
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label
-//                           is elsewhere)
+//                           is on another rank)
 // cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit), per token, 0 where the weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be
 //                           logits itself
-// cross_entropy_forward_backward: both of these for a rank that holds the whole vocabulary; the statistics
+// cross_entropy_forward_backward: both of these for a rank with the whole vocabulary; the statistics
 //                           are outputs
-// cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum, measured from the maximum of
+// cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum relative to the maximum of
 //                           all ranks, so that sums can be added; output may be rowSum itself
 //
-//   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column numbers
+//   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column indices
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
-//   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
-//   enters the softmax; 0 on a rank that holds padding only, whose maximum is -infinity and whose sum is 0
+//   firstColumn: global index of column 0;  numColumns: number of real columns; the rest is padding that never
+//   enters the softmax; 0 on a rank with padding only, whose maximum is -infinity and whose sum is 0
 //   vocabularySize: columns over all ranks; a label below 0 or from there on is MTL_INDEX, unless its weight
-//   is 0 or it
-//   is ignoreIndex (NaN: none), whose loss and gradient are 0;  firstRow: the number of row 0 in that error
+//   is 0 or it is ignoreIndex (NaN: none), whose loss and gradient are 0
+//   firstRow: the number of row 0 in that error
 #include "ops/cross_entropy.h"
 
 #include <cmath>
@@ -48,7 +48,7 @@ Status validate_common(const OpCall& call, int logits, int labels) {
   return ok_status();
 }
 
-// What only the loss needs to know of labels.
+// The label parameters of the loss.
 Status validate_label_range(const OpCall& call) {
   using Op = CrossEntropyBackward;
   const double ignored = call.attribute(Op::kIgnoreIndex);
@@ -56,7 +56,7 @@ Status validate_label_range(const OpCall& call) {
     return argument_error(call, "ignoreIndex %g, expected a whole number of 32 bits", ignored);
   }
   const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
-  // a rank of padding begins beyond the vocabulary
+  // a rank with padding only begins beyond the vocabulary
   if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
   return argument_error(call, "vocabularySize %lld, expected at least %lld: firstColumn + numColumns",
                         static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));

@@ -1,10 +1,10 @@
 // embedding_forward: output[token] = table[id - firstRow] (+ output when accumulate); rows outside the table
-// give zeros embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order:
-// deterministic
+// give zeros
+// embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order: deterministic
 //
 //   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32 (float64)
-//   firstRow: the global number of the table's first row, for a table that is split over ranks by vocabulary
-//   numRows: how many rows ids may choose, over all ranks: an id below 0 or from there on is MTL_INDEX
+//   firstRow: the global index of the table's first row, for a table whose vocabulary is sharded over ranks
+//   numRows: number of valid ids, over all ranks: an id below 0 or from there on is MTL_INDEX
 #include "core/validation.h"
 #include "ops/embedding.h"
 

@@ -1,11 +1,11 @@
-// Matmuls of a linear layer with what comes before or after them, for devices that fuse both.
+// Matmuls of a linear layer with the operations before or after them, for devices that fuse both.
 //
 // linear_gelu_forward:    preactivation = input weight^T + bias;  output = gelu(preactivation)
 // linear_gelu_backward:   inputGradient = (outputGradient weight) * gelu'(preactivation)
 // linear_weight_gradient: weightGradient += outputGradient^T input;  biasGradient += column sums of outputGradient
 //
 //   forward   output, preactivation [..., F], input [..., H], weight [F, H], bias [F]
-//   backward  inputGradient, preactivation [..., F], outputGradient [..., H], weight [H, F]: of the layer behind the GELU
+//   backward  inputGradient, preactivation [..., F], outputGradient [..., H], weight [H, F]: of the layer after the GELU
 //   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 over float64),
 //             outputGradient [..., O], input [..., I]; all leading dimensions are summed over
 //   erf = 0: GELU's tanh approximation; 1: exact (see bias_gelu)
@@ -67,7 +67,7 @@ Status validate_weight_gradient(const OpCall& call) {
   return expect_shape(call, Op::kBiasGradient, {outputs});
 }
 
-// 2 rows O I, as for any matmul of a linear layer; the tensor named is the one with `rows` rows.
+// 2 rows O I, as for any matmul of a linear layer; `rows` is the number of rows of the named tensor.
 double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }

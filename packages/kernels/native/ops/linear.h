@@ -1,5 +1,5 @@
-// The fused operations of linear layers (linear.cc) as matmuls and what comes before or after them: for
-// devices, or shapes, that offer nothing better.
+// The fused operations of linear layers (linear.cc) as separate matmuls and elementwise operations: for
+// devices, or shapes, without fusion.
 #pragma once
 
 #include "core/op_parts.h"

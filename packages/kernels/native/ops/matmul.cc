@@ -73,7 +73,7 @@ MatmulSizes matmul_sizes(const OpCall& call) {
   MatmulSizes sizes;
   const bool shared = right.rank == 2 || (transpose_left && call.tensor(Matmul::kOutput).rank == 2);
   if (shared) {
-    // One matmul: leading dimensions are rows of it, or summed over when the left side is transposed.
+    // One matmul: leading dimensions become rows, or are summed over when the left operand is transposed.
     sizes.rows = transpose_left ? left.dim(-1) : left.rows();
     sizes.inner = transpose_left ? left.rows() : left.dim(-1);
     sizes.columns = transpose_right ? right.dim(-2) : right.dim(-1);

@@ -1,4 +1,4 @@
-// The argument positions of matmul and the sizes they come to; the contract is in matmul.cc.
+// The argument positions of matmul and the resulting sizes; the contract is in matmul.cc.
 #pragma once
 
 #include "core/op_call.h"

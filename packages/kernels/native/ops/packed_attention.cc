@@ -1,16 +1,16 @@
-// packed_attention_forward, packed_attention_backward: attention over samples that lie one after the other
-// without padding: a position sees all positions of its own sample.
+// packed_attention_forward, packed_attention_backward: attention over contiguous samples without padding: a
+// position attends to all positions of its own sample.
 //
 //   T rows, D head size, N samples, A query heads (of this process) in G groups of R = A / G, as in
 //   attention.cc
 //   output, outputGradient  [T, A, D]       qkv, qkvGradient  [T, G, R + 2, D]
 //   logSumExp  [A, T] float32 (float64 with float64 inputs), as in attention.cc
 //   starts  [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no sample: output
-//   and gradient are 0 there; inputs have to be finite there, as where a key mask hides them
+//   and gradient are 0 there; inputs must be finite there, as where a key mask hides them
 //   samples?  [N] int64: global sample numbers; needed with dropout
 //   longest: no sample has more rows. numScores: the sum of the squares of all lengths, for counting FLOPs.
-//   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops what
-//   it drops of the same samples with padding.
+//   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops the
+//   same elements as for the same samples with padding.
 #include "ops/attention_arguments.h"
 
 namespace mtl {

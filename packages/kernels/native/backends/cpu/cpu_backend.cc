@@ -31,7 +31,7 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// The kernel of the active instruction set, or of the best one below it that has one.
+// The kernel for the active instruction set, or for the best lower one that has a kernel.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};
@@ -103,7 +103,7 @@ Status set_num_threads(int num_threads, bool pin) {
 #pragma omp parallel num_threads(num_threads)
   {
     cpu_set_t mine = allowed;
-    // The calling thread stays free: threads it starts later (readers of data) would inherit its core.
+    // The calling thread is not pinned: threads that it starts later (data readers) would inherit its core.
     if (pin && num_threads <= num_cores && omp_get_thread_num() > 0) {
       int skip = omp_get_thread_num();
       CPU_ZERO(&mine);

@@ -1,4 +1,4 @@
-// The two backends on host memory: `cpu` (the best instruction set the machine has) and `reference` (the
+// The two backends on host memory: `cpu` (the best instruction set of the machine) and `reference` (the
 // oracle).
 #pragma once
 
@@ -10,14 +10,14 @@ namespace mtl {
 const Backend* cpu_backend();
 const Backend* reference_backend();
 
-// What the CPU's kernel of an op declares of its scratch memory; null where it takes none.
+// The scratch memory that an op's CPU kernel declares; null where it takes none.
 ScratchFunction cpu_scratch_of(const char* op);
 
-// The best instruction set this machine runs.
+// The best instruction set that this machine supports.
 InstructionSet detected_instruction_set();
-// The one kernels are chosen for: the detected one unless lowered.
+// The instruction set that kernels are selected for: the detected one unless lowered.
 InstructionSet active_instruction_set();
-// Lowers (or restores) the choice; refuses a set that the machine does not have.
+// Lowers or restores the selected instruction set; rejects a set that the machine does not support.
 Status set_instruction_set(InstructionSet level);
 
 // Sets the number of OpenMP threads of the calling thread's kernels, oneDNN's included. With `pin`,

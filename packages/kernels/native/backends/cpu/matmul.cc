@@ -30,13 +30,13 @@ int64_t widened_bytes(const TensorView& source) {
   return is_float16(source) ? static_cast<int64_t>(sizeof(float)) * source.size() : 0;
 }
 
-// A tensor as a `Widened` shows it, still with its own data.
+// A tensor in the shape of a `Widened`, still with its own data.
 TensorView widened_view(TensorView source) {
   if (is_float16(source)) source.dtype = DType::kFloat32;
   return source;
 }
 
-// A float16 tensor in float32 for the length of a scope; any other (or none) as it is.
+// Converts a float16 tensor to float32 for the length of a scope; other tensors (or none) stay unchanged.
 class Widened {
  public:
   explicit Widened(const TensorView& source)
@@ -56,9 +56,8 @@ class Widened {
   TensorView view_;
 };
 
-// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the matmul runs in
-// float32: exact products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do
-// with float16.
+// oneDNN multiplies float16 only on CPUs with avx512_fp16 (version 3), so the matmul runs in float32: exact
+// products, float32 sums and one rounding at the end. A GPU's tensor cores do the same with float16.
 Status float16_matmul(const OpCall& call) {
   const Widened output(call.tensor(Matmul::kOutput)), left(call.tensor(Matmul::kLeft)),
       right(call.tensor(Matmul::kRight)),
@@ -79,7 +78,7 @@ Status refuse_float64(const OpCall& call) {
   return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
 }
 
-// oneDNN refuses some empty operands; what is left to do then is to fill the output with the bias.
+// oneDNN rejects some empty operands; the output is then the bias alone.
 bool is_empty(const OpCall& call) {
   return call.tensor(Matmul::kOutput).size() == 0 || call.tensor(Matmul::kLeft).size() == 0;
 }

@@ -18,20 +18,21 @@ namespace {
 struct CachedPrimitive {
   dnnl_primitive_t matmul = nullptr;
   dnnl_memory_t left = nullptr, right = nullptr, bias = nullptr, output = nullptr, scratchpad = nullptr;
-  // Copies `right` into the library's own layout before the matmul; null where it is read as it is stored.
+  // Copies `right` into the library's own layout before the matmul; null where it is read in its stored
+  // layout.
   dnnl_primitive_t packing = nullptr;
   dnnl_memory_t packed_right = nullptr;
   MatmulScratch scratch;
 };
 
-// A matmul of `problem.columns` of the columns of a right operand and an output that have `row_length` of
-// them.
+// A matmul over `problem.columns` columns of a right operand and an output that both have `row_length`
+// columns.
 struct ColumnSlice {
   MatmulProblem problem;
   int64_t row_length;
 };
 
-// Code and scratchpad are made for a number of threads.
+// Code and scratchpad depend on the number of threads.
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
 Key key_of(const ColumnSlice& slice) {
@@ -57,15 +58,15 @@ struct Library {
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
   std::map<Key, CachedPrimitive> primitives;
-  std::map<Key, MatmulScratch> scratch;  // of matmuls that were only described
+  std::map<Key, MatmulScratch> scratch;  // of matmuls that were described but not created
 };
 
 // Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks);
-// two matmuls at once would only compete for the same cores.
+// two concurrent matmuls would only compete for the same cores.
 std::mutex mutex;
 
 Status library(Library** result) {
-  // Never destroyed: oneDNN's own statics may be gone before ours.
+  // Never destroyed: oneDNN's own statics may already be destroyed at exit.
   static Library* instance = new Library();
   if (instance->stream == nullptr) {
     MTL_DNNL("create its CPU engine", dnnl_engine_create(&instance->engine, dnnl_cpu, 0));
@@ -75,16 +76,16 @@ Status library(Library** result) {
   return ok_status();
 }
 
-// oneDNN reads a large right operand that is stored [inner, columns] up to twice slower than one in a layout
-// of its own choice, where its rows lie such distances apart that many fall on the same sets of the cache
-// (measured with 2.6.3 in float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536]
-// and odd lengths gain nothing). With enough rows of the left operand a copy costs less than it saves. A
-// right operand that is stored [columns, inner] gains nothing either.
+// oneDNN reads a large right operand stored [inner, columns] up to twice slower than one in a layout of its
+// own choice: the distance between rows maps many of them to the same cache sets (measured with 2.6.3 in
+// float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain
+// nothing). With enough rows of the left operand a copy costs less than it saves. A right operand stored
+// [columns, inner] gains nothing either.
 constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands (a vocabulary's) are copied and multiplied some columns at a time.
+// Larger right operands (a vocabulary's) are copied and multiplied in blocks of columns.
 constexpr int64_t kMostPackedBytes = int64_t{32} << 20;
 constexpr int64_t kColumnMultiple = 64;
 
@@ -94,7 +95,7 @@ bool packs_right(const ColumnSlice& slice) {
          slice.row_length % kCrowdedRowLength == 0 && p.inner * slice.row_length >= kFewestElementsToPack;
 }
 
-// How many columns are computed at a time.
+// The number of columns per block.
 int64_t columns_of_slices(const MatmulProblem& p) {
   if (!packs_right({p, p.columns})) return p.columns;
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));
@@ -103,28 +104,28 @@ int64_t columns_of_slices(const MatmulProblem& p) {
   return std::min(p.columns, (columns + kColumnMultiple - 1) / kColumnMultiple * kColumnMultiple);
 }
 
-// [batch, rows, columns] with the last two possibly stored the other way round.
+// [batch, rows, columns] where the last two may be stored transposed.
 MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, bool transposed) {
   MatrixLayout layout{{batch, rows, columns}, {rows * columns, columns, 1}, 3};
   if (transposed) {
     layout.strides[1] = 1;
     layout.strides[2] = rows;
   }
-  if (batch == 1) {  // two dimensions take faster paths inside the library
+  if (batch == 1) {  // the library has faster paths for two dimensions
     layout = MatrixLayout{{layout.dims[1], layout.dims[2]}, {layout.strides[1], layout.strides[2]}, 2};
   }
   return layout;
 }
 
-// Some columns of [batch, rows, row_length].
+// A range of columns of [batch, rows, row_length].
 MatrixLayout layout_of_columns(int64_t batch, int64_t rows, int64_t columns, int64_t row_length) {
   MatrixLayout layout = layout_of(batch, rows, row_length, false);
   layout.dims[layout.rank - 1] = columns;
   return layout;
 }
 
-// What a matmul has in addition to its operands. Freed at the end of a scope, also where the library refuses
-// something.
+// The descriptors of a matmul other than its operands. Freed at the end of the scope, also when the library
+// reports an error.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;
@@ -144,7 +145,7 @@ struct Attributes {
   }
 };
 
-// A matmul before any code is made for it: oneDNN knows its layouts and its scratchpad then.
+// A matmul before its code is generated: oneDNN already knows its layouts and its scratchpad size.
 struct Description {
   MatmulDescriptors operands;
   MatrixDescriptor stored_right;
@@ -210,7 +211,7 @@ Status make_primitives(Library* lib, const ColumnSlice& slice, CachedPrimitive* 
 Status find_primitives(Library* lib, const ColumnSlice& slice, const CachedPrimitive** cached) {
   auto found = lib->primitives.find(key_of(slice));
   if (found == lib->primitives.end()) {
-    CachedPrimitive made;  // enters the cache whole or not at all
+    CachedPrimitive made;  // inserted into the cache only when complete
     MTL_RETURN_IF_ERROR(make_primitives(lib, slice, &made));
     found = lib->primitives.emplace(key_of(slice), made).first;
   }

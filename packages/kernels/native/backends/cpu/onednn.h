@@ -1,6 +1,5 @@
-// The only door to oneDNN: one matmul, through the C API, for versions 2 and 3. Primitives are cached
-// by shape. Callable from any thread, one matmul at a time (each calling thread gets an OpenMP team of its
-// own).
+// The only interface to oneDNN: one matmul, through the C API, for versions 2 and 3. Primitives are cached by
+// shape. Callable from any thread, one matmul at a time (each calling thread gets its own OpenMP team).
 #pragma once
 
 #include "core/status.h"
@@ -23,17 +22,17 @@ struct MatmulProblem {
 
 Status onednn_matmul(const MatmulProblem& problem);
 
-// Bytes of the two blocks of scratch memory that `onednn_matmul` takes at a time, both also where they are
-// empty.
+// Sizes in bytes of the two blocks of scratch memory that `onednn_matmul` allocates together, both also when
+// they are empty.
 struct MatmulScratch {
   size_t scratchpad = 0;
   size_t packed_right = 0;  // the right operand in the library's own layout
 };
 
-// What a matmul takes at most. Of the operands only the presence of a bias is looked at.
+// The most that a matmul takes. Of the operands only the presence of a bias matters.
 Status onednn_scratch(const MatmulProblem& problem, MatmulScratch* scratch);
 
-// "2.6.3": the version that was loaded.
+// The version that was loaded, such as "2.6.3".
 const char* onednn_version();
 
 }  // namespace mtl

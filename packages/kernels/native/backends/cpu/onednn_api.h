@@ -1,4 +1,4 @@
-// What differs between versions 2 and 3 of oneDNN's C API, behind one interface.
+// Hides the differences between versions 2 and 3 of oneDNN's C API behind one interface.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -15,7 +15,7 @@ Status onednn_error(const char* what, dnnl_status_t status);
     if (dnnl_status_ != dnnl_success) return onednn_error(what, dnnl_status_); \
   } while (0)
 
-// The dimensions of a matrix or a batch of them, and the distances of their elements.
+// The dimensions of a matrix or of a batch of matrices, and the strides of their elements.
 struct MatrixLayout {
   dnnl_dims_t dims, strides;
   int rank;
@@ -35,7 +35,7 @@ class MatrixDescriptor {
   MatrixDescriptor& operator=(const MatrixDescriptor&) = delete;
 
   Status describe(const MatrixLayout& layout, dnnl_data_type_t type);
-  // Of the same dimensions, in the layout that the library chooses for the primitive it is given to.
+  // The same dimensions in the layout that the library chooses for the primitive.
   Status leave_layout_open(const MatrixLayout& layout, dnnl_data_type_t type);
   // Null before it is described.
   Handle get() const;
@@ -46,20 +46,20 @@ class MatrixDescriptor {
 };
 
 struct MatmulDescriptors {
-  MatrixDescriptor left, right, bias, output;  // bias: not described where there is none
+  MatrixDescriptor left, right, bias, output;  // bias: not described if absent
 };
 
 Status describe_matmul(dnnl_engine_t engine, const MatmulDescriptors& descriptors,
                        const_dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t* description);
 
-// Appends output = output + product to what a matmul does.
+// Makes the matmul add its result to the output.
 Status append_sum(dnnl_post_ops_t post_ops);
 
-// A primitive that copies a matrix from one layout into another.
+// A primitive that copies a matrix from one layout to another.
 Status create_reorder(dnnl_engine_t engine, MatrixDescriptor::Handle from, MatrixDescriptor::Handle to,
                       dnnl_primitive_t* reorder);
 
-// The layout that a primitive takes or writes; valid as long as its description.
+// The layout that a primitive reads or writes; valid as long as the primitive's description.
 MatrixDescriptor::Handle layout_in(const_dnnl_primitive_desc_t description, dnnl_query_t query);
 
 }  // namespace mtl

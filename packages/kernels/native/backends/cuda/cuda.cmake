@@ -1,5 +1,5 @@
-# The CUDA library: built by `npm run build:cuda`, where nvcc is. Ampere and Hopper as machine code; PTX for what comes
-# after, which the driver compiles at the first start.
+# The CUDA library: built by `npm run build:cuda` where nvcc is installed. Machine code for Ampere and Hopper;
+# PTX for later GPUs, which the driver compiles at the first start.
 set(TOOLKITS "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}")
 list(FILTER TOOLKITS EXCLUDE REGEX "^$")
 file(GLOB INSTALLED_TOOLKITS /usr/local/cuda /usr/local/cuda-*)
@@ -17,14 +17,14 @@ set(CMAKE_CUDA_COMPILER "${MTL_NVCC}")
 set(MTL_CUDA_ARCHITECTURES "80-real;90a-real;80-virtual" CACHE STRING "What the kernels are compiled for, as CMake names it")
 set(CMAKE_CUDA_ARCHITECTURES "${MTL_CUDA_ARCHITECTURES}")
 set(CMAKE_CUDA_STANDARD 17)
-set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # nothing of CUDA to find at run time but the driver and cuBLASLt
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # nothing of CUDA is loaded at run time but the driver and cuBLASLt
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 enable_language(CUDA)
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
   message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old: 12.4 or later, 13 is tested")
 endif()
 
-# cuBLASLt's header, where there is one: our own declarations are compared with it. In toolkits, or NVIDIA's wheels.
+# cuBLASLt's header, if available (in toolkits or NVIDIA's wheels): our own declarations are compared with it.
 set(WHEELS "")
 foreach(root "$ENV{VIRTUAL_ENV}" "$ENV{CONDA_PREFIX}")
   if(root)
@@ -33,7 +33,7 @@ foreach(root "$ENV{VIRTUAL_ENV}" "$ENV{CONDA_PREFIX}")
   endif()
 endforeach()
 list(TRANSFORM TOOLKITS APPEND /include OUTPUT_VARIABLE TOOLKIT_HEADERS)
-unset(MTL_CUBLASLT_INCLUDE_DIR CACHE) # a wheel installed meanwhile is seen
+unset(MTL_CUBLASLT_INCLUDE_DIR CACHE) # searched again: a wheel may have been installed meanwhile
 find_path(MTL_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${TOOLKIT_HEADERS} ${WHEELS} ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 
 include(native/backends/cuda/sources.cmake)

@@ -1,8 +1,8 @@
 // The C ABI between the addon and the CUDA library (libmtl_cuda.so), which is opened only when device `cuda`
-// is asked for: a machine without a driver, or a build without nvcc, loses nothing else. The library exports
-// one function, mtl_cuda_library(); everything behind it is a table of plain functions. A change of a
-// struct here, in core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h, or the
-// tensors or attributes of an op, raises kCudaLibraryAbiVersion.
+// is requested: without a driver, or in a build without nvcc, everything else works. The library exports one
+// function, mtl_cuda_library(), which returns a table of plain functions. A change of a struct here, in
+// core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h, or of the tensors or
+// attributes of an op, raises kCudaLibraryAbiVersion.
 #pragma once
 
 #include "core/backend.h"
@@ -20,17 +20,17 @@ struct CudaDeviceProperties {
   uint64_t memory_bytes;
 };
 
-// What there is, found without using a device.
+// What is available, found without using a device.
 struct CudaProbe {
-  int32_t driver_version;   // the newest CUDA that the driver serves: 13000 for 13.0; 0 without a driver
-  int32_t runtime_version;  // the CUDA that the library was built with
+  int32_t driver_version;   // newest CUDA version the driver supports: 13000 for 13.0; 0 without a driver
+  int32_t runtime_version;  // the CUDA version that the library was built with
   int32_t num_devices;
   CudaDeviceProperties devices[kMaxCudaDevices];
 };
 
 struct CudaOptions {
   int32_t device_index;
-  // Where cuBLASLt may be: paths or names for dlopen, one a line, best first.
+  // Candidates for cuBLASLt: paths or names for dlopen, one per line, best first.
   const char* cublaslt_candidates;
   bool allow_tf32;  // float32 matmuls in TF32: faster, with 10 bits of mantissa
 };
@@ -44,11 +44,11 @@ struct CudaLibraryInformation {
 };
 
 struct CudaLibrary {
-  int32_t abi_version;  // first and checked first: the rest may look different in another version
+  int32_t abi_version;  // first and checked first: the rest may differ in another version
   int32_t backend_abi_version;
-  // Fills `probe`, whose driver_version and num_devices say what is missing; fails when the driver fails.
+  // Fills `probe`, whose driver_version and num_devices show what is missing; fails when the driver fails.
   Status (*probe)(CudaProbe* probe);
-  // Takes the device for this process, once. Fails with MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT or
+  // Opens the device for this process, once. Fails with MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT or
   // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);

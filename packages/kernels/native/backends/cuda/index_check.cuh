@@ -1,5 +1,5 @@
-// What kernels do with indices that choose rows or columns: one out of range is reported, and what it would
-// have chosen is NaN, so that the step that it is in changes no parameter.
+// Checks of indices that select rows or columns: an index out of range is reported, and the value in its
+// place is NaN, so that its step changes no parameter.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -8,12 +8,12 @@
 namespace mtl::cuda {
 
 struct IndexCheck {
-  IndexReport* report;  // null: nowhere
+  IndexReport* report;  // null: not reported
   const char *op, *tensor;
   int64_t end;
 
   __device__ __forceinline__ bool is_valid(int64_t value) const { return value >= 0 && value < end; }
-  // By one thread for each wrong index; only the first of all is kept.
+  // By one thread for each invalid index; only the first one is kept.
   __device__ __forceinline__ void refuse(int64_t at, int64_t value) const {
     if (report == nullptr || atomicExch(&report->is_taken, 1) != 0) return;
     report->wrong = {op, tensor, at, value, end};

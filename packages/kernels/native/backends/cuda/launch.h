@@ -1,10 +1,10 @@
-// How kernels start, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc that
-// is <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
+// Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc it
+// becomes <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
 //
 //   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
-//   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: what Launch::shared_bytes asked for, aligned to 1024
-//   in_one_access<uint4>(address)           what lies there as one vector, which has to be aligned to its size
+//   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: Launch::shared_bytes bytes, aligned to 1024
+//   in_one_access<uint4>(address)           the value at the address as one vector; must be aligned to its size
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the library exports: its table, behind it the backend of device `cuda`.
+// The library's exported table, and the backend of device `cuda`.
 #include <cstdio>
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -80,7 +80,7 @@ Status open(const CudaOptions& options, CudaLibraryInformation* information, con
             const MtlDeviceApi** opened_device_api) {
   MTL_RETURN_IF_ERROR(probe_devices(&information->probe));
   MTL_RETURN_IF_ERROR(check_device(information->probe, options.device_index));
-  // the library before the device: it can be missing, and a device that is taken is not given back
+  // cuBLASLt before the device: it can be missing, and an opened device cannot be closed
   MTL_RETURN_IF_ERROR(load_cublaslt(options.cublaslt_candidates, options.allow_tf32));
   MTL_RETURN_IF_ERROR(open_device(options.device_index));
   MTL_RETURN_IF_ERROR(open_index_report());

@@ -1,8 +1,8 @@
-# What the CUDA library is made of, by whichever compiler. Found by folder: a new kernel is a new file.
+# The sources of the CUDA library, for any compiler. Found by folder: a new kernel is a new file.
 file(GLOB CUDA_HOST_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*.cc native/backends/cuda/runtime/*.cc
      native/backends/cuda/cublaslt/*.cc)
 file(GLOB CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*/*.cu)
-# what both sides of the C ABI are compiled with
+# compile options of both sides of the C ABI
 set(CUDA_SHARED_SOURCES native/core/status.cc native/core/op_registry.cc native/core/validation.cc native/core/index_check.cc
     native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/attention_arguments.cc
     native/ops/attention_cached.cc native/ops/packed_attention.cc native/ops/cross_entropy.cc

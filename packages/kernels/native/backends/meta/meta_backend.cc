@@ -11,8 +11,8 @@
 namespace mtl {
 namespace {
 
-// Addresses that no memory has: distinct, so that views and overlaps of tensors can be told apart, and never
-// read or written.
+// Addresses without memory: distinct, so that views and overlaps of tensors can be distinguished; never read
+// or written.
 void* reserve_addresses(size_t bytes) {
   static std::atomic<uint64_t> next{uint64_t{1} << 62};
   return reinterpret_cast<void*>(next.fetch_add(bytes));
@@ -20,7 +20,7 @@ void* reserve_addresses(size_t bytes) {
 
 CachingAllocator& meta_allocator() {
   static constexpr BlockSource addresses = {reserve_addresses, [](void*) {}, false};
-  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, as the host's
+  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, like the host's
   return *allocator;
 }
 
@@ -39,7 +39,7 @@ void trim_memory() { meta_allocator().trim(); }
 void limit_memory(uint64_t bytes) { meta_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// In place of a kernel: takes and gives back the scratch memory that the CPU's kernel declares.
+// Replaces a kernel: allocates and releases the scratch memory that the CPU kernel declares.
 Status count_scratch(const OpCall& call) {
   const ScratchFunction scratch = cpu_scratch_of(call.op);
   if (scratch == nullptr) return ok_status();
@@ -59,7 +59,7 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_meta_kernel(const char* op);
 
-// What the CPU runs as parts is its parts here: each takes scratch memory of its own.
+// Operations that the CPU runs as parts are run as parts here too: each allocates its own scratch memory.
 struct InParts {
   const char* op;
   KernelFunction run;
@@ -72,7 +72,7 @@ constexpr InParts kInParts[] = {
     {"cross_entropy_forward_backward", [](const OpCall& call) { return cross_entropy_in_parts(call, find_meta_kernel); }},
 };
 
-// An operation that the CPU has no kernel for has none here.
+// An operation without a CPU kernel is not supported here either.
 KernelFunction find_meta_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   for (const InParts& each : kInParts) {

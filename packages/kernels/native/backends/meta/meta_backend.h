@@ -1,5 +1,5 @@
-// Device meta: tensors with shape and dtype and without memory. Operations validate, count and compute
-// nothing; allocations are counted by the rules of the device that it stands for, the CPU.
+// Device meta: tensors with shape and dtype and without memory. Operations are validated and counted but
+// compute nothing; allocations are counted by the rules of the device that it models, the CPU.
 #pragma once
 
 #include "core/backend.h"

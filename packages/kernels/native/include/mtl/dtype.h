@@ -1,5 +1,5 @@
 // Element types of tensors, for every native addon: @mtl/comm includes this file. The numbers are part of the
-// ABI with TypeScript (src/dtype.ts) and are what MtlTensorMemory has in `dtype`.
+// ABI with TypeScript (src/dtype.ts) and are the values of MtlTensorMemory's `dtype`.
 #pragma once
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum class DType : int32_t {
 };
 constexpr int kNumDTypes = 7;
 
-// Bytes of an element; 0 for a number that is no dtype.
+// Bytes of an element; 0 for an unknown dtype number.
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -36,7 +36,7 @@ constexpr size_t size_of(DType dtype) {
   return 0;
 }
 
-// The name as TypeScript has it; "unknown" for a number that is no dtype.
+// The name as in TypeScript; "unknown" for an unknown dtype number.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

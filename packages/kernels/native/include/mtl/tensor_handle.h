@@ -1,5 +1,5 @@
-// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h and
-// dtype.h, the only headers it may include.
+// How another native addon (such as @mtl/comm's) accesses the memory of a tensor. With device_api.h and
+// dtype.h, these are the only headers it may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
@@ -22,14 +22,14 @@ struct MtlTensorMemory {
 
 struct MtlTensorApi {
   uint32_t version;
-  // Fills `memory` from a live handle; returns 0, or -1 for a handle that is not (or no longer) one.
+  // Fills `memory` from a live handle; returns 0, or -1 for an invalid or disposed handle.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
-  // As resolve, and holds the memory until `release(*hold)`, also beyond the tensor's disposal: for
-  // operations under way.
+  // As resolve, and keeps the memory until `release(*hold)`, also beyond the tensor's disposal: for
+  // operations in progress.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
-  // Lets go of what `retain` held, once, on any thread.
+  // Releases what `retain` kept, once, on any thread.
   void (*release)(uint64_t hold);
-  // Streams and events of a device (DeviceKind of core/backend.h); null where it has none or is not open.
+  // Streams and events of a device (DeviceKind of core/backend.h); null if it has none or is not open.
   const struct MtlDeviceApi* (*device_api)(int32_t device);
 };
 

@@ -1,4 +1,4 @@
-// The formulas of attention, one score at a time, in double. S query and K key positions, D head size.
+// The formulas of attention, one score at a time, in double. S query positions, K key positions, D head size.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -43,7 +43,7 @@ struct Head {
     }
     return problem.scale * sum;
   }
-  // What dropout multiplies a probability by.
+  // The factor that dropout applies to a probability.
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
@@ -90,7 +90,8 @@ Status forward_of(const AttentionProblem& problem) {
   return ok_status();
 }
 
-// Adds what `query` contributes to the gradients [S, D] of its head's queries and [K, D] of keys and values.
+// Adds the contribution of `query` to the gradients [S, D] of its head's queries and [K, D] of keys and
+// values.
 void backward_query(const Head& head, int64_t query, double* queries, double* keys, double* values) {
   const AttentionProblem& problem = head.problem;
   const int64_t size = problem.head_size;
@@ -117,7 +118,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   }
 }
 
-// The heads of one group, whose gradients of keys and values add up.
+// The heads of one group; their gradients of keys and values are summed.
 void backward_group(const AttentionProblem& problem, int64_t batch, int64_t first_head, double* gradients) {
   const int64_t size = problem.head_size;
   double *const queries = gradients, *const keys = queries + problem.num_queries * size,
@@ -153,7 +154,7 @@ Status backward_of(const AttentionProblem& problem) {
 Status forward(const OpCall& call) { return forward_of(attention_forward_problem(call)); }
 Status backward(const OpCall& call) { return backward_of(attention_backward_problem(call)); }
 
-// Zeros in the rows of [T, ...] that belong to no sample.
+// Writes zeros to the rows of [T, ...] that belong to no sample.
 void clear_rest(const AttentionProblem& problem, const TensorView& tensor) {
   const int64_t row_size = problem.rows == 0 ? 0 : tensor.size() / problem.rows;
   for (int64_t index = problem.starts[problem.batch] * row_size; index < tensor.size(); ++index) set(tensor, index, 0.0);
@@ -178,7 +179,7 @@ Status packed_backward(const OpCall& call) {
   return backward_of(problem);
 }
 
-// Copies the rows of new positions to their place among the cached ones.
+// Copies the rows of new positions to their cache positions.
 void store_new_positions(const AttentionProblem& problem, const AttentionOperand& cache, const AttentionOperand& rows) {
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t a = 0; a < problem.heads; a += problem.heads / problem.groups) {

@@ -5,8 +5,8 @@
 namespace mtl::reference {
 namespace {
 
-// The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the number
-// of a tensor, which that of the positions of all rows follows.
+// The dropout factor of element `index` of an [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the
+// index of a tensor; the tensor of all rows' positions follows it.
 double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);

@@ -1,5 +1,5 @@
-// How reference kernels read and write: one element at a time, any dtype, computed in double. Never
-// optimised.
+// Element access of the reference kernels: one element at a time, any dtype, computed in double. Not
+// optimised, by design.
 #pragma once
 
 #include <cstring>

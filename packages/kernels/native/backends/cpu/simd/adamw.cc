@@ -87,7 +87,7 @@ Status adamw_of(const OpCall& call) {
     for (int64_t start = chunk; start < chunk_end; ++segment) {
       const bool known = segment < num_segments;
       int64_t end = known && segments[2 * segment] < chunk_end ? segments[2 * segment] : chunk_end;
-      if (end < start) end = start;  // a disordered table must not lead out of the buffers
+      if (end < start) end = start;  // a table that is not sorted must not cause out-of-bounds accesses
       update(b, c, known && segments[2 * segment + 1] != 0 ? decayed : 1.0f, start, end);
       start = end;
     }
@@ -102,7 +102,7 @@ Status adamw(const OpCall& call) {
                       [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
 }
 
-// One value after the other: the same bits on every device.
+// Sequential: the same bits on every device.
 Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
   float* const scalars = call.data<float>(Op::kScalars);

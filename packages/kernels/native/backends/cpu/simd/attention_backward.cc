@@ -1,14 +1,15 @@
-// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries:
+// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, loop over the tiles of
+// queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
-// The gradients of keys and values of a tile are complete after its pass; those of queries are summed over
-// the passes.
+// The gradients of a tile's keys and values are complete after its pass; those of queries are summed over the
+// passes.
 #include "backends/cpu/simd/attention_online.h"
 
 namespace mtl {
 namespace {
 
-// One query head of one sample, with the keys and values that its group shares.
+// One query head of one sample, with the keys and values of its group.
 template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, outputs, output_gradients;
@@ -19,15 +20,15 @@ struct BackwardHead {
   float scale;
 };
 
-// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32
-// arithmetic they are the same words.
+// Per-thread memory. `rows` operands are summed along the head size, `columns` operands along the sequence;
+// with float32 arithmetic they are the same words.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
   float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
   int32_t* seen;                                                                       // one tile
-  float *log_sum_exp, *delta;                                                          // whole heads; in base 2
+  float *log_sum_exp, *delta;                                                          // whole heads; base 2
   uint8_t* prepared;                                                                   // tiles of their queries
 };
 
@@ -60,7 +61,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
   return scratch;
 }
 
-// The memory as head `member` of a group sees it, whose queries are at most `sequence` each.
+// The memory of head `member` of a group whose heads have at most `sequence` queries each.
 template <typename Gemm>
 BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t sequence, int64_t head_size) {
   const int64_t first = member * round_up(sequence, kTile), columns = round_up(head_size, kLanes);
@@ -91,7 +92,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
   for (int64_t row = 0; row < kTile; ++row) {
-    // Rows past the end have probability e^(0 - huge) = 0.
+    // Rows past the end get probability e^(0 - huge) = 0.
     const bool real = first + row < sequence;
     scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
     VFloat total = {};
@@ -105,15 +106,14 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.prepared[first / kTile] = 1;
 }
 
-// What the next tiles will read and what will be written after this one; no rows where there is nothing to
-// ask for.
+// What to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, outputs, output_gradients, keys, values;
   Matrix<T> query_gradients, key_gradients, value_gradients;
 };
 
-// What to ask for while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
+// What to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
 template <typename T>
 BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
                             const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {
@@ -139,7 +139,8 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
   return ahead;
 }
 
-// Stores a vector of probabilities and score gradients, of one row or, for pairs along the sequence, two.
+// Stores a vector of probabilities and a vector of score gradients: one row or, for pairs along the sequence,
+// two.
 template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
@@ -149,7 +150,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
     store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
   } else {
 #if MTL_ISA_LEVEL == 2
-    // Lanes 0 to 15 of the first row, then those of the second; pairs take one of each.
+    // Lanes 0 to 15 belong to the first row, the others to the second; a pair takes one of each.
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512i probabilities = (__m512i)_mm512_cvtne2ps_pbh((__m512)probability[1], (__m512)probability[0]);
@@ -194,8 +195,8 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
   }
 }
 
-// Turns scores and probability gradients of a tile into the operands of the three gradient matmuls. In a row
-// only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+// Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In a
+// row only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
 template <typename Gemm, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -250,7 +251,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
 
   const int64_t operand_offset = row.first_query / Gemm::kDepth * columns;
   for (int64_t key = 0; key < kTile; key += kRowGroup) {
-    // Causal: the queries before the first key of the group do not see it.
+    // Causal: queries before the first key of the group do not attend to it.
     const int64_t hidden = head.visibility.causal ? larger(0, first_key + key - row.first_query) : 0;
     const int64_t first = hidden / Gemm::kDepth, count = num_rows / Gemm::kDepth - first;
     if (count <= 0) break;
@@ -285,7 +286,7 @@ void write_gradients(const Matrix<T>& gradients, const float* sums, float factor
   }
 }
 
-// The heads of one group of one sample: of which problem, and which group of all.
+// The heads of one group of one sample: the problem, and the group's index.
 struct BackwardGroup {
   const AttentionProblem& problem;
   int64_t number;
@@ -310,8 +311,8 @@ struct BackwardGroup {
   }
 };
 
-// One tile of keys with all queries of one head: adds to the gradients of keys and values in `scratch`.
-// `last`: no other head of the group comes after this one.
+// Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
+// `scratch`. `last`: this is the last head of the group.
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
@@ -321,7 +322,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
     const TileRow row = tile_row(head.visibility, tile);
     const TileKind kind = tile_kind(row, first_key, key_kind);
-    // No later tile of keys is seen by these queries.
+    // These queries attend to no later tile of keys.
     const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
     if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
@@ -341,9 +342,9 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   }
 }
 
-// Key tiles part, part + num_parts, ... of the heads of one group. The gradients of keys and values go to
-// their place; those of queries too when this is the only part, otherwise they are left in query_gradients,
-// [members, member_size]: for each head [S padded to tiles, columns].
+// Key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and values to
+// the outputs. Writes those of queries too if this is the only part; otherwise leaves them in
+// query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
 template <typename Gemm, typename T>
 void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                     float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
@@ -368,14 +369,14 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     write_gradients(rows_of(first.key_gradients, first_key), scratch.key_gradients, first.scale);
     write_gradients(rows_of(first.value_gradients, first_key), scratch.value_gradients, first.dropout.inverse_keep);
   }
-  for (int64_t index = 0; num_parts > 1 && index < members * tiles; ++index) {  // queries that see nothing of this part
+  for (int64_t index = 0; num_parts > 1 && index < members * tiles; ++index) {  // queries without keys here
     const int64_t member = index / tiles, tile = index % tiles;
     if (scratch.prepared[member * scratch_tiles + tile]) continue;
     fill_zero(query_gradients + member * member_size + tile * kTile * columns, kTile * columns);
   }
 }
 
-// Adds up what the parts of a head found for a tile of queries, always in the same order, and writes it.
+// Sums the query gradients of all parts for a tile of queries, always in the same order, and writes the sum.
 // Parts are `stride` apart.
 template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
@@ -391,13 +392,13 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
   write_gradients(gradients, total, head.scale);
 }
 
-// How backward_all divides its work and its scratch memory.
+// How backward_all partitions its work and its scratch memory.
 struct BackwardPlan {
   int threads;
   int64_t groups, members, tiles;
   int64_t parts;            // of a group
   int64_t bytes_of_thread;  // for tiles
-  // Query gradients: of the part at hand where a thread does whole groups, of all parts otherwise.
+  // Query gradients: of the current part where a thread computes whole groups, of all parts otherwise.
   int64_t member_size, part_size;
   int64_t bytes;  // of all
 };
@@ -437,7 +438,8 @@ Status backward_all(const AttentionProblem& problem) {
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
-  // Several groups in a row for each thread: they are neighbours in memory, and what comes next is known.
+  // Each thread takes several consecutive groups: they are neighbours in memory, and the next one is known
+  // for prefetching.
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < groups * parts; ++task) {

@@ -1,5 +1,6 @@
-// Attention over a cache of keys and values. A header, since it goes by the tiles of attention_forward.cc,
-// which registers it: compiled apart they would be compiled twice, and nothing takes a compiler longer.
+// Attention over a cache of keys and values. A header because it shares the tile code of
+// attention_forward.cc, which registers it: in a file of its own, this code would be compiled twice, and it
+// takes the compiler longer than any other.
 #pragma once
 
 #include "backends/cpu/simd/attention_one_query.h"

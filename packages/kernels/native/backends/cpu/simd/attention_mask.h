@@ -1,4 +1,4 @@
-// Which keys a query sees, tile by tile, and which probabilities dropout keeps.
+// Which keys a query attends to, tile by tile, and which probabilities dropout keeps.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace mtl {
 namespace {
 
-constexpr float kHidden = -__builtin_inff();  // the score of a key that is not seen
+constexpr float kHidden = -__builtin_inff();  // the score of a masked key
 
 typedef int32_t VIntU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 
@@ -22,7 +22,7 @@ struct KeyRange {
 // The masks of one sample.
 struct Visibility {
   int64_t num_queries, num_keys;
-  int64_t first_position;    // of query 0 among the keys
+  int64_t first_position;    // position of query 0 among the keys
   bool causal;
   const int32_t* key_start;  // [num_queries], or null
   const uint8_t* key_mask;   // [num_keys], or null
@@ -34,18 +34,18 @@ struct Visibility {
   }
 };
 
-// What the queries of a tile row have in common.
+// What the queries of a tile row share.
 struct TileRow {
   int64_t first_query, num_queries;
-  KeyRange any;  // keys outside are seen by no query
-  KeyRange all;  // keys inside are seen by every query, unless the key mask hides them
+  KeyRange any;  // no query attends to keys outside
+  KeyRange all;  // every query attends to keys inside, unless the key mask hides them
 };
 
 MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t first = index * kTile;
   const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
   TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
-  if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query tell
+  if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query decide
     row.any = Visibility::keys_of(visibility, first + row.num_queries - 1);
     row.all = Visibility::keys_of(visibility, first);
     return row;
@@ -60,7 +60,7 @@ MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
 
 enum class TileKind { kSkipped, kMasked, kWhole };
 
-// `key_kind`: what the key mask alone makes of the keys (key_tile_kind).
+// `key_kind`: how the key mask alone classifies the keys (key_tile_kind).
 MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
   if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
     return TileKind::kSkipped;
@@ -77,7 +77,7 @@ MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_ke
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// All ones for the keys that are there and that the key mask shows.
+// All ones for keys that exist and that the key mask does not hide.
 MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
     const bool real = first_key + key < visibility.num_keys;
@@ -85,8 +85,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// How many keys of the tile the matmul of rows row .. row + kRowGroup has to cover: none after is seen by
-// any of them.
+// The number of keys of the tile that the matmul of rows row .. row + kRowGroup must cover: none of these
+// rows attends to a later one.
 MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
                                  int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
@@ -94,8 +94,8 @@ MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& ro
   return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
 }
 
-// Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a
-// tile.
+// Writes kHidden over the scores of keys that `query` does not attend to, in the first `vectors` vectors of a
+// tile row.
 MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
                           const int32_t* seen, int64_t vectors) {
   const KeyRange range = Visibility::keys_of(visibility, query);
@@ -118,12 +118,12 @@ struct Dropout {
   PhiloxSite site;
 };
 
-// 0 where dropout drops.
+// 0 for dropped elements.
 MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_bits(value) & (VUint)mask); }
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
 
-// The rows of one head in an operand; `padded`: how many positions there are without packed samples.
+// The rows of one head in an operand; `padded`: the number of positions when samples are not packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
                                int64_t head, int64_t padded) {
@@ -149,7 +149,7 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
 }
 
-// Zeros in rows `first` and after of a tensor [T, ...].
+// Writes zeros to the rows from `first` on of a tensor [T, ...].
 inline void clear_rows_from(const TensorView& tensor, int64_t first) {
   const int64_t rows = tensor.dim(0);
   if (first >= rows) return;
@@ -158,8 +158,7 @@ inline void clear_rows_from(const TensorView& tensor, int64_t first) {
          static_cast<size_t>(rows - first) * row_bytes);
 }
 
-// Splits each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes
-// only.
+// Splits each head's work into parts if there are too few heads for all threads. Depends only on sizes.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;
   return larger(1, smaller(most, (2 * threads + heads - 1) / heads));

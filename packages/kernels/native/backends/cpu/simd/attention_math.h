@@ -9,8 +9,8 @@ namespace {
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.69314718055994531f;
 
-// 2^x for x <= 127; 0 below -126 or so; NaN stays NaN, so that an overflow somewhere before is not hidden. x
-// is cut into an integer and a rest in [-1/2, 1/2], whose power is a polynomial with the least largest
+// 2^x for x <= 127; 0 below about -126; NaN stays NaN, so that an earlier overflow is not hidden. x is split
+// into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial for the
 // relative error (Remez): 7.5e-8 for float32, or 2.6e-6 where the result is rounded to bfloat16.
 template <bool kToBfloat16>
 MTL_INLINE VFloat power_of_two(VFloat x) {
@@ -19,7 +19,7 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
   const VFloat limited = select(x < -160.0f, splat(-160.0f), x);
   const VFloat integer = (VFloat)_mm512_roundscale_ps((__m512)limited, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
-  const VFloat limited = maximum(x, splat(-126.0f));  // NaN is seen to at the end
+  const VFloat limited = maximum(x, splat(-126.0f));  // NaN is handled at the end
   const VFloat magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   const VFloat shifted = limited + magic;
   const VFloat integer = shifted - magic;
@@ -49,8 +49,8 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
 #endif
 }
 
-// ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m =
-// 2 artanh((m - 1) / (m + 1)), whose series after five terms is good to 1e-9 there.
+// ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m -
+// 1) / (m + 1)). Five terms of the series are accurate to 1e-9 there.
 MTL_INLINE VFloat natural_logarithm(VFloat x) {
   const VUint offset = float_to_bits(x) - 0x3f3504f3u;  // the bits of sqrt(1/2)
   const VFloat exponent = __builtin_convertvector((VInt)offset >> 23, VFloat);

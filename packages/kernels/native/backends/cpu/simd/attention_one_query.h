@@ -1,5 +1,5 @@
-// Attention of a single query of one head: a step of generation. Nothing is packed into tiles, as every key
-// and value is used once only: they are read in their order, as fast as memory gives them.
+// Attention of a single query of one head: one generation step. Every key and value is used only once, so
+// nothing is packed into tiles: they are read sequentially, at memory bandwidth.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -28,7 +28,7 @@ MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, int64_t head_size) {
   return {carve<float>(carver, columns), carve<float>(carver, columns), carve<float>(carver, kTile)};
 }
 
-// `query` ends in zeros up to a whole vector.
+// `query` is padded with zeros to a whole vector.
 template <typename T>
 MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   VFloat products = {};
@@ -47,7 +47,7 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int64_t key = 0; key < num_keys; ++key) {
     const T* row = values + key * head_size + column;
     for (int vector = 0; vector < kVectors; ++vector) {
-      // more vectors than one are whole ones
+      // with more than one vector, all are whole
       const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, head_size - column);
       running[vector] += weights[key] * value;
     }
@@ -55,8 +55,8 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int vector = 0; vector < kVectors; ++vector) store(sums + column + vector * kLanes, running[vector]);
 }
 
-// Tile by tile of keys, with a running maximum and denominator as in attention_online.h. Probabilities stay
-// in float.
+// Processes keys tile by tile, with a running maximum and denominator as in attention_online.h. Probabilities
+// stay in float.
 template <typename T>
 void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   constexpr int kVectors = 4;
@@ -115,8 +115,8 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// All heads of a problem with one query and rows of keys and values one after the other, in parallel where
-// there is enough to read. No number depends on the threads.
+// All heads of a problem with one query and contiguous rows of keys and values, in parallel if there is
+// enough to read. Results do not depend on the threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;

@@ -11,7 +11,7 @@
 namespace mtl {
 namespace {
 
-// The running maximum before any key: finite, so that no difference is NaN, and below every score.
+// The initial running maximum: finite, so that no difference is NaN, and below every score.
 constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 
 // One head of one sample.
@@ -25,8 +25,8 @@ struct ForwardHead {
   float scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single
-// tile of queries needs one slot only.
+// Per-thread memory. Keys and values are packed once per head and kept for all tiles of queries; a single
+// tile of queries needs only one slot.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
   float *scores, *output, *denominators, *maxima, *factors, *statistics;
@@ -35,7 +35,7 @@ struct ForwardScratch {
   int64_t slots;
 };
 
-// Hands out 64-byte aligned parts of a block of memory; with a null base it only counts.
+// Allocates 64-byte aligned parts of a block of memory; with a null base it only counts.
 struct Carver {
   char* base;
   int64_t used;
@@ -71,7 +71,7 @@ ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_ke
   return scratch;
 }
 
-// Stores kDepth vectors of probabilities as the left side of a matmul: floats, or pairs of bfloat16.
+// Stores kDepth vectors of probabilities as the left operand of a matmul: floats, or pairs of bfloat16.
 template <typename Gemm>
 MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   if constexpr (Gemm::kDepth == 1) {
@@ -83,7 +83,7 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   }
 }
 
-// How many vectors of a row of scores cover `keys` keys: as many at a time as store_probabilities takes.
+// The number of vectors that cover `keys` scores, in multiples of what store_probabilities takes.
 template <typename Gemm>
 MTL_INLINE int64_t vectors_of(int64_t keys) {
   return round_up((keys + kLanes - 1) / kLanes, Gemm::kDepth);
@@ -115,9 +115,9 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
   return largest(highest);
 }
 
-// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and
-// denominator up to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row
-// must be multiplied by. vectors[row group]: how far rows go; kTileVectors in a whole tile.
+// Converts the scores of a tile to 2^(score - running maximum), applies dropout, and updates maximum and
+// denominator; `scale` converts scores to base 2. scratch.factors receives the factors for the earlier sums
+// of each row. vectors[row group]: the length of the rows; kTileVectors in a whole tile.
 template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -147,7 +147,8 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
-// What the next tiles will read and this row of tiles will write; no rows where there is nothing to ask for.
+// What to prefetch: the inputs of the next tiles and the output of this tile row; no rows where nothing is
+// needed.
 template <typename T>
 struct ForwardAhead {
   Matrix<const T> queries, keys, values;
@@ -200,7 +201,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Divides by the denominators and writes the outputs and statistics of a tile of queries.
+// Divides by the denominators and writes outputs and statistics of a tile of queries.
 template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
   const int64_t head_size = head.queries.columns;
@@ -230,7 +231,7 @@ MTL_INLINE void fill_zero(float* values, int64_t count) {
   for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
 }
 
-// What to ask for while tile (query_tile, key_tile) is computed, after which `next_key_tile` comes (none:
+// What to prefetch while tile (query_tile, key_tile) is computed and `next_key_tile` follows (none:
 // key_tiles).
 template <typename T>
 ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
@@ -246,7 +247,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   ahead.outputs = rows_of(head.outputs, row.first_query);
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
-    // Causal attention goes on to the keys next to those queries.
+    // Causal attention continues with the keys next to those queries.
     if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
@@ -286,7 +287,7 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
     if (first_tile == key_tiles) fill_zero(scratch.output, kTile * columns);
     for (int64_t key_tile = first_tile, next; key_tile < key_tiles; key_tile = next) {
       next = next_seen(key_tile + 1);
-      if (!scratch.packed[key_tile]) {  // one slot is used by one tile of queries: each tile of keys comes once
+      if (!scratch.packed[key_tile]) {  // a single tile of queries uses each tile of keys once
         const int64_t slot = key_tile % scratch.slots;
         pack_transposed<Gemm>(scratch.keys + slot * row_words<Gemm>(head_size) * kTile,
                               rows_of(head.keys, key_tile * kTile));
@@ -329,7 +330,7 @@ int64_t forward_bytes(const AttentionProblem& problem) {
   return forward_bytes_of_thread<T>(problem) * omp_get_max_threads();
 }
 
-// All heads, in parallel. Which thread takes which part does not change any number.
+// All heads, in parallel. Results do not depend on which thread computes which part.
 template <typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
@@ -343,7 +344,8 @@ Status forward_all(const AttentionProblem& problem) {
                         static_cast<long long>(forward_bytes<T>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
+  // Each thread takes several consecutive heads: they are neighbours in memory, and the next one is known for
+  // prefetching.
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < num_heads * parts; ++task) {

@@ -1,8 +1,8 @@
-// Small matmuls for attention, out of packed tiles that stay in the cache of a core.
+// Small matmuls for attention on packed tiles that stay in a core's cache.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and
-// adds in one go. One matmul kernel serves both, and transposed left sides too, through strides:
+// (AVX-512) it is two neighbours along the summed dimension, which one instruction multiplies and adds.
+// Strides let one matmul kernel serve both, and transposed left operands too:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -14,9 +14,9 @@ namespace mtl {
 namespace {
 
 constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
-constexpr int kRowGroup = 4;      // rows of a matmul that are in registers at once
+constexpr int kRowGroup = 4;      // rows of a matmul that are in registers together
 #if MTL_ISA_LEVEL == 2
-constexpr int kPanelVectors = 4;  // vectors of columns that are in registers at once: 16 of 32 registers hold sums
+constexpr int kPanelVectors = 4;  // vectors of columns in registers together: 16 of 32 registers hold sums
 #else
 constexpr int kPanelVectors = 2;  // 8 of 16
 #endif
@@ -73,7 +73,7 @@ struct Bfloat16Gemm {
     return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
   }
   MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
-    if (count >= 2 * kLanes) return (VUint)_mm512_loadu_epi16(source);  // pairs need not be aligned as words are
+    if (count >= 2 * kLanes) return (VUint)_mm512_loadu_epi16(source);  // pairs need not be aligned to words
     return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
   }
 };
@@ -128,7 +128,7 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
   }
 }
 
-// What multiply_rows does with the sums that are there already.
+// How multiply_rows treats existing sums.
 const float kOnes[kRowGroup] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
@@ -206,9 +206,8 @@ MTL_INLINE Matrix<const T> read_only(const Matrix<T>& matrix) {
   return {matrix.data, matrix.stride, matrix.rows, matrix.columns};
 }
 
-// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes
-// apart, where the processor does not foresee them; asked for a few at a time during matmuls, they cost
-// nothing.
+// Prefetches rows first .. first + kRowGroup of a tile's matrix. Rows of one head are kilobytes apart, and
+// the hardware prefetcher does not predict them; prefetching a few at a time during matmuls costs nothing.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
   const int64_t end = smaller(first + kRowGroup, matrix.rows);
@@ -225,8 +224,8 @@ MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
-// packed[row][row_words(columns)]: sums go along the columns. Rows up to a multiple of kRowGroup are
-// zero-filled.
+// packed[row][row_words(columns)]: sums run along the columns. Zero-filled up to a multiple of kRowGroup
+// rows.
 template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Gemm>(matrix.columns);
@@ -242,7 +241,7 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// packed[word of the column][kTile]: sums go along the columns, rows (kTile at most) become columns,
+// packed[word of the column][kTile]: sums run along the columns, rows (kTile at most) become columns,
 // zero-filled.
 template <typename Gemm, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
@@ -267,7 +266,7 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// packed[row / kDepth][columns rounded up to vectors]: sums go along the rows. Zero-filled up to kTile rows.
+// packed[row / kDepth][columns rounded up to vectors]: sums run along the rows. Zero-filled up to kTile rows.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);

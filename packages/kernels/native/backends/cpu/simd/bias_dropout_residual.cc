@@ -10,11 +10,10 @@ struct Dropout {
   PhiloxKey key;
   int64_t batch;
   const int64_t* samples;
-  const int32_t* positions;  // of every row, which then has a sample of its own; or null
+  const int32_t* positions;  // one per row, if each row has its own sample; or null
 };
 
-// The mask of activations [S, B, H], which are tensor 1; `samples` and the positions after them are tensors
-// too.
+// The mask of activations [S, B, H], tensor 1; `samples` and the positions after it are tensors too.
 Dropout dropout_of(const OpCall& call, int samples) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);

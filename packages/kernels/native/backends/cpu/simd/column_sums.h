@@ -1,6 +1,6 @@
-// Sums over rows with a result per column, threaded: every thread sums a contiguous range of rows into its
-// own buffer, and the buffers are added in thread order, so that the result depends on the number of threads
-// but not on timing.
+// Sums over rows with one result per column, threaded: every thread sums a contiguous range of rows into its
+// own buffer, and the buffers are added in thread order. The result depends on the number of threads but not
+// on timing.
 #pragma once
 
 #include <omp.h>
@@ -20,7 +20,7 @@ inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
   return static_cast<int64_t>(sizeof(float)) * num_sums * column_sums_threads(rows, num_sums);
 }
 
-// Calls add_rows(first row, last row, sums) in each thread, `sums` being a zeroed buffer of `num_sums`
+// Calls add_rows(first row, last row, sums) in each thread, where `sums` is a zeroed buffer of `num_sums`
 // floats, then result(index, total) for every index, in order.
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {

@@ -8,7 +8,7 @@ namespace {
 
 template <typename T>
 MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
-  // four running maxima, because each waits for the one before it
+  // four running maxima, because each step depends on the previous one
   VFloat greatest[4] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -22,7 +22,7 @@ MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
 
 template <typename T>
 MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest) {
-  // four running sums: one would lose bits over 50,000 terms
+  // four running sums: a single one would lose precision over 50,000 terms
   VFloat totals[4] = {};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -54,7 +54,7 @@ Status statistics_of(const OpCall& call) {
   return ok_status();
 }
 
-// gradient = weight * (exp(logit - maximum) / sum - onehot); all of it zero where the weight is, whatever the
+// gradient = weight * (exp(logit - maximum) / sum - onehot); all zero where the weight is zero, for any
 // logits
 template <typename T>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
@@ -84,13 +84,13 @@ Status backward_of(const OpCall& call) {
 #pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // the difference first: next to a large maximum the logarithm would lose its digits
+    // subtract first: added to a large maximum, the logarithm would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) continue;
     T* const gradient = gradients + row * width;
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
-    // before the row is overwritten: gradients may be the memory of the logits
+    // before the row is overwritten: gradients may share the memory of the logits
     const float label_probability = own ? expf(load_one(logits + row * width + label) - maxima[row]) / sums[row] : 0.0f;
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
                     weight == 0.0f ? 0.0f : weight / sums[row]);
@@ -111,7 +111,7 @@ Status backward(const OpCall& call) {
   return for_floating(call.tensor(Op::kLogits).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
-// One value a token: too few for threads.
+// One value per token: too little work for threads.
 Status rescale(const OpCall& call) {
   using Op = CrossEntropyRescale;
   float* const output = call.data<float>(Op::kOutput);

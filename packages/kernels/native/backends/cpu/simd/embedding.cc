@@ -30,7 +30,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Threads share out the columns, so that every element of the table is summed by one thread in token order.
+// Columns are partitioned among threads, so that one thread sums every element of the table in token order.
 template <typename T>
 Status backward_of(const OpCall& call) {
   using Op = EmbeddingBackward;

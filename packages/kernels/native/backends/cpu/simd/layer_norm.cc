@@ -10,10 +10,10 @@ struct Moments {
   float mean, rstd;
 };
 
-// Two passes over a row that is in cache by then: the sum of squared differences does not cancel.
+// Two passes over a row, which is cached by then: the sum of squared differences has no cancellation.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
-  // four running sums, because each waits for the one before it
+  // four running sums, because each step depends on the previous one
   VFloat totals[4] = {}, squares[4] = {};
   int64_t h = 0;
   for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
@@ -60,7 +60,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// The arrays of one backward call; the gradients that were not asked for are null.
+// The arrays of one backward call; gradients that were not requested are null.
 template <typename T>
 struct Backward {
   T* input_gradient;

@@ -47,8 +47,8 @@ Status sum_of_squares_scratch(const OpCall& call, ScratchBlocks* blocks) {
   return ok_status();
 }
 
-// Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same
-// for any number of threads.
+// Chunks of a fixed size are summed in float lanes, and the chunk sums in double, in order: the result does
+// not depend on the number of threads.
 Status sum_of_squares(const OpCall& call) {
   using Op = SumOfSquares;
   if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
@@ -84,7 +84,7 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
-// One after the other: a micro-batch has thousands of tokens, and its loss does not depend on vectors or
+// Sequential: a micro-batch has only thousands of tokens, and its loss then depends on neither vectors nor
 // threads.
 Status weighted_sum(const OpCall& call) {
   using Op = WeightedSum;

@@ -1,9 +1,9 @@
-// Vectors of the instruction set that this file is being compiled for (MTL_ISA_LEVEL: 0 plain, 1 AVX2, 2
-// AVX-512 with bf16), built on the compiler's vector extensions so that one source serves all of them.
+// Vectors of the instruction set that this file is compiled for (MTL_ISA_LEVEL: 0 plain, 1 AVX2, 2 AVX-512
+// with bf16), built on the compiler's vector extensions, so that one source serves all instruction sets.
 //
-// Everything is in an anonymous namespace and nothing here may instantiate inline functions or templates of
-// the standard library: the linker would keep one copy of them for all instruction sets, and an old processor
-// would run the AVX-512 one (tooling/checks looks for such symbols).
+// Everything is in an anonymous namespace, and nothing here may instantiate inline functions or templates of
+// the standard library: the linker would keep one copy of them for all instruction sets, and an old CPU would
+// run the AVX-512 copy (tooling/checks looks for such symbols).
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 #include "core/op_registry.h"
 
-// MTL_REGISTER_CPU(op, kernel) or, for one that takes scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
+// MTL_REGISTER_CPU(op, kernel) or, for a kernel with scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
 #define MTL_REGISTER_CPU(op, ...)                                                                           \
   static const ::mtl::CpuKernelRegistration MTL_CONCATENATE(cpu_registration_, __LINE__)(                   \
       op, static_cast<::mtl::InstructionSet>(MTL_ISA_LEVEL), __VA_ARGS__)
@@ -48,14 +48,14 @@ MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
 MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 
-// Elements below which one thread is faster than waking others: about the cost of entering a parallel region.
+// Below this number of elements one thread is faster: about the cost of entering a parallel region.
 constexpr int64_t kParallelElements = 16384;
 
 // ---- loads and stores of float, bfloat16 and float16, as float vectors ----
 
 MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
 
-// 16-bit lanes to 32 bits and back are written with intrinsics: GCC 12 takes convertvector apart into half
+// 16-bit lanes are converted to 32 bits and back with intrinsics: GCC 12 splits convertvector into half
 // vectors, which made every bfloat16 kernel two to three times slower.
 MTL_INLINE VUint widen(VHalf half) {
 #if MTL_ISA_LEVEL == 2
@@ -97,10 +97,10 @@ MTL_INLINE VFloat load(const float16* source) {
 
 MTL_INLINE void store(float* destination, VFloat value) { *reinterpret_cast<VFloatU*>(destination) = value; }
 
-// Round to nearest, ties to even. A NaN stays one: its lowest mantissa bits are dropped, the quiet bit is
-// set. AVX-512's own conversion does the same, except that it takes magnitudes below 2^-126 for zero. Nothing
-// that is trained lives there (gradients that small are zero to AdamW's epsilon as well), and one instruction
-// stands for eight.
+// Rounds to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped, the quiet bit is set.
+// AVX-512's own conversion does the same, except that it flushes magnitudes below 2^-126 to zero. Training
+// does not need such values (gradients that small are zero to AdamW's epsilon as well), and one instruction
+// replaces eight.
 MTL_INLINE VHalf to_bfloat16(VFloat value) {
 #if MTL_ISA_LEVEL == 2
   return (VHalf)_mm512_cvtneps_pbh((__m512)value);
@@ -156,7 +156,7 @@ MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
 }
 
-// Whole vectors, or what is left of a row: `count` may be anything above zero.
+// A whole vector, or the remainder of a row: `count` may be anything above zero.
 template <typename T>
 MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
@@ -173,8 +173,8 @@ MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
 
 // ---- arithmetic ----
 
-// The second operand where either is a NaN. One instruction; the compiler makes a comparison and a blend of
-// `?:`.
+// Returns the second operand if either is NaN. One instruction; for `?:` the compiler emits a comparison and
+// a blend.
 #if MTL_ISA_LEVEL == 2
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm512_max_ps((__m512)a, (__m512)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -187,7 +187,7 @@ MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return a < b ? a : b; }
 #endif
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
-// Sums in a fixed tree, so that the result does not depend on anything but the lanes.
+// Sums in a fixed tree, so that the result depends only on the lanes.
 MTL_INLINE float sum(VFloat value) {
   float lanes[kLanes];
   store(lanes, value);
@@ -203,9 +203,9 @@ MTL_INLINE float maximum_of(VFloat value) {
   return result;
 }
 
-// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that towards 0, above it about the largest
-// finite value; a NaN stays one (maximum and minimum keep their second operand), so that bad logits show in
-// the loss. Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+// e^x to 2 units in the last place for x in [-87.3, 88.7]; towards 0 below that range, about the largest
+// finite value above it. NaN stays NaN (maximum and minimum return their second operand), so that bad logits
+// show in the loss. Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
 #if MTL_ISA_LEVEL == 2
   // -104: e^-104 rounds to 0, and the finite bound keeps -infinity from becoming infinity - infinity.

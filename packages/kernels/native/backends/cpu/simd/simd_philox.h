@@ -1,4 +1,4 @@
-// Philox for kLanes counters at once: the mapping of core/philox.h, where neighbouring lanes are neighbouring
+// Philox for kLanes counters at once: the mapping of core/philox.h; neighbouring lanes are neighbouring
 // columns.
 #pragma once
 

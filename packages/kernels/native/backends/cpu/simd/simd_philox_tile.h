@@ -1,9 +1,9 @@
-// Philox for a tile of a matrix: 64 columns (one group of core/philox.h) of many rows. The same numbers as
-// simd_philox.h, with less work a row: round keys are expanded once, and what the first two of the ten rounds
-// do does not depend on the row but for two scalars.
+// Philox for a tile of a matrix: 64 columns (one group of core/philox.h) of many rows. Produces the same
+// numbers as simd_philox.h with less work per row: round keys are expanded once, and the first two of the ten
+// rounds depend on the row only through two scalars.
 //
-// Counters are held in 64-bit lanes, whose upper halves may be garbage: the processor multiplies the lower
-// halves to 64 bits, the low word of a product is then its lane as it is, the high word one shift away.
+// Counters are in 64-bit lanes whose upper halves may contain anything: the CPU multiplies the lower halves
+// to 64 bits. The low word of the result is in place; the high word needs one shift.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -27,7 +27,7 @@ MTL_INLINE VLong multiply_low_words(VLong a, uint32_t b) {
 #endif
 }
 
-// A call's key and sample, ready for use.
+// Key and sample of a call, expanded.
 struct PhiloxSite {
   uint32_t low_keys[kPhiloxRounds], high_keys[kPhiloxRounds];
   uint32_t sample_low, sample_high;
@@ -44,8 +44,8 @@ MTL_INLINE PhiloxSite philox_site(PhiloxKey key, uint32_t sample_low, uint32_t s
   return site;
 }
 
-// The counters of 64 columns after two rounds, but for what depends on the row: word 2 lacks a scalar to be
-// xored in, word 3 is a scalar.
+// The counters of 64 columns after two rounds, without the row-dependent part: word 2 must still be xored
+// with a scalar, word 3 is a scalar.
 struct PhiloxColumns {
   VLong word0[kLongVectors], word1[kLongVectors], word2[kLongVectors];
 };
@@ -84,7 +84,7 @@ MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const Phi
     for (int round = 2; round < kPhiloxRounds; ++round) {
       const VLong product0 = multiply_low_words(c0, kPhiloxMultiplier0);
       const VLong product1 = multiply_low_words(c2, kPhiloxMultiplier1);
-      // Keys go into both halves of a lane, which saves widening them; upper halves do not matter.
+      // Keys go into both halves of a lane, which saves extending them; upper halves do not matter.
       const VLong low_key = (VLong)(site.low_keys[round] - VUint{});
       const VLong high_key = (VLong)(site.high_keys[round] - VUint{});
       c0 = (product1 >> 32) ^ c1 ^ low_key;

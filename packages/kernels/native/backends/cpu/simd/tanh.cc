@@ -6,7 +6,8 @@
 namespace mtl {
 namespace {
 
-// Lane by lane: it runs on one vector a sample, and a formula of exponentials loses the small values.
+// Lane by lane: it runs on one vector per sample, and a formula with exponentials loses precision for small
+// values.
 MTL_INLINE VFloat hyperbolic_tangent(VFloat z) {
   for (int lane = 0; lane < kLanes; ++lane) z[lane] = std::tanh(z[lane]);
   return z;
@@ -37,7 +38,7 @@ Status backward(const OpCall& call) {
 #pragma omp parallel for schedule(static) if (size >= kParallelElements)
     for (int64_t i = 0; i < size; i += kLanes) {
       const VFloat value = load_up_to(output + i, size - i);
-      // 1 - v^2 in this form keeps its bits where |v| is near 1
+      // this form of 1 - v^2 keeps its precision where |v| is near 1
       const VFloat derivative = (1.0f - value) * (1.0f + value);
       store_up_to(input_gradient + i, load_up_to(output_gradient + i, size - i) * derivative, size - i);
     }

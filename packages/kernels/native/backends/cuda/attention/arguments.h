@@ -1,17 +1,17 @@
-// What every attention kernel is given, by value.
+// The arguments of every attention kernel, passed by value.
 #pragma once
 
 #include "backends/cuda/attention/attention.h"
 
 namespace mtl::cuda {
 
-// For accesses of 16 bytes.
+// Alignment for 16-byte accesses.
 inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
-  int sequence, batch, heads, members, head_size;  // sequence: of packed samples the longest, until enter_head
+  int sequence, batch, heads, members, head_size;  // with packed samples: of the longest, until enter_head
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, S], or null
   const int64_t* samples;    // [B], or null
@@ -21,22 +21,22 @@ struct AttentionArguments {
   float inverse_keep;          // 1 / (1 - probability)
   PhiloxKey philox_key;
   int64_t head_offset;
-  const int32_t* starts;  // of packed samples [B + 1], or null
-  int64_t rows;           // of packed samples
+  const int32_t* starts;  // packed samples: [B + 1], or null
+  int64_t rows;           // packed samples only
   AttentionOperand query, key, value, output;
-  int64_t value_offset;  // elements from a row of keys to that of values: for kernels whose keys and values have the same distances
+  int64_t value_offset;  // elements from a row of keys to its values, if their strides are equal
   float* log_sum_exp;
-  // Of the backward pass.
+  // Arguments of the backward pass.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   float* delta;
 };
 
-// From an operand to another one.
+// Offset from one operand to another.
 inline int64_t elements_between(const AttentionProblem& problem, const AttentionOperand& from, const AttentionOperand& to) {
   return (static_cast<const char*>(to.data) - static_cast<const char*>(from.data)) / static_cast<int64_t>(size_of(problem.dtype));
 }
 
-// Of a problem with a supported layout.
+// The arguments for a problem with a supported layout.
 inline AttentionArguments attention_arguments(const AttentionProblem& problem, float* delta = nullptr) {
   return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.batch),
@@ -67,22 +67,22 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           delta};
 }
 
-// Which query head of which sample a block works on. A block of keys works on all members of a group, one
-// after the other.
+// The query head and sample of a block. A block of keys processes all members of a group, one after the
+// other.
 struct HeadPlace {
   int batch, group, member;
-  int first_row;       // of the sample, among packed samples
+  int first_row;       // of the sample, with packed samples
   int64_t statistics;  // the head's first element in log_sum_exp and delta
 };
 
-// The place of a head where all samples have one length.
+// The offsets of a head where all samples have the same length.
 MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
   const int head = head_of_batch % a.heads;
   return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// The same for packed samples too, each of which has its own length: the arguments have it from here on, and
-// blocks may begin behind its end.
+// The same for packed samples too, each of which has its own length: stores it in the arguments. A block may
+// begin past the end of its sample.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   HeadPlace place = head_place(a, head_of_batch);
   if (a.starts == nullptr) return place;
@@ -92,8 +92,8 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   return place;
 }
 
-// blockIdx.y for the place of a head at the end of a kernel: the compiler does not know that it is what it
-// was at the beginning, and keeps nothing of that place in registers.
+// blockIdx.y, for computing a head's offsets at the end of a kernel: the compiler cannot tell that the value
+// is unchanged, and therefore keeps none of the offsets in registers.
 #if defined(__CUDACC__)
 __device__ __forceinline__ int reread_block_y() {
   int number;
@@ -104,7 +104,7 @@ __device__ __forceinline__ int reread_block_y() {
 inline int reread_block_y() { return static_cast<int>(blockIdx.y); }
 #endif
 
-// From a head to the next of its group.
+// Stride from a head to the next of its group.
 MTL_HOST_DEVICE inline void enter_next_member(const AttentionArguments& a, HeadPlace& place) {
   ++place.member;
   place.statistics += a.starts == nullptr ? a.sequence : a.rows;

@@ -1,4 +1,4 @@
-// Which kernels compute a call.
+// Selects the kernels for a call.
 #include "backends/cuda/attention/arguments.h"
 #include "backends/cuda/attention/hopper.h"
 
@@ -8,20 +8,20 @@ namespace {
 bool is_supported(const AttentionProblem& problem) {
   const DType dtype = problem.dtype;
   const bool known = dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
-  // 32-bit indices of positions and heads; the head is a grid's second dimension, which ends at 65535
+  // positions and heads have 32-bit indices; the head is a grid's second dimension, at most 65535
   return known && problem.head_size <= kMaxAttentionHeadSize && problem.num_queries < (int64_t{1} << 31) - 1024 &&
          problem.batch * problem.heads < 65536 && has_supported_layout(problem);
 }
 
 bool is_empty(const AttentionProblem& problem) { return problem.num_queries * problem.batch * problem.heads == 0; }
 
-// For accesses of 16 bytes, of 16-bit elements.
+// Alignment for 16-byte accesses of 16-bit elements.
 bool has_aligned_rows(const AttentionOperand& operand) {
   return is_aligned(operand.data) && operand.position % 8 == 0 && operand.sample % 8 == 0 && operand.group % 8 == 0 &&
          operand.member % 8 == 0;
 }
 
-// Kernels for tensor cores find values by where keys are.
+// Tensor-core kernels locate values relative to keys.
 bool has_values_like_keys(const AttentionProblem& problem) {
   const AttentionOperand &key = problem.key, &value = problem.value;
   return key.position == value.position && key.sample == value.sample && key.group == value.group;

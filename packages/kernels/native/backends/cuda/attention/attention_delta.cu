@@ -1,7 +1,6 @@
-// delta [B, A, S], of packed samples [A, T]: sum over d of output times its gradient, which is what the
-// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). Memory is all that
-// counts: a row is read in one or two accesses of 16 bytes by as many lanes as that takes, so that a warp has
-// several.
+// delta [B, A, S], with packed samples [A, T]: the sum over d of output times its gradient, which the
+// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). Bound by memory: a row is
+// read in one or two 16-byte accesses by as many lanes as it needs, so that a warp processes several rows.
 #include "backends/cuda/attention/arguments.h"
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/values.h"
@@ -36,7 +35,7 @@ __global__ void __launch_bounds__(kDeltaThreads)
 template <typename T, int kLanes, int N>
 cudaError_t launch_rows(const AttentionBackwardCall& call) {
   const AttentionProblem& problem = call.problem;
-  // packed samples are one sample of T positions here
+  // packed samples are treated as one sample of T positions here
   const bool packed = problem.starts != nullptr;
   const int64_t heads_of_batch = (packed ? 1 : problem.batch) * problem.heads;
   const int64_t sequence = packed ? problem.rows : problem.num_queries, num_rows = heads_of_batch * sequence;

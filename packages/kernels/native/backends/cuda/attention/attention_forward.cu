@@ -1,12 +1,12 @@
-// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, goes over the
-// keys in tiles of 64 and keeps a running maximum, sum and output for every query. Scores never leave
-// registers.
+// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, loops over the
+// keys in tiles of 64 and keeps a running maximum, sum and output for every query. Scores stay in registers.
 //
 // Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from
-// shared memory feeds two matmuls; with one, reading them would take twice as long as the tensor cores need.
-// Values of a tile arrive while its scores are computed, keys of the next tile while the values are used.
+// shared memory feeds two matmuls; with 16, reading it would take twice as long as the tensor cores need. The
+// values of a tile are loaded while its scores are computed, the keys of the next tile while the values are
+// used.
 //
-// spills allowed: 32 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, eight of
+// spills allowed: 32 (bytes, at width 256 with dropout only: six registers per tile on sm_80, eight with
 // packed samples)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/online_softmax.cuh"
@@ -21,7 +21,7 @@ struct ForwardShape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-// scores += queries keys^T and, below, output += probabilities values, each fragment of the tile read once
+// scores += queries keys^T and, below, output += probabilities values; each fragment of the tile is read once
 // for all queries of the warp.
 template <typename T, int kWidth, int kRowTiles>
 MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T* query_rows, const T* key_tile) {
@@ -68,7 +68,8 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
   }
 }
 
-// With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
+// With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
+// hence a separate kernel.
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
@@ -77,11 +78,11 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   T* key_tile = query_tile + kQueries * kStride;
   T* value_tile = key_tile + kTile * kStride;
 
-  // The last queries see the most keys: they start first, so that no block is left over at the end.
+  // The last queries attend to the most keys: they start first, so that no long block remains at the end.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
   const int head_of_batch = static_cast<int>(blockIdx.y);
   const HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
-  if (kPacked && first_query >= a.sequence) return;  // behind the end of a sample
+  if (kPacked && first_query >= a.sequence) return;  // past the end of a sample
   const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kQueries>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
@@ -95,19 +96,19 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   commit_copies();
   while (first_key < range.any.end) {
     wait_for_copies<0>();
-    __syncthreads();  // the keys are there, and no thread reads the values of the tile before
+    __syncthreads();  // the keys have arrived, and no thread still reads the values of the previous tile
     load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, a.sequence, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
-    __syncthreads();  // the values are there, and no thread reads these keys any more
+    __syncthreads();  // the values have arrived, and no thread still reads these keys
     const int next = next_key_tile(a, place.batch, range, first_key + kTile);
     if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, a.sequence, a.head_size);
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
-    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, and half as many registers
+    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, in half as many registers
 #pragma unroll
     for (int part = 0; part < kRowTiles; ++part) {
       const int query = first_query + warp_row + 16 * part + lane / 4;
@@ -126,8 +127,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
     first_key = next;
   }
   wait_for_copies<0>();
-  __syncthreads();  // the queries are no longer needed: their place is where the output is put in order
-  // read once more, so that nothing of it takes up registers in between
+  __syncthreads();  // the queries are no longer needed: their shared memory is reused to reorder the output
+  // computed again, so that it occupies no registers in between
   const HeadPlace end = kPacked ? enter_head(a, reread_block_y()) : head_place(a, reread_block_y());
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
@@ -145,9 +146,8 @@ cudaError_t launch_rows(const AttentionForwardCall& call) {
   return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a);
 }
 
-// As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it):
-// at width 96 two would be spilled, at 128 those of packed samples, and with dropout it is Philox that takes
-// the time.
+// As many rows per warp as fit in registers (tooling/native/cuda-resources.mjs reports them): two registers
+// would be spilled at width 96, at 128 those of packed samples; with dropout Philox dominates the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
@@ -161,7 +161,7 @@ cudaError_t launch_width(const AttentionForwardCall& call) {
   return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
-// Heads are computed at the next of these widths, the columns beyond being zeros.
+// A head is computed at the next larger of these widths; the extra columns are zeros.
 template <typename T>
 cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const int64_t width = call.problem.head_size;

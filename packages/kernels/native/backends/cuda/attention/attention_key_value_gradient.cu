@@ -1,12 +1,12 @@
-// Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a
-// block takes 64 keys of a group, goes over the queries that see them, one head of the group after the other,
-// and keeps both gradients in registers.
+// Flash attention, backward, gradients of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a
+// block takes 64 keys of a group, loops over the queries that attend to them, one head of the group after the
+// other, and keeps both gradients in registers.
 //
-// Matmuls are computed transposed, keys as rows: then the probabilities lie in registers just as the next
-// matmul needs them, and never pass through shared memory. From width 192 on two gradients are too many
-// registers: keys and values get a launch each.
+// Matmuls are computed transposed, with keys as rows: the probabilities are then in the register layout that
+// the next matmul needs and never pass through shared memory. From width 192 on, two gradients need too many
+// registers: keys and values get one launch each.
 //
-// spills allowed: 28 (bytes, of packed samples at width 96 without dropout alone, on sm_80)
+// spills allowed: 28 (bytes, with packed samples at width 96 without dropout only, on sm_80)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_facts.cuh"
 
@@ -17,7 +17,7 @@ enum class Gradients { kBoth, kKeys, kValues };
 
 template <typename T, int kWidth>
 struct Shape {
-  static constexpr int kStages = kWidth > 192 ? 1 : 2;  // two would not fit the 163 KB of an A100's block
+  static constexpr int kStages = kWidth > 192 ? 1 : 2;  // two would exceed the 163 KB per block of an A100
   static constexpr int kTileBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static constexpr int kBytes = kTileBytes + kStages * static_cast<int>(sizeof(QueryFacts));
   static_assert(kBytes <= kMaxSharedBytes);
@@ -31,7 +31,8 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
   return first_query;
 }
 
-// With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
+// With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
+// hence a separate kernel.
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
@@ -47,8 +48,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
 
   const int head_of_batch = static_cast<int>(blockIdx.y) * a.members;  // the first of a group
   HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
-  const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys are seen by the most queries
-  if (kPacked && first_key >= a.sequence) return;  // behind the end of a sample
+  const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys have the most queries
+  if (kPacked && first_key >= a.sequence) return;  // past the end of a sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
 
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   QueryRange range, next_range;
   int first_query = a.sequence;
   if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &range);
-  // The tile of queries after one: of the same head or, behind its last one, of the next head of the group.
+  // The tile of queries after the given one: of the same head or, after its last one, of the next head of the
+  // group.
   const auto tile_after = [&](int before) {
     const int next = next_query_tile(a, place.batch, seen, before + kTile, &next_range);
     if (next < a.sequence || place.member + 1 == a.members) return next;
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
     if (kStages > 1 && next < a.sequence) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
-    __syncthreads();  // this stage is there
+    __syncthreads();  // this stage has arrived
     const T* query_tile = stages + stage * 2 * kTile * kStride;
     const T* gradient_tile = query_tile + kTile * kStride;
     const QueryFacts& facts = facts_of_stage[stage];
@@ -103,15 +105,15 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
         multiply_registers<T, kWidth, kQueries>(value_sums, probabilities, gradient_tile + column * kStride);
       }
     }
-    __syncthreads();  // no thread reads this stage any more
+    __syncthreads();  // no thread still reads this stage
     if (kStages == 1 && next < a.sequence) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_query = next;
     range = next_range;
   }
   wait_for_copies<0>();
-  __syncthreads();  // the places of keys and values are where their gradients are put in order
-  // read once more, so that nothing of it takes up registers in between
+  __syncthreads();  // the shared memory of keys and values is reused to reorder their gradients
+  // computed again, so that it occupies no registers in between
   const int first_of_group = reread_block_y() * a.members;
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
   const int first_row = first_key + warp_row, num_rows = a.sequence - first_row;

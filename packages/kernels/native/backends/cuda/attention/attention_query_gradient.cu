@@ -1,10 +1,10 @@
-// Flash attention, backward, the queries' share (Dao 2023, "FlashAttention-2", algorithm 2, with the loops
-// exchanged for dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The
-// other share is attention_key_value_gradient.cu. Each computes the scores again, two matmuls of seven more
-// than one kernel that adds dq up in memory would need, and in return every sum has one order and nothing is
-// added up in memory.
+// Flash attention, backward, gradient of the queries (Dao 2023, "FlashAttention-2", algorithm 2, with the
+// loops exchanged for dq): a block takes 64 queries, loops over the keys and keeps the gradient in registers.
+// attention_key_value_gradient.cu computes the other gradients. Each kernel recomputes the scores. That makes
+// seven matmuls, two more than in one kernel that accumulates dq in memory; in return every sum has a fixed
+// order and nothing is accumulated in memory.
 //
-// spills allowed: 8 (bytes, on sm_80 with dropout alone: one register at width 128, two at 256; none on
+// spills allowed: 8 (bytes, on sm_80 with dropout only: one register at width 128, two at 256; none on
 // sm_90a)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
@@ -14,7 +14,7 @@ namespace {
 
 template <typename T, int kWidth>
 struct Shape {
-  // one stage where two would not fit the 163 KB of an A100's block
+  // one stage where two would exceed the 163 KB per block of an A100
   static constexpr int kStages = kWidth > 192 ? 1 : 2;
   static constexpr int kBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static_assert(kBytes <= kMaxSharedBytes);
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
 
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
-  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  if (first_query >= a.sequence) return;  // past the end of a packed sample
   const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kTile>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
     if (kStages > 1 && next < range.any.end) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
-    __syncthreads();  // this stage is there
+    __syncthreads();  // this stage has arrived
     const T* key_tile = stages + stage * 2 * kTile * kStride;
     const T* value_tile = key_tile + kTile * kStride;
     float scores[kTile / 8][4] = {}, gradients[kTile / 8][4] = {};
@@ -78,13 +78,13 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
       }
     }
     multiply_registers<T, kWidth, kTile>(sums, scores, key_tile);
-    __syncthreads();  // no thread reads this stage any more
+    __syncthreads();  // no thread still reads this stage
     if (kStages == 1 && next < range.any.end) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_key = next;
   }
   wait_for_copies<0>();
-  __syncthreads();  // the place of the queries is where their gradient is put in order
+  __syncthreads();  // the shared memory of the queries is reused to reorder their gradient
   const int64_t stride = a.query_gradient.position;
   T* to = rows_of<T>(a.query_gradient, place) + (first_query + warp_row) * stride;
   store_rows<T, kWidth>(to, stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},

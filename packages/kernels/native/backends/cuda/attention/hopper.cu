@@ -9,7 +9,7 @@
 namespace mtl::cuda {
 namespace {
 
-// sm_90a is the code of compute capability 9.0 alone: nothing else runs it, not even later GPUs.
+// sm_90a code runs on compute capability 9.0 only, not on later GPUs.
 bool is_hopper() {
   int device = 0, major = 0, minor = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return false;
@@ -18,7 +18,7 @@ bool is_hopper() {
   return major == 9 && minor == 0;
 }
 
-// Narrower heads would be mostly zeros at width 64.
+// Smaller heads would be mostly zeros at width 64.
 bool is_covered(const AttentionProblem& problem) {
   return problem.head_size >= 40;
 }
@@ -31,17 +31,17 @@ bool is_attention_variable_known() {
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {
-  static const bool on_hopper = is_hopper();  // a process has one device
+  static const bool on_hopper = is_hopper();  // a process uses one device
   const char* const asked = std::getenv(kAttentionVariable);
   return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
 }
 
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem) {
   const bool is_packed = problem.starts != nullptr;
-  // how many there are, and how far apart
+  // number and stride of each
   const int64_t counts[] = {is_packed ? 1 : problem.batch, problem.groups, problem.heads / problem.groups};
   const int64_t distances[] = {operand.sample, operand.group, operand.member};
-  int64_t unit = 0, vectors = 1, places[3];  // elements from one vector to the next: as many as divide all distances
+  int64_t unit = 0, vectors = 1, places[3];  // elements between vectors: divides all strides
   for (int i = 0; i < 3; ++i) unit = counts[i] > 1 ? std::gcd(unit, distances[i]) : unit;
   if (unit == 0) unit = problem.head_size;  // one vector
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// Attention on Hopper's tensor cores: when, and what the launches share.
+// Attention on Hopper's tensor cores: when it is used, and what its launches share.
 #pragma once
 
 #include <type_traits>
@@ -9,29 +9,29 @@
 
 namespace mtl::cuda {
 
-// Whether a call that fits tensor cores goes to these kernels, or to those for any GPU.
+// Whether a call that fits tensor cores uses these kernels or those for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 256 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
-// which comes before it.
+// Heads of 40 to 256 columns; otherwise as the launches of arguments.h. The backward launch does not include
+// attention_delta, which must run before it.
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
-// The same of heads of more than 128 columns, by which it is called.
+// The same for heads of more than 128 columns; called by it.
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
-// Maps of the rows of an operand with 16-bit elements, aligned and at distances aligned to 16 bytes.
+// Maps of the rows of an operand with 16-bit elements; address and strides are aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem);
 
-// The width of the tiles that a head fits.
+// The tile width for a head size.
 constexpr int hopper_width(int64_t head_size) {
   return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
 }
 
-// Calls `launch` with an element (__nv_bfloat16 or __half), the width of the tiles, which is one of kWidths,
-// and whether there is dropout, the last two as std::integral_constant: what kernels are compiled for.
+// Calls `launch` with an element (__nv_bfloat16 or __half), the tile width (one of kWidths) and whether there
+// is dropout, the last two as std::integral_constant: the template parameters of the kernels.
 template <int... kWidths, typename LaunchKernel>
 cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKernel& launch) {
   const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
@@ -47,8 +47,8 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKern
   return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// A block for every Shape::kRows rows of every head (num_heads of a sample), of packed samples as many as the
-// longest has.
+// One block for every Shape::kRows rows of every head (num_heads per sample); with packed samples, for the
+// rows of the longest one.
 template <typename Shape>
 Launch hopper_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
   const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);

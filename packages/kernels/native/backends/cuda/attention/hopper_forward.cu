@@ -1,14 +1,14 @@
-// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries a block
-// and 128 keys at a time, 64 of wide heads. One warp group copies tiles of keys and values into a ring; two
-// compute 64 queries each, scores from shared memory, values weighted by probabilities that never leave
-// registers.
+// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries per
+// block and 128 keys at a time, 64 for wide heads. One warp group copies tiles of keys and values into a
+// ring; two compute 64 queries each. Scores are computed from shared memory; the probabilities that weight
+// the values stay in registers.
 //
-// The scores of a tile are started before the values of the tile before are: the tensor cores work on both
-// while the softmax of the new scores is computed. Tiles come in the order in which they are used: K0, K1,
-// V0, K2, V1, ...
+// The scores of a tile are started before the values of the previous tile: the tensor cores work on both
+// while the softmax of the new scores is computed. Tiles are loaded in the order of use: K0, K1, V0, K2, V1,
+// ...
 //
-// spills allowed: 24 (bytes, with dropout alone, at widths 80 to 128: what is known before the loop and, in
-// it, two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+// spills allowed: 24 (bytes, with dropout only, at widths 80 to 128: values computed before the loop and, in
+// it, two loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_tiles.cuh"
 #include "backends/cuda/attention/online_softmax.cuh"
@@ -33,7 +33,7 @@ struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// By one thread: everything that the block reads.
+// By one thread: copies all tiles that the block reads.
 template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, const QueryBlock& block) {
   using Shape = HopperForward<kWidth>;
@@ -58,20 +58,20 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, const QueryB
   if (block.first_tile < block.end_tile) fill(maps.value, value, block.end_tile - 1);
 }
 
-// What a thread that computes knows of its rows.
+// What a computing thread keeps about its rows.
 struct Rows {
-  int batch, query;  // of its first row; the other is 8 behind
+  int batch, query;  // of its first row; the second is 8 below
   QueryRange range;  // of its group's queries
   DropoutSite site;
   float scale_log2;
 };
 
-// Takes a tile of scores into the rows and makes probabilities of it, all but the output's share: what that
-// has to be multiplied by goes to `shrink`.
+// Updates the rows with a tile of scores and converts it to probabilities, except for the output: `shrink`
+// receives the factors for it.
 template <bool kDropout, int kWidth, int kTiles>
 MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, float (&shrink)[2], const AttentionArguments& a,
                          const Rows& of, int first_key) {
-  constexpr int kParts = kTiles * 8 / kTile;  // of 64 keys, which masks and dropout go by
+  constexpr int kParts = kTiles * 8 / kTile;  // of 64 keys, the unit of masks and dropout
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
     auto& scores_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(scores[part * kTile / 8]);
@@ -93,7 +93,7 @@ MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, 
   }
 }
 
-// A warp group's queries over all tiles.
+// Computes a warp group's queries over all tiles.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsigned char* query_tile, const AttentionArguments& a,
                     const Rows& of, const QueryBlock& block) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const QueryBlock block = query_block<Shape>(a);
-  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  if (block.first_query >= a.sequence) return;  // past the end of a packed sample
   begin_block<Shape>(bytes, maps.query, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  // with dropout no register is left for what the compiler then keeps: it would spill 100 bytes
+  // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
   const auto [group, warp_row] = group_place<!kDropout>();
   const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
   unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
@@ -177,14 +177,14 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   RunningRows<kWidth> rows;
   wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
-  // no warp of the group reads the queries any more: their place is where the output is put in order
+  // no warp of the group still reads the queries: their shared memory is reused to reorder the output
   meet(1 + group, kGroupThreads);
-  // read once more, so that nothing of it takes up registers in between
+  // computed again, so that it occupies no registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
   finish_rows<T, kWidth>(a, end, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
-  __trap();  // code for another GPU, which must not pass for a result
+  __trap();  // code for another GPU; must not be mistaken for a result
 #endif
 }
 

@@ -1,19 +1,19 @@
-// Flash attention, backward, the share of keys and values, for Hopper (sm_90a) and heads of up to 128
-// columns: what attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and
-// the gradients of their output into a ring and finds out what dropout keeps; two keep both gradients of 64
-// keys each in registers.
+// Flash attention, backward, gradients of keys and values, for Hopper (sm_90a) and heads of up to 128
+// columns: the algorithm of attention_key_value_gradient.cu with 128 keys per block. One warp group copies
+// queries and the gradients of their output into a ring and computes the dropout bits; two keep both
+// gradients of 64 keys each in registers.
 //
-// Matmuls are computed transposed, keys as rows, so that probabilities lie in registers just as the next
-// matmul needs them. A group waits for all its matmuls before the next queries, the other group's keep the
-// tensor cores busy meanwhile: left under way across the loop, the compiler puts waits between any two
-// (C7515).
+// Matmuls are computed transposed, with keys as rows, so that probabilities are in the register layout that
+// the next matmul needs. A group waits for all its matmuls before the next queries; the other group's matmuls
+// keep the tensor cores busy meanwhile. If matmuls stayed in flight across loop iterations, the compiler
+// would insert waits between any two (C7515).
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
 
 namespace mtl::cuda {
 namespace {
 
-// 40 registers to load: Philox wants more than 24.
+// 40 registers for the loading group: Philox needs more than 24.
 template <int kWidth>
 struct HopperKeyValueGradient : HopperBlock<3, 40, 232> {
   // queries at a time: both gradients at width 128 leave registers for 32
@@ -35,7 +35,8 @@ struct Gradients {
   float keys[kWidth / 8][4] = {}, values[kWidth / 8][4] = {};
 };
 
-// What kQueries of a tile, from `column` on, add to the gradients of a warp group's keys.
+// Adds to the gradients of a warp group's keys the contribution of kQueries queries of a tile, from `column`
+// on.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile, const unsigned char* query_tile,
                          const AttentionArguments& a, const QueryFacts& facts, const Keys& keys, int first_query, int column,
@@ -90,7 +91,7 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   hold(score_gradients);
 }
 
-// A warp group's keys over all queries that see them, of one head of the group after the other.
+// Processes a warp group's keys over all queries that attend to them, one head of the group after the other.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const KeyBlock& block) {
   using Shape = HopperKeyValueGradient<kWidth>;
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
-  if (block.first_key >= a.sequence) return;  // behind the end of a packed sample
+  if (block.first_key >= a.sequence) return;  // past the end of a packed sample
   begin_block<Shape>(bytes, maps.key, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   Gradients<kWidth> sums;
   wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
-  // no warp of the group reads keys and values any more: their places are where gradients are put in order
+  // no warp of the group still reads keys and values: their shared memory is reused to reorder the gradients
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.sequence - first_row;
   T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   T* const to_values = rows_of<T>(a.value_gradient, block.place) + first_row * value_stride;
   store_rows<T, kWidth>(to_values, value_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
 #else
-  __trap();  // code for another GPU, which must not pass for a result
+  __trap();  // code for another GPU; must not be mistaken for a result
 #endif
 }
 

@@ -1,9 +1,9 @@
-// What the blocks that compute gradients of keys and values on Hopper have in common: which queries see their
-// keys, and the warp group that loads. It copies tiles of queries and of the gradients of their output into a
-// ring and finds out what dropout keeps.
+// Shared by the Hopper blocks that compute gradients of keys and values: the range of queries that attend to
+// their keys, and the warp group that loads. It copies tiles of queries and of the gradients of their output
+// into a ring and computes the dropout bits.
 //
-// A kernel's Shape says how many tiles of 64 keys a block has (kKeyTiles), how far they and their values are
-// apart (kKeyBytes, kValuesAt) and where the facts about queries are (kFactsAt).
+// A kernel's Shape defines the number of tiles of 64 keys per block (kKeyTiles), the distances between them
+// and to their values (kKeyBytes, kValuesAt), and the offset of the facts about queries (kFactsAt).
 #pragma once
 
 #include "backends/cuda/attention/hopper_tiles.cuh"
@@ -11,27 +11,26 @@
 
 namespace mtl::cuda {
 
-// What the threads of a block agree on.
+// Values that are the same in all threads of a block.
 struct KeyBlock {
   HeadPlace place;  // the first head of a group
   int first_key;
 };
-// The arguments have a packed sample's length from here on; first_key may be behind it, and then nothing is
-// to be done.
+// Stores a packed sample's length in the arguments; if first_key is past it, the block has nothing to do.
 template <typename Shape>
 MTL_PTX KeyBlock key_block(AttentionArguments& a) {
-  // the first keys are seen by the most queries
+  // the first keys have the most queries
   return {enter_head(a, static_cast<int>(blockIdx.y) * a.members), static_cast<int>(blockIdx.x) * Shape::kRows};
 }
 
-// What is known of a slot's queries, once for each tile of keys: what dropout keeps differs.
+// The facts about a slot's queries, once per tile of keys: the dropout bits differ.
 template <typename Shape>
 MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kKeyTiles;
 }
 
-// The next tile of queries that see one of the block's keys; every warp finds the same, for every head of the
-// group.
+// Advances to the next tile of queries that attend to one of the block's keys; all warps get the same result,
+// for every head of the group.
 template <typename Shape>
 MTL_PTX int next_query_tile(const AttentionArguments& a, const KeyBlock& block, int first_query) {
   for (; first_query < a.sequence; first_query += kTile) {
@@ -45,7 +44,7 @@ MTL_PTX int first_query_tile(const AttentionArguments& a, const KeyBlock& block)
   return next_query_tile<Shape>(a, block, a.causal ? block.first_key : 0);
 }
 
-// By a warp group: one thread copies, all find out about the queries.
+// By a warp group: one thread copies, all compute the facts about queries.
 template <typename Shape, int kWidth, bool kDropout>
 MTL_PTX void produce_queries(unsigned char* bytes, const BackwardMaps& maps, const AttentionArguments& a, const KeyBlock& block) {
   auto& barriers = barriers_of<Shape>(bytes);

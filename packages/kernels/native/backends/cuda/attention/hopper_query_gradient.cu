@@ -1,9 +1,9 @@
-// Flash attention, backward, the queries' share, for Hopper (sm_90a): what attention_query_gradient.cu does,
-// on 128 queries a block. One warp group copies keys and values into a ring; two keep the gradient of 64
-// queries each in registers.
+// Flash attention, backward, gradient of the queries, for Hopper (sm_90a): the algorithm of
+// attention_query_gradient.cu with 128 queries per block. One warp group copies keys and values into a ring;
+// two keep the gradient of 64 queries each in registers.
 //
-// The gradient's matmul with the keys of a tile is waited for only when the scores of the next one have been
-// started.
+// The gradient's matmul with the keys of a tile is waited for only after the scores of the next tile have
+// been started.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_tiles.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
@@ -16,14 +16,14 @@ constexpr int num_slots(int width) { return width <= 128 ? 6 : width == 192 ? 5 
 template <int kWidth>
 struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
   using Block = HopperBlock<num_slots(kWidth), 24, 240>;
-  // whether the keys of a tile are let go in the next one; at width 256 that would leave no slot to copy
-  // ahead
+  // whether the keys of a tile are released during the next one; at width 256 that would leave no slot for
+  // copying ahead
   static constexpr bool kAcross = kWidth <= 192;
-  // scores, their gradients and the sums of a thread: 192 registers at widths 64 and 256, 160 at 96, 128 and
-  // 192
+  // registers of a thread for scores, their gradients and the sums: 192 at widths 64 and 256, 160 at 96, 128
+  // and 192
   static constexpr int kKeys = kWidth <= 80 ? 128 : 64;
   using Queries = HopperTile<kWidth, Block::kGroupRows>;
-  // a group's queries and behind them the gradients of its output; at the end the gradient of the queries, in
+  // a group's queries, followed by the gradients of its output; at the end the gradient of the queries, in
   // padded rows
   static constexpr int kGradientsAt = Queries::kBytes, kQueryBytes = 2 * Queries::kBytes;
   static_assert(Block::kGroupRows * TileShape<kWidth>::kStride * 2 <= kQueryBytes);
@@ -35,7 +35,7 @@ struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// By one thread: everything that the block copies.
+// By one thread: copies all tiles of the block.
 template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const BackwardMaps& maps, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
@@ -60,15 +60,15 @@ MTL_PTX void produce(unsigned char* bytes, const BackwardMaps& maps, const Query
   }
 }
 
-// What a thread that computes knows of its rows.
+// What a computing thread keeps about its rows.
 struct Rows {
-  int batch, query;  // of its first row; the other is 8 behind
+  int batch, query;  // of its first row; the second is 8 below
   QueryRange range;  // of its group's queries
   DropoutSite site;
   Statistics known;
 };
 
-// Scores become probabilities.
+// Converts scores to probabilities.
 template <int kTiles>
 MTL_PTX void to_row_probabilities(float (&scores)[kTiles][4], const AttentionArguments& a, const Rows& of, int first_key) {
 #pragma unroll
@@ -86,8 +86,8 @@ MTL_PTX void to_row_probabilities(float (&scores)[kTiles][4], const AttentionArg
   }
 }
 
-// From the gradients of what is left of the probabilities after dropout to those of the scores, in the place
-// of the probabilities.
+// Converts the gradients of the probabilities after dropout to those of the scores, which replace the
+// probabilities.
 template <bool kDropout, int kTiles>
 MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradients)[kTiles][4], const AttentionArguments& a,
                               const Rows& of, int first_key) {
@@ -109,7 +109,7 @@ MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradien
   }
 }
 
-// A warp group's queries over all tiles.
+// Computes a warp group's queries over all tiles.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, const unsigned char* query_tile,
                         const AttentionArguments& a, const Rows& of, const QueryBlock& block) {
@@ -134,7 +134,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     fence_wgmma();
     start_scores<T, kWidth, kKeys>(gradients, query_tile + Shape::kGradientsAt, tile_at(values));
     commit_wgmma();
-    wait_for_wgmma<1>();  // these scores, and the sums of the tile before
+    wait_for_wgmma<1>();  // these scores, and the sums of the previous tile
     hold(scores);
     if constexpr (kAcross) {
       hold(sums);
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const QueryBlock block = query_block<Shape>(a);
-  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  if (block.first_query >= a.sequence) return;  // past the end of a packed sample
   begin_block<Shape>(bytes, maps.query, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
@@ -193,13 +193,13 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   float sums[kWidth / 8][4] = {};
   wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
-  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  // no warp of the group still reads the queries: their shared memory is reused to reorder the gradient
   meet(1 + group, kGroupThreads);
   T* to = rows_of<T>(a.query_gradient, place) + warp_query * a.query_gradient.position;
   store_rows<T, kWidth>(to, a.query_gradient.position, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
-  __trap();  // code for another GPU, which must not pass for a result
+  __trap();  // code for another GPU; must not be mistaken for a result
 #endif
 }
 

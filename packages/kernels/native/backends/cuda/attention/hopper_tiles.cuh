@@ -1,9 +1,10 @@
-// Tiles of 16-bit matrices as Hopper's copy engine writes them and its tensor cores read them, and the ring
-// of tiles through which a warp group that loads feeds the ones that compute.
+// Tiles of 16-bit matrices in the layout that Hopper's copy engine writes and its tensor cores read, and the
+// ring of tiles between the warp group that loads and those that compute.
 //
-// A tile of W columns is panels of 64 columns and, at widths 80 and 96, a last one of 16 or 32: rows of 128
-// bytes (64, 32), one after the other, their 16-byte units exchanged by the swizzle of that many bytes. So
-// every matmul reads its operands in one of the PTX ISA's canonical layouts, along the rows or across them.
+// A tile of W columns consists of panels of 64 columns and, at widths 80 and 96, a last panel of 16 or 32. A
+// panel is contiguous rows of 128 bytes (64, 32) whose 16-byte units are permuted by the swizzle of that many
+// bytes. Every matmul thus reads its operands in one of the PTX ISA's canonical layouts, along the rows or
+// across them.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
@@ -12,27 +13,27 @@
 namespace mtl::cuda {
 
 constexpr int kGroupThreads = 128;  // of a warp group
-constexpr int kBoxRows = 64;        // what one copy brings: so many rows of a panel
+constexpr int kBoxRows = 64;        // size of one copy: this many rows of a panel
 constexpr int kHopperSharedBytes = 227 << 10;
 
-// Registers of a thread of three warp groups as they are launched: all of a multiprocessor's, in units of 8.
-// What a group takes comes from what another gives back, not from the multiprocessor's.
+// Registers per thread of three warp groups at launch: all of a multiprocessor's, in units of 8. A group
+// gains registers only when another releases them, not from the multiprocessor.
 constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
 
-// How the copy engine exchanges the units of a panel of so many columns.
+// The swizzle of a panel with this many columns.
 constexpr Swizzle swizzle_of(int columns) {
   return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
 }
 
-// What kernels know an operand by: boxes of its full panels and of the last one (where there is none, the
-// first again), and how many vectors of a position it is from one sample, group and member of a group to the
-// next.
+// The description of an operand in kernels: boxes of its full panels and of the last one (if there is none,
+// the first again), and the strides, in vectors of a position, between samples, groups and members of a
+// group.
 struct PanelMaps {
   TensorMap full, rest;
   int sample, group, member;
 };
 
-// What kernels of the forward and of the backward pass copy.
+// The operands that kernels of the forward and the backward pass copy.
 struct ForwardMaps {
   PanelMaps query, key, value;
 };
@@ -40,13 +41,13 @@ struct BackwardMaps {
   PanelMaps query, key, value, output_gradient;
 };
 
-// A head's number among the vectors of a position.
+// The index of a head among the vectors of a position.
 MTL_PTX int vector_of(const PanelMaps& maps, const HeadPlace& place) {
   return place.batch * maps.sample + place.group * maps.group + place.member * maps.member;
 }
 
-// Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
-// tiles. The declaration of dynamic shared memory asks for it; only a GPU can show whether it is so.
+// The alignment at which the pattern of the widest swizzle repeats; copies and descriptors assume it for
+// tiles. The declaration of dynamic shared memory requests it; only a GPU can verify it.
 MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
 #if defined(__CUDACC__)
   if (shared_address(bytes) % 1024 != 0) __trap();
@@ -65,10 +66,10 @@ struct HopperTile {
   static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
 };
 
-// By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
-// last position and beyond the head's columns. Behind the end of a packed sample come the rows of the next,
-// which masks hide and no thread stores; what is weighted by 0 has to be finite, as with a key mask. The
-// barrier gets HopperTile::kBytes, whatever of it lies inside the tensor.
+// By one thread: copies rows first_row .. first_row + kRows of vector `vector` of every position, with zeros
+// beyond the last position and beyond the head's columns. Past the end of a packed sample are the rows of the
+// next, which masks hide and no thread stores; their values are weighted by 0 and must be finite, as with a
+// key mask. The barrier receives HopperTile::kBytes even if part of the tile is outside the tensor.
 template <int kWidth, int kRows>
 MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -84,8 +85,8 @@ MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, i
   }
 }
 
-// Columns k to k + 15 of all rows of a panel, which are multiplied along the columns (K-major). The leading
-// offset is not used.
+// Columns k to k + 15 of all rows of a panel, multiplied along the columns (K-major). The leading offset is
+// unused.
 template <int kWidth, int kRows>
 MTL_PTX uint64_t rows_at(uint32_t tile, int panel, int k) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -97,12 +98,12 @@ MTL_PTX uint64_t rest_rows_at(uint32_t tile, int k) {
   return matrix_descriptor(tile + Tile::kRestAt + 2 * k, 16, 8 * Tile::kRestRowBytes, Tile::kRestSwizzle);
 }
 
-// sums = a b^T: a, b tiles of 64 and kRows rows, of which kTaken from first_row on are taken; 64 x kTaken.
-// Started, not waited for.
+// sums = a b^T, where a and b are tiles of 64 and kRows rows; of b, kTaken rows from first_row on are used;
+// 64 x kTaken. Started, not waited for.
 template <typename T, int kWidth, int kRows, int kTaken = kRows>
 MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_tile, const unsigned char* b_tile, int first_row = 0) {
   using Tile = HopperTile<kWidth, kRows>;
-  static_assert(kTaken % 16 == 0);  // as the pattern of the swizzle wants it, and as weighted sums go
+  static_assert(kTaken % 16 == 0);  // required by the swizzle pattern and by weighted sums
   const uint32_t a = shared_address(a_tile), b_rest = shared_address(b_tile) + first_row * Tile::kRestRowBytes;
   const uint32_t b = shared_address(b_tile) + first_row * Tile::kRowBytes;
 #pragma unroll
@@ -118,8 +119,8 @@ MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_t
   }
 }
 
-// sums += a b: a 64 x kTaken in registers, b so many rows of a tile from first_row on, multiplied across them
-// (MN-major); 64 x kWidth. Started, not waited for: a must stay as it is until then.
+// sums += a b: a is 64 x kTaken in registers, b is as many rows of a tile from first_row on, multiplied
+// across them (MN-major); 64 x kWidth. Started, not waited for: a must not change until the wait.
 template <typename T, int kWidth, int kRows, int kTaken = kRows>
 MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a)[kTaken / 16][4], const unsigned char* b_tile,
                                 int first_row = 0) {
@@ -139,21 +140,21 @@ MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a
   }
 }
 
-// Rounds accumulators to the left operand of the next matmul: the layouts agree.
+// Rounds accumulators to the left operand of the next matmul: the layouts match.
 template <typename T, int kTiles>
 MTL_PTX void to_operand(uint32_t (&a)[kTiles / 2][4], const float (&sums)[kTiles][4]) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) operand_of<T>(a[n / 2], sums[n], sums[n + 1]);
 }
 
-// Barriers of a ring of kSlots slots: `full` when a slot's bytes are there, `empty` when all warps that
-// compute have let it go; `resident` for what stays.
+// Barriers of a ring of kSlots slots: `full` when a slot's bytes have arrived, `empty` when all computing
+// warps have released it; `resident` for tiles that stay.
 template <int kSlots>
 struct RingBarriers {
   uint64_t full[kSlots], empty[kSlots], resident;
 
-  // By one thread, before a barrier of the block. arrivals_full: in addition to the bytes; num_warps: that
-  // compute.
+  // By one thread, before a barrier of the block. arrivals_full: arrivals in addition to the bytes;
+  // num_warps: number of computing warps.
   MTL_PTX void set_up(int arrivals_full, int num_warps) {
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -165,7 +166,7 @@ struct RingBarriers {
   }
 };
 
-// A position in the ring, and how often around: the parity of the phase that fills the slot.
+// A position in the ring and the round: the parity of the phase that fills the slot.
 template <int kSlots>
 struct RingPlace {
   int slot = 0, parity = 0;
@@ -183,7 +184,7 @@ struct RingPlace {
   }
 };
 
-// For the warp that fills: the first time around no slot has to be released.
+// For the filling warp: in the first round no slot has to be released.
 template <int kSlots>
 MTL_PTX void wait_until_empty(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1);
@@ -192,22 +193,22 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity);
 }
-// By a warp that no longer reads the slot, with matmuls or loads: an arrival vouches for its own thread
-// alone, so the others meet it first.
+// By a warp whose matmuls and loads no longer read the slot: an arrival covers only its own thread, so the
+// warp synchronizes first.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 
-// shown_keys where the 64 keys may be behind the last one.
+// shown_keys, also where some of the 64 keys are past the last one.
 MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
   return first_key < a.sequence ? shown_keys(a, batch, first_key) : 0;
 }
 
-// What the blocks of all kernels have in common: a warp group that fills a ring of kSlots slots, two that
-// compute 64 rows each, and the registers of their threads. A kernel's Shape derives from it and says where
-// in shared memory the ring (kRingAt, kSlotBytes) and the barriers (kBarriersAt) are.
+// Shared by the blocks of all kernels: one warp group that fills a ring of kSlots slots, two that compute 64
+// rows each, and their register counts. A kernel's Shape derives from it and defines the offsets in shared
+// memory of the ring (kRingAt, kSlotBytes) and the barriers (kBarriersAt).
 template <int kRingSlots, int kRegistersToLoad, int kRegistersToCompute>
 struct HopperBlock {
   static constexpr int kGroups = 2, kGroupRows = 64, kRows = kGroups * kGroupRows, kSlots = kRingSlots;
@@ -227,7 +228,7 @@ MTL_PTX unsigned char* slot_at(unsigned char* bytes, const typename Shape::Place
   return bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
 }
 
-// How every kernel begins. arrivals_full: as RingBarriers wants them.
+// The prologue of every kernel. arrivals_full: see RingBarriers.
 template <typename Shape>
 MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arrivals_full) {
   require_swizzle_alignment(bytes);
@@ -238,7 +239,8 @@ MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arriva
   __syncthreads();
 }
 
-// By one thread: the next slot gets a tile, the whole of its bytes, as soon as no warp reads the one before.
+// By one thread: starts filling the next slot with all bytes of a tile as soon as no warp reads the previous
+// one.
 template <typename Shape, int kWidth, int kRows>
 MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const PanelMaps& maps, int vector, int first_row) {
   static_assert(Shape::kSlotBytes == HopperTile<kWidth, kRows>::kBytes);
@@ -249,11 +251,11 @@ MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const
   place.advance();
 }
 
-// Which group of those that compute a thread is in, and the first of its warp's 16 rows, of the group's 64.
+// The computing group of a thread, and the first of its warp's 16 rows among the group's 64.
 struct GroupPlace {
   int group, warp_row;
 };
-// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in
+// kUniform: tells the compiler that a warp's lanes are in one group, so that it keeps tile addresses in
 // uniform registers.
 template <bool kUniform>
 MTL_PTX GroupPlace group_place() {
@@ -261,16 +263,15 @@ MTL_PTX GroupPlace group_place() {
   return {(kUniform ? __shfl_sync(kAllLanes, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
 }
 
-// A block of 128 queries and the keys that they see, in tiles of kKeys.
+// A block of 128 queries and the keys that they attend to, in tiles of kKeys.
 struct QueryBlock {
   int first_query, first_tile, end_tile;
   HeadPlace place;
 };
-// The arguments have a packed sample's length from here on; first_query may be behind it, and then nothing is
-// to be done.
+// Stores a packed sample's length in the arguments; if first_query is past it, the block has nothing to do.
 template <typename Shape>
 MTL_PTX QueryBlock query_block(AttentionArguments& a) {
-  // the last queries see the most keys: they start first, so that no block is left over at the end
+  // the last queries attend to the most keys: they start first, so that no long block remains at the end
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;

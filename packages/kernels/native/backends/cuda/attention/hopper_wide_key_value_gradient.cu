@@ -1,21 +1,22 @@
-// Flash attention, backward, the share of keys and values, for Hopper (sm_90a) and heads of more than 128
-// columns: what hopper_key_value_gradient.cu does, on 64 keys a block.
+// Flash attention, backward, gradients of keys and values, for Hopper (sm_90a) and heads of more than 128
+// columns: the algorithm of hopper_key_value_gradient.cu with 64 keys per block.
 //
-// Both gradients of 64 keys are 192 or 256 registers a thread: too many. So the two groups that compute do
-// not share the keys but the gradients: the first computes scores, probabilities and the gradient of the
-// values, the second the gradients of the probabilities, of the scores and of the keys. Two matmuls each, as
-// many as one group would need for both, and the probabilities, which both need, go from the first to the
-// second through shared memory, thread by thread: accumulators lie alike in both.
+// Both gradients of 64 keys need 192 or 256 registers per thread: too many. The two computing groups
+// therefore split the gradients, not the keys: the first computes scores, probabilities and the gradient of
+// the values, the second the gradients of the probabilities, of the scores and of the keys. That is two
+// matmuls each, as many as one group would need for both. Both need the probabilities: the first passes them
+// to the second through shared memory, thread by thread, as accumulators have the same layout in both.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
 
 namespace mtl::cuda {
 namespace {
 
-// Four floats a unit: what a thread of the first group hands to the one with its number in the second.
+// Units of four floats: what a thread of the first group passes to the thread with the same index in the
+// second.
 using Probabilities = float4[kTile / 8][kGroupThreads];
 
-// 40 registers to load: Philox wants more than 24.
+// 40 registers for the loading group: Philox needs more than 24.
 template <int kWidth>
 struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
@@ -32,8 +33,8 @@ struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// Of a slot: the first group's probabilities, which stay until both groups have let the slot go, and the
-// barrier that says that they are there.
+// Of a slot: the first group's probabilities, which stay until both groups have released the slot, and the
+// barrier that signals that they are complete.
 template <typename Shape>
 MTL_PTX Probabilities& probabilities_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<Probabilities*>(bytes + Shape::kProbabilitiesAt)[slot];
@@ -43,8 +44,9 @@ MTL_PTX uint64_t* handed_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<uint64_t*>(bytes + Shape::kHandedAt) + slot;
 }
 
-// Calls `add` with every tile of queries that see one of the block's keys, of one head of the group after the
-// other, which have arrived: the place in the ring, the tile, and its first query. Then the slot is let go.
+// Calls `add` with every tile of queries that attend to one of the block's keys, one head of the group after
+// the other, once it has arrived: the position in the ring, the tile, and its first query. Then releases the
+// slot.
 template <typename Shape, typename Add>
 MTL_PTX void for_query_tiles(unsigned char* bytes, const AttentionArguments& a, const KeyBlock& block, const Add& add) {
   auto& barriers = barriers_of<Shape>(bytes);
@@ -61,7 +63,7 @@ MTL_PTX void for_query_tiles(unsigned char* bytes, const AttentionArguments& a, 
   }
 }
 
-// sums += a b: waited for.
+// sums += a b; waits for the result.
 template <typename T, int kWidth>
 MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile / 16][4], const unsigned char* b_tile) {
   hold(sums);
@@ -74,7 +76,7 @@ MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile 
   hold(a);
 }
 
-// scores = a b^T: waited for.
+// scores = a b^T; waits for the result.
 template <typename T, int kWidth>
 MTL_PTX void compute_scores(float (&scores)[kTile / 8][4], const unsigned char* a_tile, const unsigned char* b_tile) {
   hold(scores);
@@ -101,7 +103,7 @@ MTL_PTX void accumulate_values(float (&sums)[kWidth / 8][4], unsigned char* byte
     Probabilities& handed = probabilities_at<Shape>(bytes, here.slot);
 #pragma unroll
     for (int n = 0; n < kTile / 8; ++n) handed[n][number] = {scores[n][0], scores[n][1], scores[n][2], scores[n][3]};
-    __syncwarp();  // an arrival vouches for its own thread alone
+    __syncwarp();  // an arrival covers only its own thread
     if (lane == 0) arrive(handed_at<Shape>(bytes, here.slot));
     if constexpr (kDropout) drop_transposed<kTile>(scores, facts, 0);
     to_operand<T>(probabilities, scores);
@@ -135,7 +137,7 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
   });
 }
 
-// Writes a warp's 16 rows, half the columns after the other. scratch: as store_rows wants it, for half of
+// Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows, for half of
 // them.
 template <typename T, int kWidth>
 MTL_PTX void store_in_halves(T* to, int64_t stride, int num_rows, const AttentionArguments& a, const float (&sums)[kWidth / 8][4],
@@ -155,8 +157,8 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   using Shape = HopperWideKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
-  if (block.first_key >= a.sequence) return;  // behind the end of a packed sample
-  if (threadIdx.x == 0) {  // before begin_block makes what this thread sets up visible
+  if (block.first_key >= a.sequence) return;  // past the end of a packed sample
+  if (threadIdx.x == 0) {  // before begin_block makes this thread's initialization visible
     for (int slot = 0; slot < Shape::kSlots; ++slot) set_up_barrier(handed_at<Shape>(bytes, slot), kWarps);
   }
   begin_block<Shape>(bytes, maps.key, 1 + kWarps);
@@ -174,8 +176,8 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   } else {
     accumulate_keys<T, kWidth, kDropout>(sums, bytes, a, block);
   }
-  // no warp of the group reads its tile any more, keys the first and values the second: its place is where
-  // the gradient is put in order
+  // no warp of the group still reads its tile (the first group's keys, the second group's values): its shared
+  // memory is reused to reorder the gradient
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + warp_row;
   const AttentionOperand& gradient = group == 1 ? a.key_gradient : a.value_gradient;
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   store_in_halves<T, kWidth>(rows_of<T>(gradient, block.place) + first_row * stride, stride, a.sequence - first_row, a, sums, factor,
                              scratch);
 #else
-  __trap();  // code for another GPU, which must not pass for a result
+  __trap();  // code for another GPU; must not be mistaken for a result
 #endif
 }
 

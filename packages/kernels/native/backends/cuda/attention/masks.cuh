@@ -1,4 +1,4 @@
-// Which keys a query sees and which probabilities dropout keeps, in tiles of 64 keys.
+// Which keys a query attends to and which probabilities dropout keeps, in tiles of 64 keys.
 #pragma once
 
 #include "backends/cuda/attention/arguments.h"
@@ -19,13 +19,13 @@ MTL_PTX KeyRange keys_of_query(const AttentionArguments& a, int batch, int query
   return {min(max(begin, 0), a.sequence), a.causal ? query + 1 : a.sequence};
 }
 
-// What kQueries queries from first_query on have in common.
+// What kQueries queries from first_query on share.
 struct QueryRange {
-  KeyRange any;  // no query sees a key outside
-  KeyRange all;  // every query sees the keys inside, the key mask aside
+  KeyRange any;  // no query attends to a key outside
+  KeyRange all;  // every query attends to the keys inside, apart from the key mask
 };
 
-// Every warp computes it and gets the same: no barrier.
+// Every warp computes it with the same result: no barrier.
 template <int kQueries>
 MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;
@@ -60,7 +60,7 @@ struct KeyTile {
 };
 
 // The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide
-// altogether; range.any.end or more when there is none.
+// completely; range.any.end or more if there is none.
 MTL_PTX int next_key_tile(const AttentionArguments& a, int batch, const QueryRange& range, int first) {
   while (a.key_mask != nullptr && first < range.any.end && shown_keys(a, batch, first) == 0) first += kTile;
   return first;
@@ -70,7 +70,7 @@ MTL_PTX bool all_visible(const QueryRange& range, const KeyTile& tile) {
   return tile.first >= range.all.begin && tile.first + kTile <= range.all.end && tile.shown == ~uint64_t{0};
 }
 
-// Bit i: the query with this range sees key tile.first + i.
+// Bit i: the query with this range attends to key tile.first + i.
 MTL_PTX uint64_t visible_keys(const KeyRange& range, const KeyTile& tile) {
   const int begin = max(range.begin - tile.first, 0), end = range.end - tile.first;
   if (begin >= 64 || end <= begin) return 0;
@@ -78,7 +78,7 @@ MTL_PTX uint64_t visible_keys(const KeyRange& range, const KeyTile& tile) {
   return tile.shown & below_end & (~uint64_t{0} << begin);
 }
 
-// Writes -infinity over the scores of keys that the thread's two queries do not see.
+// Writes -infinity over the scores of keys that the thread's two queries do not attend to.
 MTL_PTX void hide(float (&scores)[kTile / 8][4], const KeyRange (&ranges)[2], const KeyTile& tile) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -106,8 +106,9 @@ MTL_PTX DropoutSite dropout_site(const AttentionArguments& a, const HeadPlace& p
   return {a.philox_key, a.dropout_threshold, philox_sample_low(sample), philox_sample_high(sample, a.head_offset + head)};
 }
 
-// Zeroes what dropout drops of the thread's row `half`, which is `query`, in a tile from first_key on. In the
-// counters of core/philox.h, the 16 columns that a thread has of 64 are all the words of four blocks.
+// Applies dropout to the thread's row `half`, which is `query`, in a tile from first_key on: writes zeros for
+// dropped elements. In the counters of core/philox.h, the 16 of 64 columns that a thread has are all the
+// words of four blocks.
 MTL_PTX void drop(float (&values)[kTile / 8][4], int half, const DropoutSite& site, int query, int first_key) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll

@@ -1,12 +1,12 @@
-// The running softmax of flash attention's forward pass (Dao 2023, "FlashAttention-2", algorithm 1) and what
-// is written at its end, for the kernels of attention_forward.cu and hopper_forward.cu alike.
+// The running softmax of flash attention's forward pass (Dao 2023, "FlashAttention-2", algorithm 1) and its
+// final output, for attention_forward.cu and hopper_forward.cu.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
 
 namespace mtl::cuda {
 
-// The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their
+// The running softmax of 16 queries; a thread has two rows and, until the end, only its own part of their
 // sums.
 template <int kWidth>
 struct RunningRows {
@@ -14,8 +14,8 @@ struct RunningRows {
   float maximum[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};
 
-  // Takes in the scores of one of the two rows and turns them into e^(score - maximum). What is returned is
-  // what the output so far is to be multiplied by. scale_log2: scale / ln 2.
+  // Updates one of the two rows with new scores and converts them to e^(score - maximum). Returns the factor
+  // for the output accumulated so far. scale_log2: scale / ln 2.
   template <int kTiles>
   MTL_PTX float absorb_row(float (&scores)[kTiles][4], int half, float scale_log2) {
     float highest = maximum[half];
@@ -23,7 +23,7 @@ struct RunningRows {
     for (int n = 0; n < kTiles; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 1));
     highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 2));
-    // of a query that has seen no key yet; any finite number does, and -infinity would make NaN
+    // for a query without keys so far; any finite number is valid, and -infinity would give NaN
     const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
     const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
     maximum[half] = highest;
@@ -47,14 +47,14 @@ struct RunningRows {
     }
   }
 
-  // Both rows, and the output with them.
+  // Both rows, and their output.
   MTL_PTX void absorb(float (&scores)[kTile / 8][4], float scale_log2) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) rescale(half, absorb_row(scores, half, scale_log2));
   }
 };
 
-// Writes 16 queries that have seen all their keys. scratch: as store_rows wants it.
+// Writes 16 queries after their last key. scratch: see store_rows.
 template <typename T, int kWidth>
 MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, RunningRows<kWidth>& rows, int first_query,
                          T* scratch) {

@@ -1,13 +1,13 @@
-// Attention backward in plain arithmetic (Dao 2023, "FlashAttention-2", algorithm 2): a warp for a query,
-// then a warp for a key, so that every sum has one order.
+// Attention backward in plain arithmetic (Dao 2023, "FlashAttention-2", algorithm 2): one warp per query,
+// then one warp per key, so that every sum has a fixed order.
 #include "backends/cuda/attention/plain_rows.cuh"
 
 namespace mtl::cuda {
 namespace {
 
-// One probability and its gradient; both 0 where the query does not see the key.
+// One probability and its gradient; both 0 where the query does not attend to the key.
 struct Entry {
-  float kept;            // what the values are weighed by
+  float kept;            // weight of the values
   float score_gradient;  // of the dot product of query and key
 };
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const PlainShared shared = plain_shared(bytes, a.head_size);
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
-  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  if (first_query >= a.sequence) return;  // past the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
   const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
   float sums[kMaxColumns] = {};
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
-    __syncthreads();  // no thread reads the tile before
+    __syncthreads();  // no thread still reads the previous tile
     load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
     load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
     __syncthreads();
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
   if (!real) return;
-  // read once more, so that nothing of it takes up registers in between
+  // computed again, so that it occupies no registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
   store_plain_row(rows_of<T>(a.query_gradient, end) + query * a.query_gradient.position, sums, 1.0f, a.head_size);
 }
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const PlainShared shared = plain_shared(bytes, a.head_size);
   HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y) * a.members);  // the first head of a group
   const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
-  if (first_key >= a.sequence) return;  // behind the end of a packed sample
+  if (first_key >= a.sequence) return;  // past the end of a packed sample
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
   const bool real = key < a.sequence;
   load_plain_row(shared.own_left, rows_of<const T>(a.key, place) + key * a.key.position, a.head_size, real);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const T* output_gradients = rows_of<const T>(a.output_gradient, place);
     const DropoutSite site = dropout_site(a, place);
     for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
-      __syncthreads();  // no thread reads the tile before
+      __syncthreads();  // no thread still reads the previous tile
       load_plain_tile(shared.left, queries, a.query.position, first_query, a.sequence, a.head_size);
       load_plain_tile(shared.right, output_gradients, a.output_gradient.position, first_query, a.sequence, a.head_size);
       __syncthreads();

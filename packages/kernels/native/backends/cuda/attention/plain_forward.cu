@@ -1,5 +1,5 @@
 // Attention forward in plain arithmetic: the running maximum, sum and output of Dao 2023
-// ("FlashAttention-2"), a warp for a query.
+// ("FlashAttention-2"), one warp per query.
 #include "backends/cuda/attention/plain_rows.cuh"
 
 namespace mtl::cuda {
@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const PlainShared shared = plain_shared(bytes, a.head_size);
   const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
-  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  if (first_query >= a.sequence) return;  // past the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
   const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
-    __syncthreads();  // no thread reads the tile before
+    __syncthreads();  // no thread still reads the previous tile
     load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
     load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
     __syncthreads();
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const bool visible = is_visible(a, place.batch, range, key);
     const float score = visible ? a.scale * plain_dot(shared.own_left, shared.left, a.head_size) : -INFINITY;
     const float highest = fmaxf(maximum, warp_maximum(score));
-    if (highest == -INFINITY) continue;  // the same in all lanes: no key seen yet
+    if (highest == -INFINITY) continue;  // the same in all lanes: no key so far
     const float shrink = expf(maximum - highest), weight = visible ? expf(score - highest) : 0.0f;
     maximum = highest;
     denominator = denominator * shrink + warp_sum(weight);

@@ -1,8 +1,8 @@
-// Attention in plain arithmetic: float32 (never TF32) and head sizes that tensor cores cannot take.
+// Attention in plain arithmetic: float32 (never TF32), and head sizes that tensor cores do not support.
 //
-// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and go
-// together over tiles of 32 rows of two matrices, widened to float in shared memory. For scores a lane is a
-// row of the tile; for the sums that come after, a lane is every 32nd column.
+// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and loop
+// together over tiles of 32 rows of two matrices, converted to float in shared memory. For scores, a lane
+// owns a row of the tile; for the sums that follow, every 32nd column.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
@@ -12,9 +12,10 @@ namespace mtl::cuda {
 constexpr int kPlainWarps = 8, kPlainThreads = 32 * kPlainWarps, kPlainRows = 32;
 constexpr int kMaxColumns = static_cast<int>(kMaxAttentionHeadSize) / 32;  // of one lane
 
-// One odd float more than a row: lanes that read different rows then hit different banks.
+// A stride that is an odd number of floats, at least a row: lanes that read different rows then access
+// different banks.
 MTL_HOST_DEVICE inline int plain_stride(int width) { return width | 1; }
-// Two tiles and two rows for each warp.
+// Two tiles, and two rows per warp.
 inline size_t plain_bytes(int width) {
   return sizeof(float) * (2 * kPlainRows * static_cast<size_t>(plain_stride(width)) + 2 * kPlainWarps * static_cast<size_t>(width));
 }
@@ -31,7 +32,7 @@ MTL_PTX PlainShared plain_shared(unsigned char* bytes, int width) {
   return {tiles, tiles + tile, rows, rows + width};
 }
 
-// Rows first .. first + 32 of a matrix, zeros beyond the last; all threads of the block.
+// Loads rows first .. first + 32 of a matrix, zeros beyond the last; by all threads of the block.
 template <typename T>
 MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int first, int num_rows, int width) {
   for (int index = static_cast<int>(threadIdx.x); index < kPlainRows * width; index += kPlainThreads) {
@@ -41,7 +42,7 @@ MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int f
   }
 }
 
-// One row, by one warp; zeros where `real` is false.
+// Loads one row, by one warp; zeros where `real` is false.
 template <typename T>
 MTL_PTX void load_plain_row(float* row, const T* matrix, int width, bool real) {
   for (int column = static_cast<int>(threadIdx.x) % 32; column < width; column += 32) {
@@ -58,7 +59,7 @@ MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
   return sum;
 }
 
-// sums += weights of the lanes times the rows of a tile.
+// sums += the lanes' weights times the rows of a tile.
 MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const float* tile, int width) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = 0; row < kPlainRows; ++row) {
@@ -89,7 +90,7 @@ MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& 
 MTL_PTX bool is_kept(const DropoutSite& site, int query, int key) {
   if (site.threshold == 0) return true;
   const PhiloxBlock random = philox(site.key, philox_column_counter(key), static_cast<uint32_t>(query), site.sample_low, site.sample_high);
-  const int word = philox_column_word(key);  // chosen without an index, which would put the words into local memory
+  const int word = philox_column_word(key);  // no index: it would put the words into local memory
   const uint32_t low = word & 1 ? random.words[1] : random.words[0], high = word & 1 ? random.words[3] : random.words[2];
   return (word & 2 ? high : low) >= site.threshold;
 }
@@ -106,7 +107,7 @@ MTL_PTX float warp_maximum(float value) {
   return value;
 }
 
-// num_heads: of one sample.
+// num_heads: per sample.
 inline Launch plain_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
   const unsigned num_groups = static_cast<unsigned>((a.sequence + kPlainWarps - 1) / kPlainWarps);
   return {dim3(num_groups, static_cast<unsigned>(a.batch * num_heads)), kPlainThreads, plain_bytes(a.head_size), stream};

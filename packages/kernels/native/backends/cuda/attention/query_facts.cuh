@@ -1,5 +1,5 @@
-// What the gradients of keys and values need of a tile of 64 queries in addition to their rows, and what is
-// done with it: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
+// What the gradients of keys and values need of a tile of 64 queries in addition to its rows, and how it is
+// used: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
 // attention_key_value_gradient.cu and its Hopper counterpart.
 #pragma once
 
@@ -7,32 +7,32 @@
 
 namespace mtl::cuda {
 
-// What is known of each tile of queries, stored next to it.
+// The facts about each tile of queries, stored next to it.
 struct QueryFacts {
-  float log_sum_exp[kTile];  // in powers of 2
+  float log_sum_exp[kTile];  // in base 2
   float delta[kTile];
-  int begin[kTile];              // the first key that the query sees
+  int begin[kTile];              // the first key that the query attends to
   uint16_t kept[kWarps][kTile];  // bit i: dropout keeps the probability of key 16 w + i
 };
 
-// Where a block's keys are and which queries may see them.
+// The position of a block's keys, and the range of queries that may attend to them.
 struct Keys {
   int first;
   uint64_t shown;
 };
 
-// Of query `number` of the tile; the next barrier makes it visible.
+// Stores the facts about query `number` of the tile; the next barrier makes them visible.
 MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, int first_query, int number) {
   const int query = first_query + number;
   const bool real = query < a.sequence;
-  // infinite beyond the last query: its probabilities are then 0
+  // infinite beyond the last query: its probabilities become 0
   facts.log_sum_exp[number] = real ? a.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
   facts.delta[number] = real ? a.delta[place.statistics + query] : 0.0f;
   facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.sequence;
 }
 
-// The four words of a block of Philox belong to keys 16 apart, which are those of the four warps: every block
-// is computed once, by half a warp for a query, and the bits are shared. By the block's first four warps.
+// The four words of a Philox block belong to keys that are 16 apart, one for each of the four warps: every
+// block is computed once, by half a warp per query, and the bits are shared. By the block's first four warps.
 MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_query, int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll 1
@@ -48,8 +48,8 @@ MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_
   }
 }
 
-// Scores of 16 keys (rows) by kColumns queries from first_column of the tile on become probabilities; 0 where
-// a query does not see a key.
+// Converts scores of 16 keys (rows) by kColumns queries from first_column of the tile on to probabilities; 0
+// where a query does not attend to a key.
 template <int kColumns>
 MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionArguments& a, const QueryFacts& facts,
                               const Keys& keys, int key_row, int first_query, int first_column, bool whole) {
@@ -68,7 +68,7 @@ MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionA
   }
 }
 
-// Zeroes what dropout drops.
+// Writes zeros for dropped elements.
 template <int kColumns>
 MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts& facts, int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % kWarps;
@@ -82,7 +82,7 @@ MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts&
   }
 }
 
-// From probabilities and the gradient of what is left of them after dropout to the gradient of the scores.
+// Converts probabilities and the gradient of the probabilities after dropout to the gradient of the scores.
 template <bool kDropout, int kColumns>
 MTL_PTX void to_score_gradients(float (&gradients)[kColumns / 8][4], const float (&probabilities)[kColumns / 8][4],
                                 const AttentionArguments& a, const QueryFacts& facts, int first_column) {

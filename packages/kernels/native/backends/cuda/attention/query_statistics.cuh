@@ -1,4 +1,4 @@
-// Where queries are rows, what a thread of the backward kernels knows of its two: for
+// What a thread of the backward kernels keeps about its two queries where queries are rows: for
 // attention_query_gradient.cu and its Hopper counterpart.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace mtl::cuda {
 
-// What the thread's two queries are known by.
+// The statistics of the thread's two queries.
 struct Statistics {
   KeyRange ranges[2];
-  float log_sum_exp[2];  // in powers of 2
+  float log_sum_exp[2];  // in base 2
   float delta[2];
 };
 
@@ -20,7 +20,7 @@ MTL_PTX Statistics statistics_of(const AttentionArguments& a, const HeadPlace& p
     const int row = query + 8 * half;
     const bool real = row < a.sequence;
     result.ranges[half] = keys_of_query(a, place.batch, row);
-    // infinite beyond the last query: its probabilities are then 0
+    // infinite beyond the last query: its probabilities become 0
     result.log_sum_exp[half] = real ? a.log_sum_exp[place.statistics + row] * kLog2E : INFINITY;
     result.delta[half] = real ? a.delta[place.statistics + row] : 0.0f;
   }

@@ -1,9 +1,8 @@
-// Tiles of 16-bit matrices in shared memory and the registers of tensor cores: loading, matmuls, writing
-// back.
+// Tiles of 16-bit matrices in shared memory and in the registers of tensor cores: loading, matmuls, storing.
 //
-// A tile's rows are padded by 16 bytes: with that, the eight rows that an 8 x 8 matrix load reads at once,
-// and the sixteen bytes that a quarter of a warp writes, fall into different banks for every width that is a
-// multiple of 16 (the distance of rows is then an odd number of 16-byte units), so that no swizzle is needed.
+// A tile's rows are padded by 16 bytes, so that the distance of rows is an odd number of 16-byte units for
+// every width that is a multiple of 16. The eight rows that an 8 x 8 matrix load reads at once, and the
+// 16-byte units that a quarter of a warp writes, are then in different banks without a swizzle.
 #pragma once
 
 #include "backends/cuda/instructions/ptx.h"
@@ -13,7 +12,7 @@ namespace mtl::cuda {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kTile = 64;  // queries or keys
-constexpr int kMaxSharedBytes = 163 << 10;  // of a block on an A100, the least of all GPUs that this is built for
+constexpr int kMaxSharedBytes = 163 << 10;  // per block on an A100, the smallest of the supported GPUs
 
 template <int kWidth>
 struct TileShape {
@@ -21,8 +20,8 @@ struct TileShape {
   static constexpr int elements(int rows) { return rows * kStride; }
 };
 
-// Rows first_row .. first_row + kRows of a matrix in global memory, by all threads of the block,
-// asynchronously. Zeros beyond the last row and beyond `width` columns, which is a multiple of 8.
+// Copies rows first_row .. first_row + kRows of a matrix in global memory asynchronously, by all threads of
+// the block. Zeros beyond the last row and beyond `width` columns, a multiple of 8.
 template <typename T, int kWidth, int kRows>
 MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, int num_rows, int width) {
   constexpr int kChunks = kWidth / 8;
@@ -57,8 +56,8 @@ MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_ti
   }
 }
 
-// 16 x 16 left operand of the next matmul from the accumulators of two neighbouring 16 x 8 ones: the layouts
-// agree.
+// The 16 x 16 left operand of the next matmul from the accumulators of two neighbouring 16 x 8 ones: the
+// layouts match.
 template <typename T>
 MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
   a[0] = Numbers<T>::pack(left[0], left[1]);
@@ -87,8 +86,8 @@ MTL_PTX void multiply_registers(float (&sums)[kWidth / 8][4], const float (&a)[k
   }
 }
 
-// Writes 16 rows of accumulators to global memory, 16 bytes a store, by way of 16 rows of shared memory that
-// only this warp uses. factors: what the thread's two rows are multiplied by.
+// Writes 16 rows of accumulators to global memory, 16 bytes per store, through 16 rows of shared memory that
+// only this warp uses. factors: applied to the thread's two rows.
 template <typename T, int kWidth>
 MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, const float (&sums)[kWidth / 8][4],
                         const float (&factors)[2], T* scratch) {

@@ -17,7 +17,7 @@
 namespace mtl::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper: less excludes its fastest matmuls.
+// NVIDIA's recommendation for Hopper: a smaller workspace excludes its fastest matmuls.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 lt::Functions functions = {};
@@ -36,7 +36,7 @@ Status status_of(int result, const char* what) {
 
 #define MTL_RETURN_IF_LT_ERROR(function, ...) MTL_RETURN_IF_ERROR(status_of(functions.function(__VA_ARGS__), #function))
 
-// Looks all functions up; null, or the name of the first that is missing.
+// Resolves all functions; returns null, or the name of the first that is missing.
 const char* resolve(void* library) {
 #define MTL_RESOLVE(name)                                                                   \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));       \
@@ -79,10 +79,10 @@ bool is_set_to(const char* variable, const char* value) {
   return found != nullptr && std::strcmp(found, value) == 0;
 }
 
-// Whether something is worth fusing where it is offered. On Hopper the library has the bias gradient of
-// 16-bit operands into float32 in kernels of Ampere's instructions alone
-// (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which is
-// predicted to cost the matmul more than a pass over the output gradient does.
+// Whether a supported fusion is worth using. On Hopper the library computes the bias gradient of 16-bit
+// operands into float32 only in kernels with Ampere's instructions (cutlass_80_tensorop_s16816gemm_bgradb;
+// its Hopper kernels, sm90_xmma and nvjet, do not). That is predicted to cost the matmul more than a pass
+// over the output gradient.
 bool fuses(FusedWith fused) {
   static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
   return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));
@@ -111,13 +111,13 @@ Key key_of(const MatmulProblem& p) {
           alignment_of(p.bias_gradient)};
 }
 
-// A matmul of one shape, ready to run. Lives as long as the process: shapes are few.
+// A matmul of one shape, ready to run. Kept for the lifetime of the process: shapes are few.
 struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
   lt::Choice choice = {};
   bool is_offered = false;
-  int status = lt::kSuccess;  // of the library, on the algorithm that was asked for
+  int status = lt::kSuccess;  // the library's status for the selected algorithm
 };
 
 std::mutex mutex;
@@ -126,8 +126,8 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed
-// matmul is computed, right^T times left^T, and every matrix keeps its memory.
+// The library is column-major: a row-major matrix is its transpose there. So the transposed matmul is
+// computed, right^T times left^T, and every matrix keeps its memory.
 Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
@@ -159,13 +159,14 @@ lt::Epilogue epilogue_of(const MatmulProblem& p) {
   }
 }
 
-// Whether a status says that the library does not do this: what it does not know together with an epilogue
-// (types, strides) it calls an invalid value as often as unsupported. Without one that is a fault of ours.
+// Whether a status means that the library does not support the matmul: for an unsupported combination with an
+// epilogue (types, strides) it returns "invalid value" as often as "not supported". Without an epilogue,
+// "invalid value" is our bug.
 bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
 }
 
-// What may lie elsewhere at every run.
+// Pointers that may differ in every run.
 Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
   if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
@@ -173,10 +174,10 @@ Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// What epilogues take in addition to the matrices. The documentation asks of an auxiliary matrix 16-byte
-// aligned rows of a multiple of 8 elements. Of a bias it says nothing, and the heuristic cannot be told how
-// it is aligned: kernels that read 16 bytes of it at a time have ended in misaligned addresses for others,
-// after which a process has lost its device.
+// What epilogues take in addition to the matrices. The documentation requires 16-byte aligned rows of a
+// multiple of 8 elements for an auxiliary matrix. It states nothing about a bias, and the heuristic has no
+// attribute for its alignment: kernels that read it 16 bytes at a time have caused misaligned-address errors
+// for other users, after which the process cannot use its device any more.
 bool takes_vectors(const MatmulProblem& p) {
   constexpr uint32_t kAccess = 16;
   const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
@@ -197,10 +198,10 @@ Status make_description(const MatmulProblem& p, Plan* plan) {
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
   }
   if (p.auxiliary != nullptr) {
-    // its type is that of the output unless told otherwise
+    // its type is that of the output by default
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
   }
-  // the algorithm is chosen with the pointers' alignment in view
+  // the choice of the algorithm depends on the alignment of the pointers
   return describe_pointers(p, *plan);
 }
 
@@ -212,7 +213,7 @@ Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // parts of a sum come together through the workspace in a fixed order, never in place
+  // partial sums are reduced through the workspace in a fixed order, never in place
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
@@ -223,7 +224,7 @@ Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, 1, &plan->choice, &found);
     plan->status = result;
-    // which epilogues there are differs between versions and types; anything but a refusal is a fault of ours
+    // the set of epilogues depends on version and types; any status but "not supported" is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) found = 0;
   }
@@ -246,8 +247,8 @@ const char* name_of_fused(FusedWith fused) {
   }
 }
 
-// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a GPU
-// offers is not documented in full.
+// Prints one line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1: NVIDIA does not document
+// completely which GPU supports which fusion.
 void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
   static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
   if (!is_reporting || epilogue_of(p) == lt::Epilogue::kDefault) return;
@@ -276,7 +277,7 @@ void destroy(const Plan& plan) {
 
 Status fill_plan(const MatmulProblem& p, Plan* plan) {
   MTL_RETURN_IF_ERROR(make_description(p, plan));
-  // rows and columns as the library counts them: the first is the one that runs fastest through memory
+  // rows and columns in the library's order: the first is the contiguous one
   MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
                                         : make_layout(p, p.input_dtype, p.columns, p.inner, &plan->a));
   MTL_RETURN_IF_ERROR(p.transpose_left ? make_layout(p, p.input_dtype, p.rows, p.inner, &plan->b)
@@ -285,7 +286,7 @@ Status fill_plan(const MatmulProblem& p, Plan* plan) {
   return choose_algorithm(p, plan);
 }
 
-// The plan of a matmul; made at its first run.
+// The plan of a matmul; created at its first run.
 Status plan_of(const MatmulProblem& problem, Plan** plan) {
   const Key key = key_of(problem);
   const auto found = plans().find(key);
@@ -315,7 +316,7 @@ Status load_cublaslt(const char* candidates, bool allow_tf32) {
     const size_t end = rest.find('\n');
     const std::string name = rest.substr(0, end);
     rest = end == std::string::npos ? "" : rest.substr(end + 1);
-    // never closed: the library keeps state that outlives every user
+    // never closed: the library keeps state for the lifetime of the process
     void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {
       const char* reason = dlerror();
@@ -361,7 +362,7 @@ Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered
   const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, problem.right, plan->a, problem.left,
                                               plan->b, &beta, problem.output, plan->d, problem.output, plan->d,
                                               &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
-  // what the heuristic took may still be refused, before anything is enqueued
+  // an algorithm that the heuristic returned may still be rejected, before anything is enqueued
   plan->is_offered = !is_refusal(problem, result);
   if (!plan->is_offered) {
     plan->status = result;

@@ -1,4 +1,4 @@
-// The only door to cuBLASLt: found at run time, one handle, one workspace, algorithms kept by shape.
+// The only interface to cuBLASLt: loaded at run time; one handle, one workspace, algorithms cached by shape.
 #pragma once
 
 #include "core/status.h"
@@ -6,21 +6,21 @@
 
 namespace mtl::cuda {
 
-// Opens the first of the candidates (one a line) that dlopen takes. Fails with MTL_CUBLASLT, listing what was
-// tried.
+// Opens the first of the candidates (one per line) that dlopen accepts. Fails with MTL_CUBLASLT, which lists
+// the attempts.
 Status load_cublaslt(const char* candidates, bool allow_tf32);
-// After the device is open: makes the handle.
+// Creates the handle; the device must be open.
 Status open_cublaslt();
 const char* cublaslt_path();
 uint64_t cublaslt_version();
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all of it row by row.
-// Matmuls sum in float32; float16 and bfloat16 are rounded once, at the end.
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
+// sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Deterministic: the algorithm is the first of the library's own order, the same for the same shape and
-// alignment, and never one whose parts of a sum race for the output.
+// Deterministic: the algorithm is the first in the library's order, the same for the same shape and
+// alignment, and never one whose partial sums are added to the output in arbitrary order.
 enum class FusedWith {
-  kNothing,        // but a bias
+  kNothing,        // other than a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
   kGeluGradient,   // output = matmul * gelu'(auxiliary)
   kBiasGradient,   // bias_gradient[row] = sum over inner of op(left)[row, inner]
@@ -42,8 +42,8 @@ struct MatmulProblem {
 };
 
 Status cublaslt_matmul(const MatmulProblem& problem);
-// The same where the library has a deterministic algorithm for that, with what is fused or the bias;
-// otherwise nothing is done.
+// The same if the library has a deterministic algorithm with the requested fusion or bias; otherwise does
+// nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
 }  // namespace mtl::cuda

@@ -1,6 +1,6 @@
-// What is used of cuBLASLt, declared here: its header comes with no toolkit that lacks the library, and the
-// library is found at run time. Numbers and layouts are those of versions 12 and 13; where the header is
-// there, cublaslt_header_check.cc compares them with it.
+// The part of cuBLASLt that is used, declared here: toolkits without the library lack its header, and the
+// library is loaded at run time. Numbers and layouts are those of versions 12 and 13; where the header is
+// available, cublaslt_header_check.cc compares them with it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,7 +52,7 @@ enum class PreferenceAttribute : int {
   kAlignmentD = 8,
 };
 
-// cublasLtReductionScheme_t: how parts of a sum over K that several blocks have come together
+// cublasLtReductionScheme_t: how partial sums over K from several blocks are reduced
 constexpr uint32_t kReduceInComputeType = 2;  // through the workspace, in a fixed order
 
 // cublasLtEpilogue_t
@@ -79,7 +79,7 @@ struct Choice {
   int32_t reserved[4];
 };
 
-// The functions, by the names that the library exports.
+// The functions, by their exported names.
 struct Functions {
   size_t (*cublasLtGetVersion)();
   int (*cublasLtCreate)(Handle* handle);

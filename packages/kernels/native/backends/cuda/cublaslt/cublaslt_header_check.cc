@@ -1,4 +1,4 @@
-// Where NVIDIA's header is found, our declarations are checked against it at compile time.
+// Checks our declarations against NVIDIA's header at compile time, where the header is found.
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 

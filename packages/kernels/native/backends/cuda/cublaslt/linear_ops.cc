@@ -1,7 +1,6 @@
-// The matmuls of a linear layer with what cuBLASLt's epilogues do in the same pass. What the library does
-// not offer (exact GELU, shapes that its epilogues do not take) is done by a matmul and this library's own
-// kernels, and so is GELU of float32: how exact the library's tanh is, is not documented, and was not
-// measured against float32's bounds.
+// The matmuls of a linear layer, fused through cuBLASLt's epilogues. Unsupported cases (exact GELU, shapes
+// that its epilogues do not accept) use a matmul and this library's own kernels, and so does GELU of float32:
+// the accuracy of the library's tanh is not documented and was not measured against float32's bounds.
 #include "ops/linear.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -12,7 +11,7 @@
 namespace mtl::cuda {
 namespace {
 
-// output [rows, columns] = left right, as the fused matmuls of this file differ.
+// output [rows, columns] = left right; the common part of the fused matmuls of this file.
 MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
   MatmulProblem problem = {};
   problem.output = call.tensor(output).data;
@@ -26,7 +25,7 @@ MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
 
 bool is_empty(const MatmulProblem& problem) { return problem.rows == 0 || problem.columns == 0 || problem.inner == 0; }
 
-// Whether GELU, or its derivative, may be the library's.
+// Whether the library's GELU, or its derivative, may be used.
 bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
   using Op = LinearGeluForward;
   const bool is_exact = call.flag(Op::kErf);
@@ -72,7 +71,7 @@ Status weight_gradient(const OpCall& call) {
   problem.transpose_left = true;
   problem.accumulate = true;
   problem.fused = FusedWith::kBiasGradient;
-  // the library overwrites the sums where ours are added up over micro-batches
+  // the library overwrites the sums, but ours accumulate over micro-batches
   const DeviceScratch sums(static_cast<size_t>(problem.rows) * sizeof(float));
   if (sums.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the bias gradient", call.op);
   problem.bias_gradient = sums.data;

@@ -5,9 +5,9 @@
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; of them, d[n] is what d is of columns 8 n to 8 n + 7 in ptx.h
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, as a is in ptx.h
 //
-// Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for
-// other GPUs, where the kernels trap. A Hopper that is given such code (a library built without sm_90a, or
-// compiled by the driver from PTX) reports an error instead of leaving the outputs as they were.
+// Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for other
+// GPUs, where the kernels trap. A Hopper GPU with such code (a library built without sm_90a, or compiled by
+// the driver from PTX) reports an error instead of leaving the outputs unchanged.
 #pragma once
 
 #include <type_traits>
@@ -22,16 +22,17 @@
 
 namespace mtl::cuda {
 
-// The driver's description of a tensor in global memory (runtime/tensor_map.h makes it); kernels take it as
+// The driver's description of a tensor in global memory (created by runtime/tensor_map.h); kernels take it as
 // `const __grid_constant__ TensorMap`.
 struct alignas(128) TensorMap {
   uint64_t opaque[16];
 };
 
-// How 16-byte units are exchanged within rows of so many bytes, as matrix descriptors number it.
+// The swizzle: how 16-byte units are permuted within rows of that many bytes, numbered as in matrix
+// descriptors.
 enum class Swizzle : uint32_t { k128 = 1, k64 = 2, k32 = 3 };
 
-// A tile in shared memory as matmuls read it. leading, stride: bytes, see async_work.cc (`address_in`).
+// A tile in shared memory, as matmuls read it. leading, stride: bytes, see async_work.cc (`address_in`).
 MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride, Swizzle swizzle) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
   return field(address) | field(leading) << 16 | field(stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
@@ -40,13 +41,12 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 #if defined(__CUDACC__)
 #if MTL_HOPPER_CODE
 
-// A barrier in shared memory whose phase ends after so many arrivals, and after the bytes that they have
+// A barrier in shared memory whose phase ends after a number of arrivals and after the bytes that they have
 // announced.
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes the barriers that this thread has set up visible to the copy engine; __syncthreads does it for
-// threads.
+// Makes barriers initialized by this thread visible to the copy engine; __syncthreads does it for threads.
 MTL_PTX void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -54,7 +54,7 @@ MTL_PTX void publish_barriers() {
 MTL_PTX void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Arrives, and has the phase wait for so many bytes of bulk copies.
+// Arrives, and makes the phase wait for this many bytes of bulk copies.
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
@@ -71,8 +71,8 @@ MTL_PTX void wait_for_phase(uint64_t* barrier, int parity) {
       : "memory");
 }
 
-// Starts to copy a box of three dimensions, the innermost first, to shared memory; the barrier counts its
-// bytes. Zeros where it is outside the tensor. By one thread.
+// Starts to copy a box of three dimensions, innermost first, to shared memory; the barrier counts its bytes.
+// Zeros outside the tensor. By one thread.
 MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
@@ -82,8 +82,8 @@ MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, u
 }
 MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// By all threads of a warp group: what registers a thread may have from here on, fewer or more than it was
-// launched with.
+// By all threads of a warp group: sets the number of registers per thread from here on, fewer or more than at
+// launch.
 template <int count>
 MTL_PTX void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -93,17 +93,17 @@ MTL_PTX void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Before the first matmul of a group: what was written to its registers has arrived.
+// Before the first matmul of a group: completes earlier writes to its registers.
 MTL_PTX void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 MTL_PTX void commit_wgmma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Until all but the newest `groups_left` groups of this warp group are done.
+// Waits until all but the newest `groups_left` groups of this warp group are complete.
 template <int groups_left>
 MTL_PTX void wait_for_wgmma() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
 // Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
-// matmul that was started still writes its sums and reads its left operand. Before the fence and behind the
-// wait of every matmul.
+// started matmul still writes its sums and reads its left operand. Goes before the fence and after the wait
+// of every matmul.
 template <typename Register, int kRows>
 MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
@@ -151,8 +151,8 @@ struct WarpGroupMatmul;
   MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
                 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-// The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
-// or four registers of A and the same.
+// Operand numbers (nvcc does not support named operands) follow those of d: A, B and whether to add, or four
+// registers of A and the same.
 #define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \

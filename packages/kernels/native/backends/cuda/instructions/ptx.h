@@ -57,8 +57,7 @@ MTL_PTX void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
                : "memory");
 }
 
-// Copies 16 bytes past the registers and L1; nothing but zeros where `valid` is false (global is not read
-// then).
+// Copies 16 bytes, bypassing registers and L1; writes zeros if `valid` is false (global is not read then).
 MTL_PTX void copy_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
                "r"(valid ? 16 : 0)
@@ -71,7 +70,7 @@ MTL_PTX void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
 }
 
-// Meets `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
+// Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
 MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // 2^x with a relative error of 2^-22; 0 at -infinity and where the result would be denormal.

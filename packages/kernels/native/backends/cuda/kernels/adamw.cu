@@ -1,5 +1,5 @@
-// adamw: one launch over all parameters. A block takes a chunk of the flat buffers and finds the segment that
-// the chunk begins in; few chunks have more than two.
+// adamw: one launch for all parameters. A block takes a chunk of the flat buffers and finds the segment at
+// the chunk's start; few chunks span more than two.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/adamw.h"
 
@@ -36,7 +36,7 @@ __device__ int64_t segment_at(const Update<M>& u, int64_t index) {
   return low;
 }
 
-// Stores 4 elements of float32 or of the 8-byte half of an access of 16-bit ones.
+// Stores 4 elements: float32, or the 8-byte half of a 16-byte access of 16-bit ones.
 __device__ __forceinline__ void store4(float* to, const float (&from)[4]) { store(to, from); }
 template <typename T>
 __device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
   in_one_access<uint2>(to) = words;
 }
 
-// Elements [at, at + count), count at most 4, which decay or not as their segments say.
+// Elements [at, at + count), count at most 4; their segments determine whether they decay.
 template <typename M>
 __device__ __forceinline__ void update(const Update<M>& u, const float (&scalars)[4], int64_t at, int64_t* segment) {
   const bool whole = u.packed && at + 4 <= u.size;
@@ -117,7 +117,7 @@ struct Step {
   double learning_rate, correction1, correction2, loss_scale, maximum_norm;
 };
 
-// One thread: what the host would have computed, had it been told the norm.
+// One thread: what the host would have computed if it knew the norm.
 __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(squares[0]) / step.loss_scale;

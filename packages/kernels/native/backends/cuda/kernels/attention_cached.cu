@@ -1,5 +1,5 @@
-// attention_cached_forward: one launch stores the new keys and values, one has a block for each new position
-// of each head. Bound by reading the caches once, which warps do key by key.
+// attention_cached_forward: one launch stores the new keys and values; a second has one block per new
+// position and head. Bound by reading the caches once, which warps do key by key.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/attention.h"
@@ -8,7 +8,7 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kWarps = kThreads / 32;
-constexpr int kKeysAtOnce = 512;  // scores held at a time
+constexpr int kKeysAtOnce = 512;  // scores kept at a time
 
 template <typename T>
 struct Cached {
@@ -36,7 +36,7 @@ __global__ void store_kernel(Cached<T> c) {
   }
 }
 
-// The scores of keys [first, first + count), by warps in turn.
+// The scores of keys [first, first + count), distributed over the warps.
 template <typename T>
 __device__ void score_keys(const Cached<T>& c, const float* query, int64_t group, int64_t first, int count, float* scores) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -72,7 +72,7 @@ __global__ void attend_kernel(Cached<T> c) {
     float greatest = -INFINITY;
     for (int key = static_cast<int>(threadIdx.x); key < count; key += kThreads) greatest = fmaxf(greatest, scores[key]);
     greatest = fmaxf(maximum, block_reduce<Maximum>(greatest, shared));
-    // what was summed so far moves to the new maximum
+    // the sums so far are rescaled to the new maximum
     const float moved = maximum == -INFINITY ? 0.0f : expf(maximum - greatest);
     maximum = greatest;
     float total = 0.0f;

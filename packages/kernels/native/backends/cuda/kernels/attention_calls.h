@@ -1,5 +1,5 @@
-// The kernels of cuda/attention on the tensors of an op call, whose places attention and packed attention
-// share.
+// The kernels of cuda/attention on the tensors of an op call; attention and packed attention have the same
+// tensor positions.
 #pragma once
 
 #include "core/op_call.h"
@@ -7,7 +7,7 @@
 
 namespace mtl::cuda {
 
-// `problem` is that of a validated call with at least one row.
+// `problem` belongs to a validated call with at least one row.
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
 

@@ -1,9 +1,9 @@
 // bias_dropout_residual_forward and _backward.
 //
 // Four words of a Philox block belong to columns 16 apart, so a thread takes N neighbouring counters and with
-// them N columns in each of the four quarters of a group of 64: every random bit is used, every access is 16
-// bytes wide. All that a thread reads of a group is on its way before the random bits are made, and none of
-// it waits for a store; a block has several rows where one would not fill it.
+// them N columns in each of the four quarters of a group of 64: every random bit is used, and every access is
+// 16 bytes wide. A thread issues all its loads of a group before it computes the random bits, and no load
+// waits for a store. A block processes several rows if one would not fill it.
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/kernels/philox_mask.h"
 #include "ops/bias_dropout_residual.h"
@@ -15,13 +15,12 @@ template <typename T>
 struct Arrays {
   T* output;
   const T *input, *bias, *residual;  // bias and residual may be null
-  const int64_t* samples;            // [B], or of every row; may be null without dropout
-  const int32_t* positions;          // of every row, or null
+  const int64_t* samples;            // [B], or one per row; may be null without dropout
+  const int32_t* positions;          // one per row, or null
   int64_t rows, batch, columns;
 };
 
-// What dropout leaves of N columns, with the bias before and the residual (not read where there is none)
-// behind.
+// Dropout of N columns, after the bias and before the residual (which is not read if absent).
 template <typename T, int N>
 __device__ __forceinline__ void combine(const Arrays<T>& a, int64_t column, float (&values)[N], const float (&residual)[N],
                                         const float (&factors)[N]) {
@@ -47,7 +46,7 @@ __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const Dropout
   return mask_row(row / a.batch, sample);
 }
 
-// How a block shares out its threads: those beyond rows * threads_of_row have nothing to do.
+// How a block assigns its threads: those beyond rows * threads_of_row are idle.
 struct RowsOfBlock {
   int rows, threads_of_row;
 };
@@ -56,7 +55,7 @@ RowsOfBlock rows_of_block(int64_t items_of_row) {
   return {kThreads / threads, threads};
 }
 
-// Columns in groups of 64; a thread has N counters of a group, 16 / N threads have the group.
+// Columns in groups of 64; a thread has N counters of a group, 16 / N threads share the group.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, DropoutMask mask, RowsOfBlock share) {
   constexpr int N = kPack<T>, kThreadsPerGroup = 16 / N, kQuarters = 4, kQuarter = kPhiloxGroup / kQuarters;
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, Dr
       if (a.residual != nullptr) residual[quarter] = in_one_access<Words>(a.residual + at + column + quarter * kQuarter);
     }
     uint32_t dropped[kQuarters] = {};  // a bit for each of the N elements of a quarter
-#pragma unroll 2  // side by side, more would take the registers of loads that are on their way
+#pragma unroll 2  // next to each other, more would use the registers of pending loads
     for (int i = 0; i < N; ++i) {
       const uint32_t counter = static_cast<uint32_t>(group * 16 + first + i);
       const PhiloxBlock block = mask_words(mask, coordinates, counter);

@@ -1,5 +1,5 @@
-// bias_gelu_forward and bias_gelu_backward: a block for each row, its threads for N neighbouring columns in
-// turn.
+// bias_gelu_forward and bias_gelu_backward: one block per row, whose threads loop over N neighbouring
+// columns.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/bias_gelu.h"
 
@@ -11,8 +11,7 @@ constexpr float kCubic = 0.044715f;
 constexpr float kInverseSqrt2 = 0.7071067811865476f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 
-// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no difference of nearly equal numbers in the
-// tails.
+// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no cancellation in the tails.
 template <typename T>
 __device__ __forceinline__ float negative_exponential(float z) {
   return exponential<T>(z * (-2.0f * kSqrt2OverPi - 2.0f * kSqrt2OverPi * kCubic * z * z));
@@ -29,7 +28,7 @@ __device__ __forceinline__ float gelu_derivative(float z) {
   if (kErf) {
     return 0.5f * (1.0f + erff(z * kInverseSqrt2)) + z * kInverseSqrt2Pi * exponential<T>(-0.5f * z * z);
   }
-  // Beyond 10 the derivative is 0 or 1 to float32; neither e nor z^3 must outgrow it there. A NaN stays one.
+  // Beyond 10 the derivative is 0 or 1 in float32; neither e nor z^3 may overflow there. NaN stays NaN.
   const float limited = z < -10.0f ? -10.0f : z > 10.0f ? 10.0f : z;
   const float e = negative_exponential<T>(limited);
   const float s = 1.0f / (1.0f + e);

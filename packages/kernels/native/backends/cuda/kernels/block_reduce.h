@@ -1,4 +1,4 @@
-// Sums and maxima over a warp or a block, the same on every thread and in the same order every time.
+// Sums and maxima over a warp or a block: the same value in every thread, always in the same order.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -16,7 +16,7 @@ struct Sum {
 };
 
 struct Maximum {
-  // the left one where they do not compare: a NaN stays where it came in first
+  // returns the left one if they do not compare: NaN propagates
   __device__ static float combine(float a, float b) { return a >= b || a != a ? a : b; }
 };
 
@@ -29,9 +29,9 @@ __device__ __forceinline__ V warp_reduce(V value) {
   return value;
 }
 
-// Reduces over the block, whose size is a multiple of 32. `shared` holds kMaxWarps values of the block's; the
-// call ends with every thread past its last read of them only after the next barrier, which the next call
-// begins with.
+// Reduces over the block, whose size is a multiple of 32. `shared` has space for kMaxWarps values of the
+// block. After the call, some threads may still read it until the next barrier, with which the next call
+// begins.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);

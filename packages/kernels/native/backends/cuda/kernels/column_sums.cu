@@ -7,15 +7,15 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kLanes = 32;          // threads side by side, of N columns each
+constexpr int kLanes = 32;          // threads next to each other, with N columns each
 constexpr int kRowsAtOnce = 8;      // rows that a block reads at a time
 constexpr int64_t kMaxLines = 256;  // partial sums of a column
 
-constexpr int kSumWarps = 32;  // of a block that adds up lines: each every kSumWarps-th of them
-constexpr int kLoads = 4;      // lines of a warp under way
+constexpr int kSumWarps = 32;  // of a block that adds lines: each takes every kSumWarps-th
+constexpr int kLoads = 4;      // lines in flight per warp
 
-// A block has 32 columns, each of its warps every so many lines: one warp for all of them would wait for
-// memory once for every few lines, and 32 columns are a small part of the device.
+// A block has 32 columns; its warps take the lines in turn. A single warp would wait for memory once every
+// few lines, and 32 columns occupy only a small part of the device.
 __global__ void __launch_bounds__(32 * kSumWarps)
     add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
   MTL_SHARED(float, parts, [kSumWarps][32]);
@@ -73,7 +73,7 @@ Status sum_rows_of(const OpCall& call) {
   using Op = SumRows;
   const int64_t rows = call.tensor(Op::kInput).rows(), columns = call.tensor(Op::kInput).dim(-1);
   const T* const input = call.data<T>(Op::kInput);
-  // as many rows a line as keep the lines few; chosen by the shape alone
+  // rows per line, so that there are few lines; depends only on the shape
   const int64_t rows_per_line = std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines));
   const int64_t num_lines = ceiling(rows, rows_per_line);
   const DeviceScratch partial(static_cast<size_t>(num_lines * columns) * sizeof(float));
@@ -101,7 +101,7 @@ MTL_REGISTER_CUDA("sum_rows", sum_rows);
 
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines) {
   const int64_t width = sums.second == nullptr ? sums.columns : 2 * sums.columns;
-  // no more warps than lines, whose number goes by the shape and the device
+  // no more warps than lines, whose number depends on the shape and the device
   const int threads = row_threads(32 * num_lines, 32 * kSumWarps);
   MTL_RUN_KERNEL(call, add_lines_kernel, grid_of(ceiling(width, 32), threads), sums, partial, num_lines, width);
   return ok_status();

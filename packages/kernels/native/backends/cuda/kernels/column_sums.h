@@ -1,19 +1,19 @@
-// Sums over rows, column by column, in two passes without atomics: blocks sum their share of the rows into a
-// line of `partial`, then the lines are added up in order. The same bits every time.
+// Sums over rows, column by column, in two passes without atomics: each block sums its rows into a line of
+// `partial`, then the lines are added in order. The same bits every time.
 #pragma once
 
 #include "core/op_call.h"
 
 namespace mtl::cuda {
 
-// Two arrays of `columns` floats lie side by side in a line of 2 * columns; `second` may be null.
+// Two arrays of `columns` floats are adjacent in a line of 2 * columns; `second` may be null.
 struct ColumnSums {
   float *first, *second;
   int64_t columns;
   bool accumulate;
 };
 
-// Adds `num_lines` lines of `partial`, each of as many floats as the sums have in all.
+// Adds `num_lines` lines of `partial`; a line has as many floats as all sums together.
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines);
 
 }  // namespace mtl::cuda

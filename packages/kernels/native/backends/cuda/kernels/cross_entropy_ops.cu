@@ -13,7 +13,7 @@ CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
           call.integer(Op::kFirstColumn), call.integer(Op::kNumColumns), compute_stream()};
 }
 
-// With what the loss needs to know of labels.
+// With the label parameters of the loss.
 CrossEntropyRows counted_rows_of(const OpCall& call, int logits, int labels) {
   CrossEntropyRows rows = rows_of(call, logits, labels);
   const LabelRange range = label_range(call);

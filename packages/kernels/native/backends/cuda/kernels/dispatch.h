@@ -1,4 +1,4 @@
-// From an op's call to a kernel's launch: the dtype as a type, the shape of a grid, what a launch returns.
+// From an op call to a kernel launch: the dtype as a type, the grid's shape, the status of a launch.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ Status for_width(bool packed, const Body& body) {
 
 inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
-// Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null: not
-// given).
+// Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null:
+// absent).
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return columns % kPack<T> == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);
@@ -64,7 +64,7 @@ inline Launch grid_of(int64_t blocks, int threads, int64_t blocks_y = 1) {
 
 }  // namespace mtl::cuda
 
-// Launches a kernel and returns from the op when that fails; a grid without blocks is nothing to do.
+// Launches a kernel and returns from the op on failure; an empty grid launches nothing.
 #define MTL_RUN_KERNEL(call, kernel, how, ...)                                                      \
   do {                                                                                              \
     const ::mtl::cuda::Launch mtl_launch_ = (how);                                                  \

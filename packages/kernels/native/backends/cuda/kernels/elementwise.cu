@@ -1,5 +1,4 @@
-// cast and add: one thread for N neighbouring elements of flat buffers, the last one for what is left of
-// them.
+// cast and add: one thread per N neighbouring elements of flat buffers; the last one takes the remainder.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/elementwise.h"
 

@@ -1,9 +1,9 @@
 // embedding_forward and embedding_backward.
 //
-// The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and cut
-// into chunks of equal size, however often an id occurs: a block adds up its chunk row by row in token order,
-// and the sums of a row that lies in several chunks are added in order afterwards. No atomics; each gradient
-// is read once, each row read and written once.
+// The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and split
+// into chunks of equal size, however often an id occurs: a block sums its chunk row by row in token order.
+// The partial sums of a row that spans several chunks are added in order afterwards. No atomics; each
+// gradient is read once, each row read and written once.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -37,12 +37,12 @@ __global__ void forward_kernel(T* output, const int32_t* ids, const T* table, in
 }
 
 constexpr int kBackwardThreads = 128;
-constexpr int kChunk = 64;  // sorted tokens of a block
-constexpr int kBatch = 4;   // gradients under way at a time
+constexpr int kChunk = 64;  // sorted tokens per block
+constexpr int kBatch = 4;   // gradient loads in flight
 constexpr int kPartials = 16;
 
-// Sums that do not lie within one chunk, [chunks, 2, columns]: of the row that the chunk before it began, and
-// of the row that the chunk after it goes on with.
+// Partial sums of rows that span chunks, [chunks, 2, columns]: of the row continued from the previous chunk,
+// and of the row that continues in the next chunk.
 struct Partials {
   float* sums;
   int64_t columns;
@@ -54,7 +54,7 @@ struct SortedTokens {
   SortedRows sorted;
   int64_t count, num_rows;
 
-  // -1 beyond either end and for tokens that have no row here
+  // -1 beyond either end and for tokens without a row here
   __device__ __forceinline__ int row(int64_t position) const {
     if (position < 0 || position >= count) return -1;
     const int row = sorted.rows[position];
@@ -62,11 +62,11 @@ struct SortedTokens {
   }
 };
 
-// Block (x, y): tokens [x * kChunk ...) of those sorted by row, columns y * blockDim.x * N onwards. A row
-// whose tokens all lie here gets their sum at once.
+// Block (x, y): tokens [x * kChunk ...) of those sorted by row, columns from y * blockDim.x * N on. Writes
+// the sum of a row immediately if all its tokens are in this chunk.
 template <typename T, int N>
 __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* output_gradient, SortedTokens tokens) {
-  MTL_SHARED(int, rows, [kChunk + 2]);  // with the one before and the one after
+  MTL_SHARED(int, rows, [kChunk + 2]);  // with the previous and the next one
   MTL_SHARED(int, numbers, [kChunk]);
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;
   for (int i = static_cast<int>(threadIdx.x); i < kChunk + 2; i += static_cast<int>(blockDim.x)) {
@@ -110,7 +110,7 @@ __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* o
   }
 }
 
-// How many chunks from `chunk` on begin with the row; the same on all lanes.
+// The number of consecutive chunks from `chunk` on that begin with the row; the same on all lanes.
 __device__ __forceinline__ int64_t chunks_of_row(const SortedTokens& tokens, int64_t chunk, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int64_t found = 0;; found += 32) {
@@ -119,8 +119,7 @@ __device__ __forceinline__ int64_t chunks_of_row(const SortedTokens& tokens, int
   }
 }
 
-// Block (x, y): the row that begins in chunk x and goes on behind it, if there is one: its chunks are added
-// up in order.
+// Block (x, y): the row, if any, that begins in chunk x and continues in the next: adds its chunks in order.
 template <int N>
 __global__ void add_chunks_kernel(float* gradient, Partials partials, SortedTokens tokens) {
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;

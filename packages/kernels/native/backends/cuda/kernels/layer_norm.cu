@@ -1,9 +1,9 @@
 // layer_norm_forward and layer_norm_backward.
 //
-// Rows that fill whole 16-byte accesses, one for each thread of a block, are read once and stay in registers.
-// The backward pass has few blocks, each of which takes every gridDim.x-th row and keeps the sums for its
-// weight gradients in registers as well: one pass over memory for all three gradients. Other rows go element
-// by element, more than once.
+// Rows that fill whole 16-byte accesses, one per thread of a block, are read once and stay in registers. The
+// backward pass has few blocks: each takes every gridDim.x-th row and keeps the sums for its weight gradients
+// in registers too, so that one pass over memory gives all three gradients. Other rows are processed element
+// by element and read more than once.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxRowThreads = 1024;
 
-// Whether each thread of a block can hold its part of a row in one access.
+// Whether each thread of a block can read its part of a row in one access.
 template <typename T>
 bool fits_registers(int64_t columns) {
   return columns <= int64_t{kMaxRowThreads} * kPack<T>;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) forward_kernel(Forward<T> f) {
 #pragma unroll
   for (int i = 0; i < N; ++i) total += x[i];
   const float mean = block_reduce<Sum>(total, shared) / static_cast<float>(f.columns);
-  // the sum of squared differences does not cancel
+  // the sum of squared differences has no cancellation
   float squares = 0.0f;
 #pragma unroll
   for (int i = 0; i < N; ++i) squares += inside ? (x[i] - mean) * (x[i] - mean) : 0.0f;
@@ -84,14 +84,14 @@ __global__ void any_forward_kernel(Forward<T> f) {
 
 template <typename T>
 struct Backward {
-  T* input_gradient;  // null: not asked for
+  T* input_gradient;  // null: not requested
   const T *output_gradient, *input, *weight, *addend;
   const float *mean, *rstd;
   int64_t rows, columns;
 };
 
 // dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial`
-// gets the block's sums of dy * x_hat and then of dy.
+// receives the block's sums of dy * x_hat and then of dy.
 template <typename T, bool kInput, bool kWeight>
 __global__ void __launch_bounds__(kMaxRowThreads) backward_kernel(Backward<T> b, float* partial) {
   constexpr int N = kPack<T>;
@@ -193,7 +193,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Partial sums by `num_lines` blocks, then the sum of those; `run` launches the first pass.
+// Partial sums by `num_lines` blocks, then their sum; `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradients(const OpCall& call, int64_t columns, int64_t num_lines, const Run& run) {
   using Op = LayerNormBackward;

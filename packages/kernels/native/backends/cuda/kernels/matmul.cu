@@ -1,5 +1,5 @@
-// matmul: cuBLASLt's matmul, and what it does not do: empty sums, biases of another dtype than the
-// output, and biases of shapes and dtypes for which it has no algorithm.
+// matmul: cuBLASLt's matmul, and the cases that it does not support: empty sums, biases of another dtype than
+// the output, and biases of shapes and dtypes for which it has no algorithm.
 #include "ops/matmul.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -27,7 +27,7 @@ DType bias_dtype(const OpCall& call) {
   return call.has(Matmul::kBias) ? call.tensor(Matmul::kBias).dtype : call.tensor(Matmul::kOutput).dtype;
 }
 
-// Calls body with a pointer of the output's type and one of the bias's.
+// Calls body with a pointer to the output's type and one to the bias's.
 template <typename Body>
 Status for_output_and_bias(const OpCall& call, const Body& body) {
   return for_floating(call, call.tensor(Matmul::kOutput).dtype, [&](auto* output) {
@@ -84,7 +84,7 @@ Status matmul(const OpCall& call) {
     bool is_offered = false;
     MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
     if (is_offered) return ok_status();
-    // the bias first, and the matmul added to it
+    // writes the bias first, then adds the matmul
     MTL_RETURN_IF_ERROR(empty_matmul(call, sizes.columns));
     problem.bias = nullptr;
     problem.accumulate = true;

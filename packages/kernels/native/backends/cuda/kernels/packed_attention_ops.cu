@@ -1,15 +1,15 @@
 // packed_attention_forward and packed_attention_backward: the ops over the kernels of cuda/attention, whose
-// grids go by the longest sample. Starts are in device memory and not checked, as no index in device memory
-// is.
+// grids are sized for the longest sample. Starts are in device memory and, like all indices there, not
+// checked.
 #include "backends/cuda/kernels/attention_calls.h"
 #include "backends/cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {
 namespace {
 
-constexpr int64_t kRestBlocks = 32;  // rows of no sample are few
+constexpr int64_t kRestBlocks = 32;  // few rows belong to no sample
 
-// Zeros in the rows of [T, columns] that belong to no sample.
+// Writes zeros to the rows of [T, columns] that belong to no sample.
 template <typename T>
 __global__ void clear_rest_kernel(T* output, const int32_t* end, int64_t rows, int64_t columns) {
   for (int64_t i = *end * columns + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns;

@@ -8,10 +8,10 @@ namespace mtl::cuda {
 
 constexpr int kPhiloxGroup = 64;  // columns that share 16 counters
 
-// What makes a mask, but for the coordinates.
+// The parameters of a mask, other than the coordinates.
 struct DropoutMask {
   PhiloxKey key;
-  uint32_t threshold;  // an element is dropped when its random bits are below; 0: no dropout
+  uint32_t threshold;  // an element is dropped if its random bits are below; 0: no dropout
   float scale;         // 1 / (1 - probability)
 };
 

@@ -1,4 +1,4 @@
-// philox_normal: made on the host (backends/cpu/philox_normal.h) and copied, a chunk of rows at a time.
+// philox_normal: computed on the host (backends/cpu/philox_normal.h) and copied, a chunk of rows at a time.
 #include "backends/cpu/philox_normal.h"
 
 #include "backends/cuda/kernels/dispatch.h"

@@ -1,6 +1,6 @@
-// A radix sort of few bits, from the last digit to the first, each pass in three launches: how often a tile
-// has each digit, sums of these counts, and every id to its place. Tables have up to some 2^18 rows: two
-// passes.
+// A radix sort on few bits, from the last digit to the first. Each pass has three launches: count each digit
+// in every tile, compute prefix sums of the counts, move every id to its position. Tables have up to about
+// 2^18 rows: two passes.
 #include "backends/cuda/kernels/sort_rows.h"
 
 #include "backends/cuda/kernels/block_reduce.h"
@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kMaxDigitBits = 9, kMaxDigits = 1 << kMaxDigitBits;
 constexpr int kWarps = kThreads / 32;
-constexpr int kSteps = 8;                       // ids of a lane
-constexpr int kStretch = 32 * kSteps;           // of a warp
-constexpr int64_t kTile = kWarps * kStretch;    // of a block
+constexpr int kSteps = 8;                       // ids per lane
+constexpr int kStretch = 32 * kSteps;           // per warp
+constexpr int64_t kTile = kWarps * kStretch;    // per block
 
-// What a pass sorts: the ids themselves, or what the pass before has left.
+// The input of a pass: the ids themselves, or the output of the previous pass.
 struct Keys {
   RowIds ids;
   const int32_t *rows, *numbers;  // null in the first pass
@@ -55,7 +55,7 @@ __global__ void count_digits_kernel(int32_t* counts, Keys keys, Digit digit) {
   }
 }
 
-// The sum of the values of the lanes before.
+// The sum of the values of all lower lanes.
 __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   int sum = own;
 #pragma unroll
@@ -66,7 +66,7 @@ __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   return sum - own;
 }
 
-// A warp for each digit: its counts become those of the tiles before; their sum goes to totals.
+// One warp per digit: replaces its counts by those of all earlier tiles and writes their sum to totals.
 __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_digits, int64_t num_tiles) {
   const int digit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -83,7 +83,7 @@ __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_di
   if (lane == 0) totals[digit] = before;
 }
 
-// The lanes with the same digit, among those with one at all.
+// The lanes with the same digit, among those with a digit.
 __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits) {
   unsigned same = __ballot_sync(kWholeWarp, has_one);
   for (int bit = 0; bit < bits; ++bit) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits
   return same;
 }
 
-// Where ids of each digit begin among all, from how many there are of each; by the first warp.
+// The start of each digit among all ids, computed from the digit's count; by the first warp.
 __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, int num_digits) {
   const int lane = static_cast<int>(threadIdx.x);
   int before = 0;
@@ -106,8 +106,8 @@ __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, 
   }
 }
 
-// A warp has a stretch of neighbouring ids: counted first, then placed behind those of the tiles and warps
-// before.
+// A warp has a range of consecutive ids: it counts them first, then places them after those of earlier tiles
+// and warps.
 __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const int32_t* counts, const int32_t* totals,
                              Digit digit) {
   MTL_SHARED(int, next, [kWarps][kMaxDigits]);
@@ -126,7 +126,7 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
     row[step] = has_one ? keys.row(first + step * 32) : 0;
     const int own = digit.of(row[step]);
     same[step] = lanes_with(own, has_one, digit.bits);
-    // one lane for all that have the digit
+    // one lane for all lanes with the digit
     if (has_one && (same[step] & lanes_before) == 0) next[warp][own] += __popc(same[step]);
     __syncwarp();
   }
@@ -157,11 +157,10 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
 
 int64_t num_tiles(const RowIds& ids) { return ceiling(ids.count, kTile); }
 
-// Where the parts of a sort's memory lie, each 16-byte aligned: two lists of rows and numbers, counts,
-// totals.
+// The layout of a sort's memory, each part 16-byte aligned: two lists of rows and numbers, counts, totals.
 struct Places {
   explicit Places(const RowIds& ids) : list((ids.count + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(ids)) {}
-  int64_t list, counts, totals;  // in numbers of 4 bytes
+  int64_t list, counts, totals;  // in units of 4 bytes
   int64_t end() const { return totals + kMaxDigits; }
 };
 
@@ -178,11 +177,11 @@ Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRow
   int32_t* const memory = static_cast<int32_t*>(scratch);
   int32_t *const counts = memory + places.counts, *const totals = memory + places.totals;
   int bits = 1;
-  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself represents no row
+  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself stands for no row
   const int num_passes = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   Keys keys = {ids, nullptr, nullptr};
   for (int pass = 0; pass < num_passes; ++pass) {
-    // as many bits in each pass
+    // the same number of bits in each pass
     const int shift = bits * pass / num_passes;
     const Digit digit = {shift, bits * (pass + 1) / num_passes - shift};
     int32_t *const rows = memory + 2 * (pass % 2) * places.list, *const numbers = rows + places.list;

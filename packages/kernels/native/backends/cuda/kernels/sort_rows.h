@@ -1,13 +1,12 @@
-// Ids in the order of the table rows that they choose, those of one row in their own order: a radix sort
-// without atomics on anything that order could change, so that whatever follows it adds up in the same order
-// every time.
+// Sorts ids by the table rows that they select, stably: a radix sort without atomics whose order could affect
+// the result, so that later sums always have the same order.
 #pragma once
 
 #include "backends/cuda/index_check.cuh"
 
 namespace mtl::cuda {
 
-// Which rows a table has: ids from first_row on, num_rows of them. Other ids choose none.
+// The rows of a table: num_rows ids from first_row on. Other ids select none.
 struct RowIds {
   const int32_t* ids;
   int64_t count;
@@ -15,14 +14,14 @@ struct RowIds {
   IndexCheck check;  // of the whole table
 };
 
-// Position by position: the row, and the number of the id that chose it. Ids that choose no row come last, as
+// For each position: the row, and the index of the id that selected it. Ids that select no row are last, with
 // row num_rows.
 struct SortedRows {
   const int32_t* rows;
   const int32_t* numbers;
 };
 
-// Device memory that a sort needs; the result lies in it.
+// Device memory of a sort, which also contains the result.
 size_t sort_rows_bytes(const RowIds& ids);
 Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRows* sorted);
 

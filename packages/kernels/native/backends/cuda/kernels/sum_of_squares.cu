@@ -1,5 +1,5 @@
-// sum_of_squares: blocks of a fixed number of elements are summed in double and added up in order by one
-// block, so that the result depends on the values alone.
+// sum_of_squares: each block sums a fixed number of elements in double; one block adds the sums in order, so
+// that the result depends only on the values.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/reductions.h"

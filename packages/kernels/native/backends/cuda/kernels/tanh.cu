@@ -1,5 +1,5 @@
-// tanh and its gradient: one thread for N neighbouring elements of flat buffers, the last one for what is
-// left of them.
+// tanh and its gradient: one thread per N neighbouring elements of flat buffers; the last one takes the
+// remainder.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/tanh.h"
 

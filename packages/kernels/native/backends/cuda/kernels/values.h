@@ -1,6 +1,6 @@
-// How kernels read and write: N neighbouring elements at a time as float, in accesses of 16 bytes where N
-// elements fill them. N = 1 serves rows that are not a multiple of 16 bytes, and views that start between
-// two.
+// Element access of kernels: N neighbouring elements at a time as float, in 16-byte accesses if N elements
+// fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that are not aligned to 16
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ __device__ __forceinline__ void set(float* to, float value) { *to = value; }
 __device__ __forceinline__ void set(bf16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ __forceinline__ void set(fp16* to, float value) { *to = __float2half_rn(value); }
 
-// A word of 4 bytes to or from the one or two elements that it holds.
+// Converts a 4-byte word to or from the one or two elements in it.
 __device__ __forceinline__ void unpack(uint32_t word, const float*, float* to) { to[0] = __uint_as_float(word); }
 __device__ __forceinline__ void unpack(uint32_t word, const bf16*, float* to) {
   to[0] = __uint_as_float(word << 16);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// e^x: to the last bit or two for float32, whose tests are that fine; by one instruction where the result is
+// e^x: to the last bit or two for float32, as its tests require; a single instruction where the result is
 // rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {

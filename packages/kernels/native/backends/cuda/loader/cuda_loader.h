@@ -1,15 +1,15 @@
-// Opens the CUDA library when it is asked for: the addon itself links nothing of CUDA.
+// Opens the CUDA library on request: the addon itself does not link CUDA.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
 
 namespace mtl {
 
-// Loads libmtl_cuda.so from `path` and checks that it speaks this addon's version. Fails with
+// Loads libmtl_cuda.so from `path` and checks that its ABI version is this addon's. Fails with
 // MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
 Status load_cuda_library(const char* path, const CudaLibrary** library);
 
-// Takes a device for this process. Fails as CudaLibrary::open does, and with MTL_CUDA_DEVICE or
+// Opens a device for this process. Fails as CudaLibrary::open does, and with MTL_CUDA_DEVICE or
 // MTL_CUDA_LIBRARY for a second one.
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information);
 

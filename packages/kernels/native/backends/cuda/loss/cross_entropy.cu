@@ -1,7 +1,7 @@
-// Softmax cross entropy: a block for a row. The maximum and the sum of exponentials are found in one pass,
-// each thread keeping its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for
-// softmax"), and the pairs are merged in one fixed order. The gradient is a second pass, over a row that is
-// still in the cache when the same launch does both: at most 264 rows of 100 KB are under way on an H100,
+// Softmax cross entropy: one block per row. One pass finds the maximum and the sum of exponentials: each
+// thread keeps its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for
+// softmax"), and the pairs are merged in a fixed order. The gradient is a second pass, over a row that is
+// still in the cache when the same launch does both: at most 264 rows of 100 KB are in flight on an H100,
 // half of its 50 MB.
 #include "backends/cuda/loss/cross_entropy.h"
 
@@ -11,10 +11,10 @@ namespace mtl::cuda {
 namespace {
 
 constexpr float kLog2E = 1.44269504088896340736f, kHidden = -INFINITY;
-constexpr int64_t kMaxWidth = 1 << 30;    // columns have 32-bit numbers, with room for a batch of loads beyond the end
+constexpr int64_t kMaxWidth = 1 << 30;    // 32-bit column indices; room for a batch of loads past the end
 constexpr int kMaxWarps = 16, kBatch = 4;  // 16-byte loads in flight, per thread
 
-// e^difference where it is at most 0; e^(-infinity - -infinity), between two empty sums, is to be 0.
+// e^difference for a difference of at most 0; e^(-infinity - -infinity), between two empty sums, must be 0.
 MTL_PTX float shrink(float from, float to) { return from == kHidden ? 0.0f : fast_exp2((from - to) * kLog2E); }
 
 struct Pair {
@@ -27,7 +27,7 @@ struct Pair {
   }
 };
 
-// Groups of columns as wide as a 16-byte access; `wide`: every row begins at a multiple of 16 bytes.
+// Groups of columns as wide as a 16-byte access; `wide`: every row is aligned to 16 bytes.
 template <typename T>
 struct Group {
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(T));
@@ -52,14 +52,14 @@ struct Group {
       if (first + i < end) row[first + i] = values[i];
     }
   }
-  // Columns beyond the end are -infinity and add nothing.
+  // Columns past the end are -infinity and contribute nothing.
   MTL_PTX void add_to(Pair& pair) const {
     Pair mine;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) mine.maximum = fmaxf(mine.maximum, Numbers<T>::widen(values[i]));
     const float highest = fmaxf(pair.maximum, mine.maximum);
     pair.sum *= shrink(pair.maximum, highest);
-    // e^(value - infinity) of values that are all -infinity is to be 0, not NaN
+    // e^(value - infinity) must be 0, not NaN, if all values are -infinity
     const float reference = highest == kHidden ? 0.0f : highest;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) pair.sum += fast_exp2((Numbers<T>::widen(values[i]) - reference) * kLog2E);
@@ -67,12 +67,12 @@ struct Group {
   }
 };
 
-// The same pair in all threads.
+// Returns the same pair in all threads.
 MTL_PTX Pair merge_block(Pair pair) {
   MTL_SHARED(Pair, of_warps, [kMaxWarps]);
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
-    // lanes merge the same two pairs in the same order, so that both get the same bits
+    // two lanes merge the same two pairs in the same order, so that both get the same bits
     const Pair other = {__shfl_xor_sync(0xffffffffu, pair.maximum, step), __shfl_xor_sync(0xffffffffu, pair.sum, step)};
     const bool first = (threadIdx.x & static_cast<unsigned>(step)) == 0;
     Pair left = first ? pair : other;
@@ -89,7 +89,7 @@ MTL_PTX Pair merge_block(Pair pair) {
 struct Row {
   int64_t number;
   int width, num_columns;
-  int64_t label;  // column of this rank; negative or beyond num_columns: elsewhere
+  int64_t label;  // column of this rank; negative or beyond num_columns: on another rank
   bool wide;
 };
 
@@ -141,8 +141,8 @@ struct Arguments {
   int64_t ignored, first_row;
 };
 
-// What a row counts: nothing where its label is ignored, NaN where it is out of range. One thread of a row
-// reports that.
+// The weight of a row: zero if its label is ignored, NaN if it is out of range, which one thread of the row
+// reports.
 MTL_PTX float weight_of(const Arguments& a, int64_t row, bool reports) {
   const int64_t label = a.labels[row];
   const float weight = label == a.ignored ? 0.0f : a.to.weights[row];
@@ -158,7 +158,7 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  // the difference first: next to a large maximum the logarithm would lose its digits
+  // subtract first: added to a large maximum, the logarithm would lose its digits
   return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps) cross_entropy_kernel(Arguments
   float maximum, sum, label_logit;
   if constexpr (kStatistics) {
     label_logit = has_label(row) ? Numbers<T>::widen(mine[row.label]) : 0.0f;
-    const Pair pair = row_statistics(mine, row);  // with a barrier: the label's logit is read before a gradient is written
+    const Pair pair = row_statistics(mine, row);  // has a barrier: the label's logit is read before gradients
     maximum = pair.maximum;
     sum = pair.sum;
     if (threadIdx.x == 0) {
@@ -212,7 +212,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyRowStatis
 
 template <typename T, bool kStatistics, bool kGradient>
 cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
-  // one batch of loads for every thread, where the row has as many columns
+  // one batch of loads per thread, if the row has that many columns
   const int64_t useful = (rows.width + 32 * kBatch * Group<T>::kColumns - 1) / (32 * kBatch * Group<T>::kColumns);
   const unsigned num_warps = static_cast<unsigned>(useful < 1 ? 1 : useful < kMaxWarps ? useful : kMaxWarps);
   const Launch how = {dim3(static_cast<unsigned>(rows.num_rows)), dim3(32 * num_warps), 0, rows.stream};

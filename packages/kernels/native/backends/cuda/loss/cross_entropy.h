@@ -1,5 +1,5 @@
 // The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory,
-// and one launch more, for a rank that holds the whole vocabulary.
+// and one additional launch for a rank with the whole vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct CrossEntropyRows {
   DType dtype;             // of logits: float32, bfloat16 or float16
   int64_t num_rows, width;  // N, V
   const void* logits;      // [N, V]
-  const int32_t* labels;   // [N] global column numbers
-  int64_t first_column;    // global number of column 0
-  int64_t num_columns;     // real ones; the rest is padding
+  const int32_t* labels;   // [N] global column indices
+  int64_t first_column;    // global index of column 0
+  int64_t num_columns;     // excluding padding
   cudaStream_t stream;
-  // What backward does with labels: those out of range make loss and gradient NaN, those ignored 0.
+  // How backward treats labels: those out of range make loss and gradient NaN, ignored ones make them 0.
   IndexCheck check = {nullptr, "", "", INT64_MAX};
   int64_t ignored = INT64_MIN, first_row = 0;
 };
@@ -31,22 +31,22 @@ struct CrossEntropyRowStatistics {
 };
 
 struct CrossEntropyGradient {
-  void* logit_gradient;  // [N, V], of logits' dtype, may be logits itself; null: the loss alone
+  void* logit_gradient;  // [N, V], of logits' dtype, may be logits itself; null: loss only
   float* loss;           // [N]
   const float* weights;  // [N]
 };
 
-// Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise what the launch says.
+// Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise the launch's status.
 cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to);
 // output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
 cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
                                   int64_t num_rows, cudaStream_t stream);
-// `from` holds the statistics of the whole vocabulary, over all ranks.
+// `from` contains the statistics of the whole vocabulary, over all ranks.
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
-// cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's
-// second reading comes from the cache, so that logits are read from memory once and written once. The
-// statistics are written, too.
+// cross_entropy_statistics and cross_entropy_backward of the same rows, bit for bit, in one launch: a row's
+// second read hits the cache, so that logits are read from memory once and written once. Writes the
+// statistics too.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

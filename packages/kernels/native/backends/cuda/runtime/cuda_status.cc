@@ -4,9 +4,9 @@ namespace mtl::cuda {
 
 Status cuda_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return ok_status();
-  // errors of kernels surface at any later call: what is named need not be what failed
+  // kernel errors surface at any later call: the named call is not necessarily the one that failed
   cudaGetLastError();
-  constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and its neighbours
+  constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and related
   const bool is_of_capture = error >= kFirstOfCapture && error <= kLastOfCapture;
   const char* const code = error == cudaErrorMemoryAllocation ? "MTL_OUT_OF_MEMORY" : is_of_capture ? "MTL_CAPTURE" : "MTL_CUDA";
   return error_status(code, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));

@@ -1,5 +1,5 @@
-// CUDA's errors as Status: MTL_OUT_OF_MEMORY, MTL_CAPTURE, or MTL_CUDA with the name of the error and what
-// was called.
+// CUDA errors as Status: MTL_OUT_OF_MEMORY, MTL_CAPTURE, or MTL_CUDA with the names of the error and of the
+// call.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -18,12 +18,12 @@ struct Device {
 
 Device opened;
 
-// Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
-// not be older. Nor does it use what the device's arena gives back meanwhile: its segments are in use there.
-// cudaMalloc and cudaFree are among the calls that the documentation of cudaThreadExchangeStreamCaptureMode
-// names unsafe, which a relaxed thread may make; what always conflicts with a capture (asking for the
-// state of its stream or its events) stays forbidden. NCCL takes and gives back memory in captures in this
-// way, too.
+// Memory may be requested from the driver while a graph is recorded: a graph has fixed addresses, but its
+// memory need not be older than it. Nor does the graph use memory that the device's arena returns meanwhile:
+// the graph's segments are in use there. The documentation of cudaThreadExchangeStreamCaptureMode lists
+// cudaMalloc and cudaFree among the unsafe calls, which a relaxed thread may make; calls that always conflict
+// with a capture (querying the state of its stream or its events) stay forbidden. NCCL allocates and frees
+// memory in captures in the same way.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -41,8 +41,8 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Waits for the device first: what was released may still be in use by what is enqueued. An error would be
-// one of what is enqueued, which the next call that asks reports as well.
+// Waits for the device first: enqueued work may still use the released memory. An error would come from that
+// work; the next call that checks reports it as well.
 void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
   discard(cuda_status(cudaFree(data), "cudaFree"));
@@ -52,7 +52,7 @@ Status take_segment(size_t bytes, void** data) { return device_memory().allocate
 void give_segment_back(void* data) { device_memory().release(data); }
 
 std::mutex own_memories_mutex;
-std::vector<MemoryArena*> own_memories;  // few: one for each stage whose passes are recorded
+std::vector<MemoryArena*> own_memories;  // few: one per stage whose passes are recorded
 thread_local MemoryArena* entered = nullptr;
 
 Status reserve_pinned_memory(size_t bytes, void** data) {
@@ -105,7 +105,7 @@ Status open_device(int device_index) {
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
-    // collectives first: their few blocks must not queue behind a matmul that fills the device
+    // collectives get higher priority: their few blocks must not queue behind a matmul that fills the device
     const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
   }
@@ -139,7 +139,7 @@ Status allocate_device_memory(size_t bytes, void** data) {
 
 void release_device_memory(void* data) {
   {
-    // first: the first block of a segment has the address that the segment has in the device's memory
+    // declared first: the first block of a segment has the segment's address in the device's memory
     const std::lock_guard<std::mutex> lock(own_memories_mutex);
     for (MemoryArena* const memory : own_memories) {
       if (memory->release(data)) return;

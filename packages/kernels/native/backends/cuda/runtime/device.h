@@ -1,5 +1,5 @@
 // The one GPU of this process: its streams and its memory. Set up by open_device, never torn down: tensors
-// may outlive everything else, and the driver frees all of it when the process ends.
+// may outlive everything else, and the driver frees everything when the process ends.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
@@ -11,8 +11,8 @@ namespace mtl::cuda {
 Status probe_devices(CudaProbe* probe);
 Status open_device(int device_index);
 
-// Makes the device the calling thread's: CUDA keeps that choice per thread, and tensors are released from
-// any.
+// Makes the device current in the calling thread: CUDA keeps the current device per thread, and any thread
+// may release tensors.
 Status use_device();
 
 int device_index();
@@ -22,22 +22,22 @@ int compute_capability();  // 90 for 9.0
 cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 
-// All of the device's memory that is in use here, what graphs have included.
+// All of the device's memory that is in use, including the memory of graphs.
 MemoryArena& device_memory();
 MemoryArena& pinned_memory();
 
-// What tensors and kernels ask for: from the memory that the thread has entered, else the device's.
+// Allocates for tensors and kernels: from the memory that the thread has entered, else from the device's.
 Status allocate_device_memory(size_t bytes, void** data);
 void release_device_memory(void* data);
 
-// Memory of its own (for graphs): taken from the device's in segments, and given back as a whole.
+// Separate memory (for graphs): taken from the device's in segments, and returned as a whole.
 MemoryArena* create_device_memory();
-Status destroy_device_memory(MemoryArena* memory);  // MTL_ARGUMENT while something of it is in use
+Status destroy_device_memory(MemoryArena* memory);  // MTL_ARGUMENT while part of it is in use
 Status enter_device_memory(MemoryArena* memory);
 void leave_device_memory();
 
-// Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the
-// compute stream: the next user of the memory runs after these kernels.
+// Device memory for the kernels of a scope; `data` is null if the allocation failed. Ordered by the compute
+// stream: the next user of the memory runs after these kernels.
 class DeviceScratch {
  public:
   explicit DeviceScratch(size_t bytes) { discard(allocate_device_memory(bytes, &data)); }

@@ -25,8 +25,8 @@ int on_device(const char* what, const Call& call) {
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// The same for what is enqueued in a stream. Other streams are no part of a graph; nor is what engines of
-// ranks enqueue in the compute stream, from threads of their own and whenever it comes.
+// The same for work that is enqueued in a stream. Other streams are not part of a graph; nor is work that the
+// engines of ranks enqueue in the compute stream, from their own threads at any time.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);
@@ -68,7 +68,7 @@ int query_event(void* event) {
   const int result = on_device("cudaEventQuery", [&] {
     const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
     is_pending = error == cudaErrorNotReady;
-    if (is_pending) cudaGetLastError();  // not an error for the next call
+    if (is_pending) cudaGetLastError();  // must not be an error of the next call
     return is_pending ? cudaSuccess : error;
   });
   if (result != 0) return -1;

@@ -7,9 +7,9 @@
 namespace mtl::cuda {
 namespace {
 
-// Held from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
+// Locked from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
 std::mutex recorded_stream;
-// Of the thread that captures.
+// The graph state of the capturing thread.
 thread_local std::unique_lock<std::mutex> capture;
 
 Status create_memory(void** memory) {
@@ -25,7 +25,7 @@ Status begin_capture() {
   if (capture.owns_lock()) return error_status("MTL_CAPTURE", "a graph is being recorded already");
   MTL_RETURN_IF_ERROR(use_device());
   std::unique_lock<std::mutex> begun(recorded_stream);
-  // of this thread: others (a library's, a rank's) go on with what they do in other streams
+  // of this thread: others (a library's, a rank's) continue to work in other streams
   MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
   capture = std::move(begun);
   return ok_status();
@@ -51,7 +51,7 @@ Status launch(void* graph) {
   return cuda_status(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), compute_stream()), "cudaGraphLaunch");
 }
 
-// The driver frees it when the last launch is done.
+// The driver frees it after the last launch has finished.
 void destroy(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// CUDA graphs of what is enqueued in the compute stream.
+// CUDA graphs of the work that is enqueued in the compute stream.
 #pragma once
 
 #include <mutex>
@@ -9,12 +9,12 @@ namespace mtl::cuda {
 
 const GraphFunctions* graph_functions();
 
-// MTL_CAPTURE while a graph is recorded: for what cannot be part of one.
+// MTL_CAPTURE while a graph is recorded: for work that cannot be part of one.
 Status refuse_while_capturing(const char* what);
 
-// No graph is recorded while it is held; waits for the end of one that another thread records. For what
-// threads of the process enqueue in the compute stream: it must not become part of a graph. Never on
-// the thread that records, which `refuse_while_capturing` tells.
+// While it exists, no graph is recorded; its constructor waits until another thread's recording has ended.
+// For threads of the process that enqueue in the compute stream: their work must not become part of a graph.
+// Never on the recording thread, which `refuse_while_capturing` detects.
 std::unique_lock<std::mutex> between_graphs();
 
 }  // namespace mtl::cuda

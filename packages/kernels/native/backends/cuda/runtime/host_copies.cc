@@ -11,20 +11,20 @@
 namespace mtl::cuda {
 namespace {
 
-// What goes to the device passes a ring of sections, in pinned memory and in the device's: the copy
-// stream carries a part over while the compute stream is still busy with earlier work, and the compute
-// stream moves it into its place when its turn comes. The host waits only when it is a whole ring ahead: some
-// 60 micro-batches of 8 x 1,024 tokens.
+// Copies to the device pass through a ring of sections, in pinned memory and in the device's: the copy stream
+// transfers a part while the compute stream is still busy with earlier work, and the compute stream later
+// moves it to its destination. The host waits only when it is a whole ring ahead: about 60 micro-batches of 8
+// x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;
 constexpr int kNumSections = 8;
 constexpr size_t kAlignment = 256;
 
 struct Ring {
   char *host = nullptr, *device = nullptr;
-  cudaEvent_t is_consumed[kNumSections] = {};  // the compute stream has taken all of a section
+  cudaEvent_t is_consumed[kNumSections] = {};  // the compute stream has read all of a section
   cudaEvent_t has_arrived = nullptr;           // the part that was copied last
   int section = 0;
-  size_t used = 0;  // bytes of the section
+  size_t used = 0;  // bytes used in the section
 };
 
 std::mutex mutex;
@@ -44,13 +44,13 @@ Status open_ring() {
   return ok_status();
 }
 
-// The place in the ring for up to `bytes`, and how many there are.
+// The position in the ring for up to `bytes`, and the number of bytes that fit.
 Status take(size_t bytes, size_t* offset, size_t* taken) {
   if (ring.used == kSectionBytes || ring.used + std::min(bytes, kSectionBytes) > kSectionBytes) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(ring.is_consumed[ring.section], compute_stream()));
     ring.section = (ring.section + 1) % kNumSections;
     ring.used = 0;
-    MTL_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(ring.is_consumed[ring.section]));  // one never recorded has happened
+    MTL_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(ring.is_consumed[ring.section]));  // complete if never recorded
   }
   *taken = std::min(bytes, kSectionBytes - ring.used);
   *offset = static_cast<size_t>(ring.section) * kSectionBytes + ring.used;
@@ -84,7 +84,7 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing("a copy to the host"));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
-  // pinned memory of its own: the ring may hold what is still to be read
+  // separate pinned memory: the ring may contain data that is still to be read
   constexpr size_t kBufferBytes = size_t{4} << 20;
   static void* buffer = nullptr;
   if (buffer == nullptr) MTL_RETURN_IF_ERROR(pinned_memory().allocate(kBufferBytes, &buffer));

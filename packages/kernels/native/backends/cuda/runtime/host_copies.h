@@ -1,5 +1,5 @@
-// Copies between host memory of any kind and the device, through pinned memory: the compute stream sees them
-// in the order of the calls.
+// Copies between any host memory and the device, through pinned memory, in the order of the calls as seen by
+// the compute stream.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace mtl::cuda {
 
 // Returns once `source` has been read, without waiting for the device.
 Status copy_from_host(void* destination, const void* source, size_t bytes);
-// Waits for everything enqueued before it, and returns with the bytes in `destination`.
+// Waits for everything enqueued before, and returns with the bytes in `destination`.
 Status copy_to_host(void* destination, const void* source, size_t bytes);
 
 }  // namespace mtl::cuda

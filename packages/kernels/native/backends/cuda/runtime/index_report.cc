@@ -24,7 +24,7 @@ IndexReport* index_report() { return report; }
 
 Status take_index_report() {
   const std::lock_guard<std::mutex> lock(report_mutex);
-  // kernels write it meanwhile: every value is read again
+  // kernels write it concurrently: every value is read again
   volatile IndexReport* const now = report;
   if (now == nullptr || now->is_written == 0) return ok_status();
   const WrongIndex wrong = {now->wrong.op, now->wrong.tensor, now->wrong.at, now->wrong.value, now->wrong.end};

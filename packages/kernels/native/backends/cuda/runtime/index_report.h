@@ -1,5 +1,5 @@
-// The first index out of range that a kernel has read: kernels write it into pinned memory, and the host,
-// which reads it wherever it has waited for the device anyway, makes it an error there.
+// The first index out of range that a kernel has read: kernels write it into pinned memory. The host reads it
+// whenever it has waited for the device, and reports it as an error.
 #pragma once
 
 #include "core/index_check.h"
@@ -12,9 +12,9 @@ struct IndexReport {
   WrongIndex wrong;
 };
 
-// Before the first kernel.
+// Must be called before the first kernel.
 Status open_index_report();
-// Null before it is open.
+// Null before open.
 IndexReport* index_report();
 // MTL_INDEX if a kernel that the host has waited for has read an index out of range since the last call.
 Status take_index_report();

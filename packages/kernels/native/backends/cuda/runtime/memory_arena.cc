@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr size_t kGranularity = 512;  // what matmuls and 16-byte accesses like at least
+constexpr size_t kGranularity = 512;  // minimum for fast matmuls and 16-byte accesses
 constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr size_t kLargestSmall = kMebibyte;
 constexpr size_t kSmallSegment = 2 * kMebibyte;
@@ -49,7 +49,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   void* data = nullptr;
   Status status = source_.reserve(segment, &data);
   if (!status.ok()) {
-    // what is cached may be what is missing, and a smaller segment may still fit
+    // releasing cached segments may help, and a smaller segment may still fit
     discard(status);
     if (!source_.keeps_segments) trim_locked();
     segment = round_up(size, kSmallSegment);
@@ -69,7 +69,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   return ok_status();
 }
 
-// Cuts off what is not needed, unless it is too little to be of use to anybody else in the pool.
+// Splits off what is not needed, unless it is too small for other requests of the pool.
 void MemoryArena::split(Blocks::iterator block, size_t size) {
   const size_t rest = block->second.size - size;
   const size_t least = block->second.pool == kSmall ? kGranularity : kLargestSmall;

@@ -1,13 +1,13 @@
-// Memory of a device (or pinned memory of the host), taken in large segments and handed out in blocks that
-// are split and joined again: a training step asks for the same blocks again and again, and the driver is
-// asked once. Blocks are the best fit; small ones have segments of their own, so that those that live long do
-// not cut up the large ones.
+// Memory of a device (or pinned memory of the host), reserved in large segments and allocated in blocks that
+// are split and merged: a training step requests the same blocks again and again, but the driver is called
+// only once. Allocation is best fit; small blocks have their own segments, so that long-lived ones do not
+// fragment the large segments.
 //
-// Stream-ordered: a block that is released may be handed out while kernels that use it are still under way,
-// because whatever uses it next is enqueued behind them in the same stream. Who uses memory in another stream
-// holds it until an event says that it is done.
+// Stream-ordered: a released block may be reused while kernels that use it are still in flight, because its
+// next use is enqueued after them in the same stream. Users of memory in another stream must keep it until an
+// event signals completion.
 //
-// Knows nothing of CUDA, so that it is tested without a GPU.
+// Independent of CUDA, so that it can be tested without a GPU.
 #pragma once
 
 #include <map>
@@ -20,11 +20,11 @@ namespace mtl::cuda {
 
 class MemoryArena {
  public:
-  // Where segments come from and go to. `reserve` fails with MTL_OUT_OF_MEMORY when there is no more.
+  // The source of segments. `reserve` fails with MTL_OUT_OF_MEMORY when memory is exhausted.
   struct Source {
     Status (*reserve)(size_t bytes, void** data);
     void (*give_back)(void* data);
-    // Whether what is not in use is held when memory is short, too: graphs know its addresses.
+    // Whether unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
   };
 
@@ -32,13 +32,13 @@ class MemoryArena {
 
   // 512-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
   Status allocate(size_t bytes, void** data);
-  // Takes back a block; false for null and for what is no block of this arena that is in use.
+  // Releases a block; returns false for null and for anything but an allocated block of this arena.
   bool release(void* data);
-  // Gives segments of which nothing is in use back.
+  // Returns segments without allocated blocks.
   void trim();
   MemoryStatistics statistics();
   void reset_peak();
-  // Refuses allocations beyond `bytes` in use (0: no limit).
+  // Rejects allocations beyond `bytes` in use (0: no limit).
   void set_limit(uint64_t bytes);
 
  private:
@@ -46,13 +46,13 @@ class MemoryArena {
     size_t size;
     int pool;             // of kSmall or kLarge
     bool is_free;
-    char* segment;        // the block it was cut from: joined again only within it
+    char* segment;        // the block it was split from: merged only within it
     size_t segment_size;
   };
   using Blocks = std::map<char*, Block>;
   enum { kSmall, kLarge, kNumPools };
 
-  Blocks::iterator find_free(size_t size, int pool);  // blocks_.end() when none fits
+  Blocks::iterator find_free(size_t size, int pool);  // blocks_.end() if none fits
   Status add_segment(size_t size, int pool, Blocks::iterator* block);
   void split(Blocks::iterator block, size_t size);
   void mark_free(Blocks::iterator block);

@@ -1,4 +1,4 @@
-// The kernels of this library by op. A kernel announces itself where it is defined: no list, no switch.
+// The kernels of this library by op. A kernel registers itself where it is defined: no list, no switch.
 #pragma once
 
 #include "core/op_call.h"

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-// Headers alone: a profiler that is attached brings the library.
+// Headers only: an attached profiler provides the library.
 #if __has_include(<nvtx.h>)  // the emulation's
 #include <nvtx.h>
 #define MTL_HAS_NVTX

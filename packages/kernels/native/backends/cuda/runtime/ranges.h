@@ -1,4 +1,4 @@
-// Ranges in the pictures of NVIDIA's profilers (NVTX), where MTL_NVTX is set; otherwise nothing happens.
+// Ranges in the timelines of NVIDIA's profilers (NVTX), if MTL_NVTX is set; otherwise no-ops.
 #pragma once
 
 namespace mtl::cuda {

@@ -1,13 +1,13 @@
 #include "backends/cuda/runtime/tensor_map.h"
 
 #if defined(__CUDACC__)
-#include <cuda.h>  // types and constants: nothing of it is called
+#include <cuda.h>  // types and constants only: no function of it is called
 #endif
 
 namespace mtl::cuda {
 namespace {
 
-// Of the driver's interface, version 12.0: what cuTensorMapEncodeTiled takes.
+// From the driver API, version 12.0: the signature of cuTensorMapEncodeTiled.
 constexpr int kFloat16 = 6, kBFloat16 = 9;
 constexpr int kNoInterleave = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3;
 constexpr int kPromote256 = 3;  // L2 fetches 256 bytes
@@ -68,7 +68,7 @@ cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape) {
   if (encode == nullptr) return cudaErrorInsufficientDriver;
   const uint64_t dims[] = {static_cast<uint64_t>(shape.columns), static_cast<uint64_t>(shape.vectors),
                            static_cast<uint64_t>(shape.positions)};
-  // bytes, of all dimensions but the innermost
+  // bytes, for all dimensions but the innermost
   const uint64_t strides[] = {2 * static_cast<uint64_t>(shape.vector_distance), 2 * static_cast<uint64_t>(shape.position_distance)};
   const uint32_t box[] = {static_cast<uint32_t>(shape.box_columns), 1, static_cast<uint32_t>(shape.box_rows)};
   const uint32_t element_strides[] = {1, 1, 1};
