@@ -1,4 +1,4 @@
-// The module: every file of bindings/ registers its functions itself.
+// The native module: every file of bindings/ registers its functions itself.
 #include "bindings/convert.h"
 
 static Napi::Object initialize(Napi::Env env, Napi::Object exports) {

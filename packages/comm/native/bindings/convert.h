@@ -1,4 +1,4 @@
-// Reading JavaScript arguments, raising coded errors and registering functions: shared by the files of this
+// Reads JavaScript arguments, throws coded errors and registers functions: shared by the files of this
 // folder, the only ones that include napi.h. A function that fails leaves a pending exception and returns an
 // empty value.
 #pragma once
@@ -11,20 +11,20 @@
 
 namespace mtl::comm::bindings {
 
-// Throws `status` as an Error with `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`, as far as
-// known.
+// Throws `status` as an Error with those of `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`
+// that are known.
 void throw_status(const Napi::Env& env, const Status& status);
-// The same properties on an object.
+// Sets the same properties on an object.
 void set_failure(Napi::Object target, const Failure& failure);
 
-// Reads argument `index`; false with a pending MTL_ARGUMENT exception when it is of another type.
+// Reads argument `index`; returns false with a pending MTL_ARGUMENT exception if it has another type.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value);
 bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text);
 bool read_integers(const Napi::CallbackInfo& info, size_t index, std::vector<int>* values);
 
-// The named fields of an options object, argument `index`. A read is false with a pending MTL_ARGUMENT
-// exception when the field is of another type; all later reads are then false too.
+// The named fields of an options object, argument `index`. A read returns false with a pending MTL_ARGUMENT
+// exception if the field has another type; all later reads then return false too.
 class Fields {
  public:
   Fields(const Napi::CallbackInfo& info, size_t index);
@@ -46,7 +46,8 @@ class Fields {
   bool is_failed_ = false;
 };
 
-// One static object per file of bindings: `register_functions` adds to the module's exports.
+// One static object per file of bindings: `register_functions` adds the file's functions to the module's
+// exports.
 struct Registration {
   explicit Registration(void (*register_functions)(Napi::Env env, Napi::Object exports));
 };

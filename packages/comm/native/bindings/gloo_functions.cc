@@ -9,7 +9,7 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A mesh that listens while JavaScript carries addresses through the store.
+// A mesh that listens while JavaScript exchanges addresses through the store.
 struct Pending {
   std::vector<int> host_of;
   std::unique_ptr<gloo::GlooMesh> mesh;
@@ -36,7 +36,7 @@ Pending take(int64_t handle) {
   return taken;
 }
 
-// (library) => why the engine cannot be used, or undefined
+// (library) => why the engine is unusable, or undefined
 Napi::Value problem(const Napi::CallbackInfo& info) {
   std::string library;
   if (!read_text(info, 0, &library)) return {};
@@ -46,8 +46,8 @@ Napi::Value problem(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), status.failure().message);
 }
 
-// (job, {name, ranks, hosts, timeoutMs, address, library}) => {mesh, addresses}. `hosts`: a number for the
-// host of every rank.
+// (job, {name, ranks, hosts, timeoutMs, address, library}) => {mesh, addresses}. `hosts`: a host number for
+// every rank.
 Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
@@ -82,7 +82,7 @@ Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   return opened;
 }
 
-// Connects, and composes the engine: shared memory on this host where it has several of the members.
+// Connects and builds the engine: with shared memory if several members are on this host.
 Status connect(Job* job, Pending pending, std::vector<std::string> addresses, std::unique_ptr<Communicator>* communicator) {
   const GroupIdentity& group = pending.mesh->group();
   gloo::Topology topology(pending.host_of, group.rank);

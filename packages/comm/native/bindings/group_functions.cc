@@ -6,11 +6,11 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// Of DeviceKind; cpu and reference before them have the host's memory.
+// A DeviceKind; cpu and reference, which precede it, use host memory.
 constexpr int kCuda = 2;
 constexpr int kMeta = 3;
 
-// of the kernels' addon; there for the life of the process
+// of the kernels addon; valid for the lifetime of the process
 const MtlTensorApi* tensor_api = nullptr;
 
 void use_tensors(const Napi::CallbackInfo& info) {
@@ -30,7 +30,7 @@ struct HeldTensor {
   uint64_t hold = 0;
 };
 
-// Holds the memory of a tensor; handle 0 is none.
+// Retains the memory of a tensor; handle 0 means none.
 Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   if (handle == 0) return ok_status();
   if (tensor_api == nullptr || tensor_api->retain(static_cast<uint64_t>(handle), &tensor->memory, &tensor->hold) != 0) {
@@ -39,7 +39,7 @@ Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   return ok_status();
 }
 
-// Whether the group takes tensors from where they live, and which of the two that is.
+// Whether the group supports tensors on their device, and which device that is.
 Status check_memory(const Group& group, const HeldTensor& input, const HeldTensor& output, Memory* memory) {
   const auto memory_of = [](const HeldTensor& tensor) {
     return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
@@ -58,8 +58,8 @@ Status check_memory(const Group& group, const HeldTensor& input, const HeldTenso
                       group.identity().name.c_str(), *memory == Memory::kDevice ? "a GPU's" : "the host's");
 }
 
-// MTL_CAPTURE while this thread records a graph: what engines enqueue would spoil it, and a wait for an
-// engine would be one for ever, since engines wait for the end of the recording.
+// MTL_CAPTURE while this thread records a graph: work that engines enqueue would become part of it, and
+// waiting for an engine would deadlock, since engines wait for the end of the recording.
 Status refuse_in_graph(const char* what) {
   const MtlDeviceApi* const device = tensor_api == nullptr ? nullptr : tensor_api->device_api(kCuda);
   if (device == nullptr || device->refuse_in_graph(what) == 0) return ok_status();
@@ -146,7 +146,7 @@ Napi::Value is_done(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), work->is_done());
 }
 
-// [calls, sentBytes, waitedNs] for every operation, one after the other.
+// [calls, sentBytes, waitedNs] for every operation in order.
 Napi::Value statistics(const Napi::CallbackInfo& info) {
   OpenGroup* group = read_group(info, 0);
   if (group == nullptr) return {};

@@ -53,11 +53,12 @@ void close_group(const Napi::CallbackInfo& info) {
       job->groups.erase(found);
     }
   }
-  closed->group.reset();  // waits for its threads, without the lock
+  closed->group.reset();  // joins its threads, without the lock
   if (closed->on_close) closed->on_close();
 }
 
-// Leaves in order: groups first, then the board, so that no rank takes the end of this process for a failure.
+// Leaves in order: groups first, then the board, so that no rank reports the end of this process as a
+// failure.
 void close_job(const Napi::CallbackInfo& info) {
   if (read_job(info, 0) == nullptr) return;
   std::unique_ptr<Job> job;

@@ -1,6 +1,6 @@
-// What the numbers that JavaScript holds stand for. Jobs and groups live until they are closed; handles are
-// never reused. A table belongs to the process and is never destroyed: threads of jobs that were not closed
-// still run at its end.
+// The objects behind JavaScript's handles. Jobs and groups live until they are closed; handles are never
+// reused. A table belongs to the process and is never destroyed: threads of unclosed jobs still run at
+// process exit.
 #pragma once
 
 #include <functional>
@@ -19,27 +19,27 @@ struct OpenGroup {
   std::unique_ptr<Group> group;
   std::unordered_map<int64_t, Group::Work> works;  // by ticket, until they have been waited for
   int64_t next_ticket = 1;
-  std::function<void()> on_close;  // after the group is gone
+  std::function<void()> on_close;  // after the group is destroyed
 };
 
-// One process's part in a job. Used from the thread that made it.
+// One process's part in a job. Used only from the thread that created it.
 struct Job {
   explicit Job(int rank) : state(rank), trace(8192) {}
   JobState state;
   Trace trace;
   std::map<int64_t, std::unique_ptr<OpenGroup>> groups;
-  std::map<std::string, int> num_created;  // how often a group of this name and these ranks was created
+  std::map<std::string, int> num_created;  // how often a group with this name and these ranks was created
   std::unique_ptr<local::HostBoard> board;
   std::unique_ptr<local::Watchdog> watchdog;
-  std::shared_ptr<nccl::LaunchOrder> launch_order;  // of all groups over NCCL
-  std::vector<std::shared_ptr<void>> kept;  // what else must live as long as the job, such as a store's client
+  std::shared_ptr<nccl::LaunchOrder> launch_order;  // of all NCCL groups
+  std::vector<std::shared_ptr<void>> kept;  // other objects with the job's lifetime, such as a store's client
 };
 
-// Null with a pending MTL_CLOSED exception for a handle that is not open.
+// Null with a pending MTL_CLOSED exception if the handle is not open.
 Job* read_job(const Napi::CallbackInfo& info, size_t index);
 OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 
-// Puts a group of `job` into the table and gives its handle to JavaScript.
+// Adds a group of `job` to the table and returns its handle to JavaScript.
 Napi::Value add_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                       std::unique_ptr<Communicator> communicator, std::function<void()> on_close);
 

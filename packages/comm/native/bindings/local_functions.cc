@@ -20,7 +20,7 @@ Napi::Value finish_board(const Napi::CallbackInfo& info, Job* job, const Status&
                                                    address.fd, address.nonce, address.bytes));
 }
 
-// (job, ranks of this host) => address for the others
+// (job, ranks of this host) => address for the other ranks
 Napi::Value create_board(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   std::vector<int> ranks;
@@ -61,7 +61,7 @@ void join_host(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// FNV-1a, for keys of the board that all members make alike
+// FNV-1a, for board keys that all members compute identically
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3u;
@@ -74,8 +74,8 @@ bool has_core_for_each(int num_ranks) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_ranks;
 }
 
-// Makes or opens the memory of a group: its first member makes it and never waits, so that groups which
-// overlap can be created in any order that their members share.
+// Creates or opens the memory of a group: its first member creates it without waiting, so that overlapping
+// groups can be created in any order that their members share.
 Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
                std::unique_ptr<local::LocalCommunicator>* communicator) {
   local::HostBoard& board = *job->board;
@@ -90,8 +90,8 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   return local::LocalCommunicator::open(identity, options, address, communicator);
 }
 
-// (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks are on this host, this
-// process's among them.
+// (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks, including this
+// process's, are on this host.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
@@ -111,8 +111,7 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
   std::unique_ptr<Communicator> communicator = std::move(local);
   if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  // stays announced when it is closed before all have opened it: who comes then learns that the first has
-  // left
+  // stays announced if closed before all have opened it: later ranks then see that the first member has left
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 

@@ -12,7 +12,7 @@ namespace mtl::comm::bindings {
 namespace {
 
 std::mutex mutex;
-std::shared_ptr<const nccl::NcclLibraries> libraries;  // once they are found
+std::shared_ptr<const nccl::NcclLibraries> libraries;  // once found
 
 Status find_libraries(std::shared_ptr<const nccl::NcclLibraries>* found) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -34,7 +34,7 @@ Napi::Value information(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// Which GPU this process has opened: its number here, and what it is called in all processes.
+// The GPU that this process has opened: its local number, and its identifier in all processes.
 Napi::Value gpu_of_process(const Napi::CallbackInfo& info) {
   const MtlDeviceApi* device;
   const Status status = find_device(&device);
@@ -56,16 +56,16 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
   return access;
 }
 
-// NCCL refuses two ranks on one GPU of one host. Ranks that were told to share claim a host each, unless they
-// bring another way. Before the library reads it, which it does once: with its first unique id or
-// communicator.
+// NCCL rejects two ranks on one GPU of one host. Ranks with sharesGpu therefore set a distinct NCCL_HOSTID
+// each, unless the user has set one. Must run before the library reads the variable, which it does once: with
+// its first unique id or communicator.
 void claim_own_host(int rank) {
   if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
   setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
 }
 
-// (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the others
-// have come.
+// (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the other
+// ranks have connected.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   if (job == nullptr) return {};

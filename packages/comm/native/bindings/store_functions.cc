@@ -15,12 +15,12 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// Never destroyed: threads of what was not closed still run at the end of the process.
+// Never destroyed: threads of unclosed objects still run at process exit.
 struct Stores {
   std::mutex mutex;
   int64_t next_handle = 1;
   std::map<int64_t, std::shared_ptr<store::StoreServer>> servers;
-  std::map<int64_t, std::weak_ptr<store::StoreClient>> clients;  // their jobs hold them
+  std::map<int64_t, std::weak_ptr<store::StoreClient>> clients;  // owned by their jobs
 };
 
 Stores& stores() {
@@ -99,7 +99,7 @@ void abort_server(const Napi::CallbackInfo& info) {
   server->abort(std::move(failure));
 }
 
-// (server, timeoutMs): waits for its ranks to leave, then closes
+// (server, timeoutMs): waits until its ranks have left, then closes
 void close_server(const Napi::CallbackInfo& info) {
   double timeout_ms;
   std::shared_ptr<store::StoreServer> server = read_server(info);
@@ -166,7 +166,7 @@ Napi::Value get(const Napi::CallbackInfo& info) {
   return bytes_of(info.Env(), value);
 }
 
-// Waits for a key on a thread of the pool, so that the event loop goes on.
+// Waits for a key on a thread of the pool, so that the event loop is not blocked.
 class WaitForKey : public Napi::AsyncWorker {
  public:
   WaitForKey(Napi::Env env, std::shared_ptr<store::StoreClient> client, std::string key, int64_t timeout_ns)
@@ -193,7 +193,7 @@ class WaitForKey : public Napi::AsyncWorker {
   Status status_;
 };
 
-// (client, {key, timeoutMs}) => promise of the value. It ends before the job may be closed: with the client,
+// (client, {key, timeoutMs}) => promise of the value. Settles before the job may be closed: with the client,
 // at the latest.
 Napi::Value await_key(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
@@ -205,7 +205,7 @@ Napi::Value await_key(const Napi::CallbackInfo& info) {
   WaitForKey* worker =
       new WaitForKey(info.Env(), client, std::move(key), static_cast<int64_t>(timeout_ms * kMillisecond));
   const Napi::Promise promise = worker->promise();
-  worker->Queue();  // which deletes it at its end
+  worker->Queue();  // deletes it when it finishes
   return promise;
 }
 
@@ -232,7 +232,7 @@ Napi::Value add(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(sum));
 }
 
-// (client, timeoutMs): after an abort, until the store has told the others
+// (client, timeoutMs): after an abort, waits until the store has informed the others
 void tell(const Napi::CallbackInfo& info) {
   double timeout_ms;
   const std::shared_ptr<store::StoreClient> client = read_client(info);
@@ -245,8 +245,8 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): this process gets SIGKILL when the process `parent` that started it ends; at once if it has ended
-// already
+// (parent): this process receives SIGKILL when its parent process `parent` ends; immediately if it has
+// already ended
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;

@@ -1,4 +1,4 @@
-// Clients of stores, by the numbers that JavaScript holds.
+// Store clients by their JavaScript handles.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mtl::comm::bindings {
 
-// Null with a pending exception for a client that is closed.
+// Null with a pending exception if the client is closed.
 std::shared_ptr<store::StoreClient> find_store_client(const Napi::Env& env, int64_t handle);
 
 }  // namespace mtl::comm::bindings

@@ -1,4 +1,4 @@
-// The interface of @mtl/kernels to tensors and devices, as `useTensors` has given it.
+// The interface of @mtl/kernels to tensors and devices, as passed to `useTensors`.
 #pragma once
 
 #include "group/communicator.h"
@@ -9,10 +9,10 @@ namespace mtl::comm::bindings {
 // Null before `useTensors`.
 const MtlTensorApi* tensor_interface();
 
-// Streams, events and pinned memory of the GPU that this process has opened; MTL_DEVICE where it has none.
+// Streams, events and pinned memory of the GPU that this process has opened; MTL_DEVICE if there is none.
 Status find_device(const MtlDeviceApi** device);
 
-// The engine of the host, or over it one that takes tensors of the GPU as well.
+// The engine of the host, or a wrapper of it that also accepts tensors of the GPU.
 Status stage_if(bool is_staged, std::unique_ptr<Communicator>* communicator);
 
 }  // namespace mtl::comm::bindings

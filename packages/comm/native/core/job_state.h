@@ -1,5 +1,4 @@
-// The abort state of a process: whatever goes wrong is written here once, with the reason, and every wait
-// polls it.
+// The abort state of a process: the first failure is stored here with its reason, and every wait polls it.
 #pragma once
 
 #include <atomic>
@@ -21,12 +20,12 @@ class JobState {
 
   // One relaxed load: cheap enough for a spinning wait.
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
-  // Why; success while nothing went wrong.
+  // The reason; success if there was no failure.
   Status reason() const;
-  // The first reason stays, later ones are dropped. Then every listener is told, on the calling thread.
+  // Keeps the first reason, drops later ones. Then calls every listener on the calling thread.
   void abort(Failure reason);
 
-  // Called once with the reason, at once if it is there already: passes it on to other processes.
+  // Called once with the reason, immediately if there already is one: forwards it to other processes.
   using Listener = std::function<void(const Failure&)>;
   void on_abort(Listener listener);
 

@@ -1,5 +1,5 @@
-// What a member of a group asks for: an operation with its memory, and the description of it that members
-// compare before any of its bytes move.
+// An operation that a member of a group requests, with its memory, and the description of it that members
+// compare before any data is transferred.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,17 @@ const char* name_of(OperationKind kind);
 
 enum class Reduction : int32_t { kSum = 0, kMaximum = 1, kMinimum = 2 };
 
-// Where the tensors of an operation live.
+// The device of an operation's tensors.
 enum class Memory : int32_t { kHost, kDevice };
 
 inline bool is_message(OperationKind kind) {
   return kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
 
-// Plain data that lies in shared memory and travels in packets: equal on all members, or the operation is
-// refused.
+// Plain data that is stored in shared memory and sent in packets: must be equal on all members, otherwise the
+// operation is rejected.
 struct Description {
-  uint64_t sequence = 0;  // of the group's collectives, or of the messages of one pair in one direction; from 0
+  uint64_t sequence = 0;  // of the group's collectives, or of the messages of one pair and direction; from 0
   uint64_t count = 0;     // elements of one member's contribution (whole tensor; input)
   OperationKind kind = OperationKind::kBarrier;  // kSend on both sides of a message
   DType dtype = DType::kFloat32;
@@ -56,14 +56,14 @@ struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   Description description;
   Memory memory = Memory::kHost;
-  int peer = -1;                // position in the group: the other end of a message
-  const void* input = nullptr;  // what this member contributes; the tensor itself for operations in place
-  void* output = nullptr;       // where the result goes; equal to `input` for operations in place
+  int peer = -1;                // position in the group: the peer of a message
+  const void* input = nullptr;  // this member's contribution; the tensor itself for in-place operations
+  void* output = nullptr;       // destination of the result; equal to `input` for in-place operations
   size_t input_bytes = 0;
   size_t output_bytes = 0;
-  uint64_t progress = 0;  // the engine's note of how far `begin` came
+  uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
-  // "collective 12" or "message 3", as errors call it.
+  // "collective 12" or "message 3", as in error messages.
   std::string sequence_text() const;
 };
 

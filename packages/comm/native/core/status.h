@@ -1,5 +1,6 @@
-// The result of everything native that can fail. C++ here never throws and never aborts: a Status travels up
-// to bindings/, which turns it into a coded JavaScript error with details. Success costs one null pointer.
+// The result of every native function that can fail. C++ here never throws and never aborts: a Status is
+// returned up to bindings/, which converts it to a coded JavaScript error with details. Success costs one
+// null pointer.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@ namespace mtl::comm {
 
 struct Failure {
   std::string code;     // such as "MTL_TIMEOUT"
-  std::string message;  // names rank, group, operation, sequence and waiting time as far as they are known
-  int rank = -1;        // the global rank that is at fault; -1 where none is known
-  std::string group;    // the rest: where this process was when it learned of it; empty outside of an operation
+  std::string message;  // names rank, group, operation, sequence and waiting time, if known
+  int rank = -1;        // the global rank that caused the failure; -1 if unknown
+  std::string group;    // the rest: what this process was doing when it detected the failure
   std::string operation;
   std::string sequence;
   double waited_ms = 0;
@@ -31,7 +32,7 @@ class [[nodiscard]] Status {
 
 inline Status ok_status() { return Status(); }
 
-// A failure with a printf-style message and no particular rank at fault.
+// A failure with a printf-style message and no particular rank as its cause.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // printf into a string.

@@ -1,4 +1,4 @@
-// A process group as one of its members sees it: queues over a communicator, sequence numbers, counters, a
+// A process group as seen by one of its members: queues over a communicator, sequence numbers, counters, a
 // trace.
 #pragma once
 
@@ -18,13 +18,13 @@ struct OperationCount {
   int64_t waited_ns = 0;
 };
 
-// What a program asks for; memory must stay valid until `release` is called.
+// A requested operation; memory must stay valid until `release` is called.
 struct OperationRequest {
   OperationKind kind = OperationKind::kBarrier;
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
   Memory memory = Memory::kHost;
-  int peer = -1;  // position in the group: root of a broadcast, the other end of a message
+  int peer = -1;  // position in the group: root of a broadcast, or peer of a message
   void* input = nullptr;
   size_t input_bytes = 0;
   void* output = nullptr;
@@ -34,7 +34,7 @@ struct OperationRequest {
 
 class Group {
  public:
-  // An operation under way; `wait` any number of times.
+  // An operation in progress; `wait` any number of times.
   class Work {
    public:
     Status wait();
@@ -50,14 +50,14 @@ class Group {
 
   // `job` and `trace` outlive the group.
   Group(int64_t handle, GroupIdentity identity, std::unique_ptr<Communicator> communicator, JobState* job, Trace* trace);
-  // Leaves: operations not done yet fail with MTL_CLOSED, and members that wait for this one learn of it.
+  // Leaves: incomplete operations fail with MTL_CLOSED, and members that wait for this one are told.
   ~Group();
 
   const GroupIdentity& identity() const { return identity_; }
   const char* engine() const { return communicator_->engine(); }
   bool moves(Memory memory) const { return communicator_->moves(memory); }
 
-  // Shapes and ranks have been checked. A member in a job that has failed learns of it in `wait`.
+  // Shapes and ranks have been checked. If the job has failed, `wait` returns the failure.
   Work start(OperationRequest request);
   OperationCount count_of(OperationKind kind) const;
 

@@ -18,8 +18,7 @@ void Lane::post(const std::shared_ptr<Task>& task) {
   Begun begun = Begun::kUnfinished;
   if (tasks_.empty() || communicator_->begins_at_once()) {
     task->call.started_ns = task->posted_ns;
-    // a member that has failed must not be counted among those that arrive: the others would take it for
-    // another one
+    // a failed member must not be counted among those that arrive: the others would report another one
     Status failure = task->call.check();
     if (!failure.ok()) return finish(task, std::move(failure));
     task->has_begun = true;
@@ -56,7 +55,7 @@ bool Lane::is_done(const Task& task) {
          (communicator_->is_ready(task.operation) || !task.call.check().ok());
 }
 
-// Carries out the first task, without the lock.
+// Executes the first task, without the lock.
 void Lane::run_front(std::unique_lock<std::mutex>* lock, bool may_spin) {
   const std::shared_ptr<Task> task = tasks_.front();
   task->is_running = true;

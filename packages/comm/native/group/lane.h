@@ -1,5 +1,5 @@
-// A queue of operations that are carried out in the order in which they were started: by the thread that
-// waits for them, or by the lane's own thread where no thread waits yet and other members may depend on it.
+// A queue of operations that are executed in the order in which they were started: by the thread that waits
+// for them, or by the lane's own thread while no thread waits and other members may depend on them.
 #pragma once
 
 #include <condition_variable>
@@ -17,9 +17,9 @@ namespace mtl::comm {
 struct Task {
   Operation operation;
   Call call;
-  std::function<void()> release;  // counts what was sent and lets go of the memory; called once, when it is done
+  std::function<void()> release;  // counts sent bytes and releases the memory; called once, when it is done
 
-  // guarded by the lane
+  // guarded by the lane's mutex
   bool has_begun = false;
   bool is_running = false;
   bool is_done = false;
@@ -31,12 +31,12 @@ struct Task {
 class Lane {
  public:
   explicit Lane(Communicator* communicator) : communicator_(communicator) {}
-  // Fails what has not been carried out; the caller has told running operations to stop (Call::closing).
+  // Fails tasks that have not been executed; the caller has told running operations to stop (Call::closing).
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);
-  // Blocks until the task is done. Runs it and those before it on this thread where no other thread has begun
-  // to.
+  // Blocks until the task is done. Executes it and earlier ones on this thread unless another thread has
+  // started them.
   Status wait(const std::shared_ptr<Task>& task);
   // Whether `wait` would return at once.
   bool is_done(const Task& task);
@@ -48,9 +48,9 @@ class Lane {
 
   Communicator* const communicator_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // a task is done, or there is work for the thread, or it must end
+  std::condition_variable changed_;  // a task is done, the thread has work, or it must end
   std::deque<std::shared_ptr<Task>> tasks_;
-  bool is_wanted_ = false;  // the thread has something to do
+  bool is_wanted_ = false;  // the thread has work
   bool is_ending_ = false;
   std::thread thread_;  // started with the first task that needs it
 };

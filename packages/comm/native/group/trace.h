@@ -1,5 +1,4 @@
-// When operations were posted, carried out and waited for: the proof of overlap. A ring of the latest
-// entries.
+// When operations were posted, executed and waited for: evidence of overlap. A ring of the latest entries.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +16,25 @@ struct TraceEntry {
   int peer = -1;
   uint64_t sequence = 0;
   uint64_t bytes = 0;
-  // monotonic nanoseconds; 0 where it did not happen
+  // monotonic nanoseconds; 0 if it did not happen
   int64_t posted_ns = 0;       // the operation was started by the program
   int64_t started_ns = 0;      // its execution began (the first bytes, or the wait for others)
   int64_t done_ns = 0;         // the result was in place
-  int64_t waited_from_ns = 0;  // the program asked for the result
-  int64_t wait_done_ns = 0;    // and had it
+  int64_t waited_from_ns = 0;  // the program requested the result
+  int64_t wait_done_ns = 0;    // and received it
 };
 
 class Trace {
  public:
   explicit Trace(size_t capacity) : entries_(capacity) {}
 
-  // Takes the place of the oldest entry when the ring is full.
+  // Replaces the oldest entry when the ring is full.
   void add(const TraceEntry& entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
     entries_[added_++ % entries_.size()] = entry;
   }
 
-  // All that is kept, oldest first, and how many older ones were not; empties the ring.
+  // All entries, oldest first, and how many older ones were dropped; empties the ring.
   std::vector<TraceEntry> take(uint64_t* num_dropped) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<TraceEntry> taken;

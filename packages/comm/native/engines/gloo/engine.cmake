@@ -1,4 +1,5 @@
-# The gloo engine's shim: a shared library next to the addon, where Gloo is installed. Without it everything else works.
+# The gloo engine's shim: a shared library next to the addon, built where Gloo is installed. Everything else
+# works without it.
 list(APPEND ENGINE_LIBRARIES ${CMAKE_DL_LIBS})
 find_package(Gloo QUIET)
 if(NOT TARGET gloo)

@@ -8,17 +8,18 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// What one member sends another at a time: the next chunk travels while the last one is added up.
+// Chunk size between two members: the next chunk is transferred while the previous one is reduced.
 constexpr uint64_t kChunkBytes = 512 * 1024;
-// Up to here every member sends all it has to all others: one trip instead of two matters more than bytes.
+// Up to this size every member sends all its data to all others: at small sizes one round trip instead of two
+// saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 8 * 1024;
 
-// Transfers take memory that can be written to; a send only reads it.
+// Transfers take a pointer to writable memory; a send only reads it.
 void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }
 
-// Values that go in chunks of `chunk` elements.
+// Values transferred in chunks of `chunk` elements.
 struct Chunks {
   uint64_t count, chunk;
   size_t element;
@@ -28,7 +29,7 @@ struct Chunks {
   uint64_t number() const { return ceil_divide(count, chunk); }
   uint64_t length(uint64_t index) const { return std::min(chunk, count - index * chunk); }
   uint64_t bytes(uint64_t index) const { return length(index) * element; }
-  uint64_t at(uint64_t index) const { return index * chunk * element; }  // bytes that come before it
+  uint64_t at(uint64_t index) const { return index * chunk * element; }  // byte offset
   uint64_t most_bytes() const { return std::min(chunk, count) * element; }
 };
 
@@ -63,7 +64,7 @@ Status GlooCollectives::all_reduce(void* data, const Values& values, Call* call)
   return is_direct ? all_reduce_direct(bytes, values, call) : all_reduce_in_parts(bytes, values, call);
 }
 
-// What the others sent for a chunk and `own`, added up in member order.
+// The sum of `own` and the others' values of a chunk, in member order.
 void GlooCollectives::combine(uint64_t index, const Values& values, const void* own, void* output) const {
   std::vector<const void*> sources(members_.size());
   for (int other = 0; other < size(); ++other) sources[static_cast<size_t>(other)] = scratch(index, other);
@@ -71,7 +72,7 @@ void GlooCollectives::combine(uint64_t index, const Values& values, const void* 
   local::reduce_function(values.dtype, values.reduction)(sources.data(), size(), output, values.count);
 }
 
-// Everybody sends everything and adds up everything.
+// Every member sends everything and reduces everything.
 Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes);
   reserve(chunks.most_bytes());
@@ -96,13 +97,13 @@ Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call
   return ok_status();
 }
 
-// Each adds up its part of a chunk and sends the result to the others: 2 (n-1)/n of the bytes.
+// Each member reduces its part of a chunk and sends the result to the others: 2 (n-1)/n of the bytes.
 Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
   const size_t element = chunks.element;
   reserve(kChunkBytes);
   PendingTransfers scatters[2], gathers[2];
-  // parts of the chunk to those who add them up, their parts of ours
+  // sends parts of the chunk to the members that reduce them; receives their parts of ours
   const auto scatter = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     char* base = data + chunks.at(index);

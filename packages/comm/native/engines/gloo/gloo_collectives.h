@@ -1,16 +1,15 @@
-// Collectives over the connections of a mesh, for all members of a group or some of them. Every pair of
-// members sends and receives directly: as many bytes as a ring, in one trip each. Every sum is computed in
-// member order by one member (or by all, from the same numbers), so all get the same bits whatever the
-// timing.
+// Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
+// communicates directly: as many bytes as a ring, in one trip each. Every sum is computed in member order by
+// one member (or by all, from the same numbers), so that all get the same bits regardless of timing.
 //
-// Nothing here compares descriptions: GlooMesh::agree does, before.
+// Descriptions are not compared here: GlooMesh::agree does that before.
 #pragma once
 
 #include "engines/gloo/gloo_mesh.h"
 
 namespace mtl::comm::gloo {
 
-// Values to combine.
+// Values to reduce.
 struct Values {
   uint64_t count = 0;
   DType dtype = DType::kFloat32;
@@ -19,7 +18,7 @@ struct Values {
 
 class GlooCollectives {
  public:
-  // `members`: positions in the mesh's group, ascending, its own among them.
+  // `members`: positions in the mesh's group, ascending, including the own one.
   GlooCollectives(GlooMesh* mesh, std::vector<int> members);
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -50,7 +49,7 @@ class GlooCollectives {
   GlooMesh* const mesh_;
   const std::vector<int> members_;
   int own_ = 0;
-  // what the others send, for two chunks in turn
+  // receive buffers for the others' data, for two alternating chunks
   std::vector<char> scratch_;
   size_t part_bytes_ = 0;
 };

@@ -40,7 +40,7 @@ Status run_collective(GlooCollectives* collectives, const Operation& operation, 
     case OperationKind::kAllToAll:
       return collectives->all_to_all(operation.input, operation.output, operation.input_bytes / size, call);
     default:
-      return ok_status();  // a barrier is done when all have agreed on it
+      return ok_status();  // a barrier is complete once all have agreed on it
   }
 }
 

@@ -1,5 +1,5 @@
-// The engine between hosts, for groups of one rank per host (and for any ranks that ask for it): every
-// collective begins with the members comparing their descriptions, messages carry theirs in front.
+// The engine across hosts, for groups of one rank per host (and for any ranks that request it). Every
+// collective begins with a comparison of the members' descriptions; messages are preceded by theirs.
 #pragma once
 
 #include "engines/gloo/gloo_collectives.h"
@@ -21,10 +21,10 @@ class GlooCommunicator : public Communicator {
   GlooCollectives collectives_;
 };
 
-// A message to or from `operation.peer`. The receiver compares descriptions before it takes the bytes; a
-// sender waits until the receiver has asked for them.
+// A message to or from `operation.peer`. The receiver compares descriptions before it accepts the data; a
+// sender waits until the receiver has requested it.
 Status run_message(GlooMesh* mesh, const Operation& operation, Call* call);
-// A collective whose members have agreed on it.
+// A collective that its members have agreed on.
 Status run_collective(GlooCollectives* collectives, const Operation& operation, Call* call);
 
 }  // namespace mtl::comm::gloo

@@ -1,4 +1,4 @@
-// Opens the shim library when a group asks for the gloo engine, and never before.
+// Opens the shim library when a group requests the gloo engine, not before.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace mtl::comm::gloo {
 
-// `path`: empty for libmtl_comm_gloo.so next to the addon. The first call that succeeds decides for the
-// process.
-// @return MTL_GLOO_LIBRARY, saying what could not be opened and why.
+// `path`: empty for libmtl_comm_gloo.so next to the addon. The first successful call determines the library
+// of the process.
+// @return MTL_GLOO_LIBRARY, with the library that could not be opened and the reason.
 Status load_gloo(const std::string& path, const MtlGlooApi** api);
 
 }  // namespace mtl::comm::gloo

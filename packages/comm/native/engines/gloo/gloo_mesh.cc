@@ -9,14 +9,15 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// How late a wait sees an abort of this process, or a notice of a member it does not wait for.
+// The longest delay until a wait sees an abort of this process, or a notice of a member that it does not wait
+// for.
 constexpr int64_t kPollMs = 20;
-// How long a transfer is looked at after the deadline, to tell who is late from who is not.
+// How long transfers are observed after the deadline, to distinguish late members from others.
 constexpr int64_t kLastLookMs = 2;
 
 using Address = std::string;
 
-// What goes into a store: a length and that many bytes for every member; none for the member itself.
+// The format in the store: a length and that many bytes for every member; none for the member itself.
 void append(std::string* text, const Address& address) {
   text->push_back(static_cast<char>(address.size()));
   *text += address;
@@ -34,16 +35,16 @@ Notice notice_of(const Failure& reason) {
 }  // namespace
 
 struct GlooMesh::Peer {
-  std::mutex connecting;  // held while the connection is made
+  std::mutex connecting;  // locked while the connection is made
   std::atomic<bool> is_connected{false};
   Address address;
-  // the description of the next collective, awaited from the start so that it arrives in one trip; one thread
-  // at a time
+  // the description of the next collective, received from the start so that it arrives in one trip; one
+  // thread at a time
   Description description;
   MtlGlooTransfer* agreement = nullptr;
 };
 
-// What ends a connection under way.
+// Terminates a connection attempt in progress.
 struct GlooMesh::Limits {
   int64_t deadline_ns;
   std::function<Status()> check;
@@ -145,7 +146,8 @@ Status GlooMesh::connect(std::vector<std::string> addresses, const std::vector<i
   return connect_all(members, limits);
 }
 
-// Gloo's connect blocks, so each has a thread; they are hung up on when the limits end the wait.
+// Gloo's connect blocks, so each runs on a thread; the attempts are terminated when the wait reaches its
+// limits.
 Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limits) {
   struct Attempt {
     int member;
@@ -202,7 +204,7 @@ Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limi
   return status;
 }
 
-// A new connection: awaits the member's notice and its first description.
+// After connecting: starts to receive the member's notice and its first description.
 bool GlooMesh::adopt(int member, std::string* error) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   const Status listening = notices_->listen_to(member);
@@ -224,7 +226,7 @@ bool GlooMesh::await_description(int member, std::string* error) {
 Status GlooMesh::connect_for(int member, Call* call) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
-  // the thread that holds it polls the job's state too and gives up in time
+  // the thread that owns it polls the job's state too and gives up in time
   const std::lock_guard<std::mutex> lock(peer.connecting);
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
   Limits limits;
@@ -252,7 +254,7 @@ Status GlooMesh::begin(const Transfer& transfer, Call* call, PendingTransfers* p
 }
 
 Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending) {
-  // receives first: a message that is awaited travels without asking
+  // receives first: data of a message that is already expected is sent without a request
   for (const bool is_send : {false, true}) {
     for (const Transfer& transfer : transfers) {
       if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, pending));
@@ -261,7 +263,7 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Pendi
   return ok_status();
 }
 
-// How long after its time-out an operation listens for a member that knows better who is late.
+// How long after its timeout an operation waits for a notice of a member that knows better which one is late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
 Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
@@ -286,8 +288,8 @@ Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // of several late members most wait for another one themselves, and those that began to earlier say so
-    // any moment
+    // most of several late members are themselves waiting for another one, and those that began earlier will
+    // report that any moment
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }
@@ -322,8 +324,7 @@ Status GlooMesh::agree(const std::vector<int>& members, Call* call) {
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     if (!(peer.description == own)) return call->mismatch(send.member, peer.description);
-    // so that the next one arrives in one trip; when the connection has ended since, that is the next one's
-    // failure
+    // so that the next one arrives in one trip; if the connection has ended since, the next collective fails
     std::string ignored;
     await_description(send.member, &ignored);
   }
@@ -351,8 +352,8 @@ void GlooMesh::look_at_notices() {
   }
 }
 
-// A transfer with `member` has failed. What the member, or another, has announced explains it better than the
-// connection.
+// A transfer with `member` has failed. The notice of this or another member explains it better than the
+// connection error.
 Status GlooMesh::lost(int member, const char* error, Call* call) {
   look_at_notices();
   MTL_RETURN_IF_ERROR(call->check());
@@ -368,7 +369,7 @@ Status GlooMesh::lost(int member, const char* error, Call* call) {
 void GlooMesh::leave() {
   if (has_left_) return;
   has_left_ = true;
-  // after an abort its reason has been sent already
+  // after an abort the reason has already been sent
   if (job_->is_aborted()) return;
   Notice notice;
   notice.kind = Notice::kLeft;

@@ -1,10 +1,10 @@
-// Connections between the members of a group over libgloo, and what goes wrong with them. Moves bytes between
-// members; what they mean is up to gloo_collectives.h and the communicators.
+// Connections between the members of a group through libgloo, and their failures. Transfers bytes between
+// members; gloo_collectives.h and the communicators interpret them.
 //
-// Failures travel on the connections themselves: a member that aborts or leaves sends a notice to every
-// member it is connected to, and a connection that ends without one is a death. Every wait looks at the
-// notices of all connections, so that all survivors name the rank that failed and not the neighbour that told
-// them.
+// Failures are sent on the connections themselves: a member that aborts or leaves sends a notice to every
+// member that it is connected to; a connection that ends without one means that the member died. Every wait
+// checks the notices of all connections, so that all survivors name the rank that failed and not the
+// neighbour that reported it.
 #pragma once
 
 #include <atomic>
@@ -28,10 +28,10 @@ struct Transfer {
   Channel channel = Channel::kData;
   bool is_send = false;
   void* data = nullptr;  // only read for a send
-  size_t bytes = 0;      // none: nothing happens, on either side
+  size_t bytes = 0;      // none: no transfer, on either side
 };
 
-// Transfers under way. Their memory must stay until this is destroyed.
+// Transfers in progress. Their memory must stay valid until this is destroyed.
 class PendingTransfers {
  public:
   PendingTransfers() = default;
@@ -63,23 +63,23 @@ class GlooMesh {
   ~GlooMesh();
 
   const GroupIdentity& group() const { return group_; }
-  // What the others need to reach this member, as bytes for a store.
+  // The addresses at which the others reach this member, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
-  // Takes the `addresses()` of all members, by position, and connects to `members` (the group's creation;
-  // each of them does the same). Connections to others are made by the first transfer.
+  // Takes the `addresses()` of all members, by position, and connects to `members` (when the group is
+  // created; each of them does the same). The first transfer connects to the others.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
-  // Begins transfers, after connecting where that is needed. Counts what is sent on the data channels.
+  // Starts transfers; connects first if necessary. Counts bytes sent on the data channels.
   Status start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending);
-  // Waits until all are done.
+  // Waits until all are complete.
   Status finish(PendingTransfers* pending, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
-  // Exchanges the descriptions of a collective with `members` and compares them: when it succeeds, all of
-  // them have started the same operation.
+  // Exchanges the descriptions of a collective with `members` and compares them: on success, all of them have
+  // started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 
-  // Tells the others that this member will start nothing more.
+  // Tells the others that this member will not start anything more.
   void leave();
 
  private:
@@ -94,7 +94,7 @@ class GlooMesh {
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
   Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
-  // Puts what the others have announced, or their death, into the job's abort state.
+  // Copies a notice of the others, or their death, into the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);
 

@@ -1,5 +1,5 @@
-// Collectives in three stages: within the host, between hosts, within the host. Letters: H hosts of m members
-// each, n = H m; k elements are one member's part.
+// Collectives in three stages: within the host, across hosts, within the host. H hosts of m members each, n =
+// H m; k elements are one member's part.
 #include <cstring>
 
 #include "engines/gloo/hierarchical_communicator.h"
@@ -7,10 +7,10 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Of an all-reduce, at a time: bounds the scratch memory.
+// Chunk size of an all-reduce: limits the scratch memory.
 constexpr uint64_t kChunkElements = 4 * 1024 * 1024;
 
-// Sums of 16-bit floats stay in float32 until the last one has been added.
+// Sums of 16-bit floats stay in float32 until the last addend.
 bool is_widened(const Values& values) {
   return values.reduction == Reduction::kSum && (values.dtype == DType::kBFloat16 || values.dtype == DType::kFloat16);
 }
@@ -51,7 +51,7 @@ Status HierarchicalCommunicator::all_reduce(const Operation& operation, Call* ca
   return ok_status();
 }
 
-// Scattered over the members of the host, combined among peers, gathered.
+// Reduce-scattered over the members of the host, reduced among peers, gathered.
 Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& values, Call* call) {
   const uint64_t members = topology_.own_members().size();
   const uint64_t part = (values.count + members - 1) / members;
@@ -71,7 +71,7 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
   MTL_RETURN_IF_ERROR(between_hosts(
       call, [&](Call* inner) { return peers_.all_reduce(own, {part, dtype, values.reduction}, inner); }));
   if (is_widened(values)) {
-    // rounded, and half the bytes, before the others read it
+    // round first: half the bytes for the others to read
     char* narrow = scratch(1, padded * size_of(values.dtype));
     char* own_narrow = narrow + static_cast<uint64_t>(topology_.own_place) * part * size_of(values.dtype);
     copy_or_narrow(values, own, own_narrow, part);
@@ -111,7 +111,7 @@ Status HierarchicalCommunicator::reduce_scatter(const Operation& operation, Call
   const uint64_t from = size_of(values.dtype), to = size_of(wide.dtype);
   const char* input = static_cast<const char*>(operation.input);
   const uint64_t num_hosts = static_cast<uint64_t>(topology_.num_hosts());
-  // [m][H][k]: what a member of this host adds up for its peers lies together
+  // [m][H][k]: the data that a member of this host reduces for its peers is contiguous
   char* whole = scratch(0, description.count * to);
   for_each_member([&](size_t member, size_t host, size_t place) {
     copy_or_widen(values, input + member * part * from, whole + (place * num_hosts + host) * part * to, part);
@@ -177,12 +177,12 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
   char* first = scratch(0, bytes);
   char* second = scratch(1, bytes);
   if (bytes == 0) return ok_status();
-  // [m][H][k]: to each member of this host what goes to it and its peers
+  // [m][H][k]: for each member of this host, the data for it and its peers
   for_each_member([&](size_t member, size_t host, size_t place) {
     std::memcpy(first + (place * num_hosts + host) * part, input + member * part, part);
   });
   MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllToAll, first, second, bytes, bytes}, call));
-  // by sender [m][H][k], to [H][m][k]: what goes to a host lies together
+  // by sender [m][H][k], to [H][m][k]: the data for a host is contiguous
   for (uint64_t place = 0; place < members; ++place) {
     for (uint64_t host = 0; host < num_hosts; ++host) {
       std::memcpy(first + (host * members + place) * part, second + (place * num_hosts + host) * part, part);

@@ -1,4 +1,4 @@
-// Stages, agreement and messages; the collectives stand in hierarchical_collectives.cc.
+// Stages, agreement and messages; the collectives are in hierarchical_collectives.cc.
 #include "engines/gloo/hierarchical_communicator.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<int> Topology::peers() const {
   std::vector<int> members;
   if (!is_even && own_place != 0) return members;
   for (const auto& host : hosts) members.push_back(host[static_cast<size_t>(own_place)]);
-  // by host: ascending for leaders, and for peers where hosts do not interleave their ranks
+  // by host: ascending for leaders, and for peers if hosts do not interleave their ranks
   return members;
 }
 
@@ -43,8 +43,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// How much longer than a wait within the host one for another host is. More than ranks of one host come
-// apart.
+// How much longer a wait for another host is than one within the host: more than the skew between ranks of
+// one host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -55,7 +55,7 @@ void HierarchicalCommunicator::leave() {
 }
 
 // All members of the host take the same steps in the same order once they have agreed on the operation, so
-// the local engine's own descriptions, numbered by step, never differ.
+// the local engine's own descriptions, numbered by step, are always equal.
 Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   if (local_ == nullptr) return ok_status();
   Operation operation;
@@ -91,13 +91,14 @@ Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<S
     look();
   }
   const Status status = body(&inner);
-  // after a failure the others learn of it a moment later, and must not blame this member until then
+  // after a failure the others learn of it a moment later, and must not report this member until then
   if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
 }
 
-// Everybody on the host compares descriptions, then peers do: when both agree, all members of the group have.
+// All members of the host compare descriptions, then peers do: if both agree, all members of the group have
+// agreed.
 Status HierarchicalCommunicator::agree(Call* call) {
   const Description own = call->operation->description;
   if (local_ != nullptr) {
@@ -110,7 +111,7 @@ Status HierarchicalCommunicator::agree(Call* call) {
       if (!(all[place] == own)) return call->mismatch(members[place], all[place]);
     }
   }
-  // what goes directly between all members must have been agreed on by all of them
+  // data sent directly between all members requires the agreement of all of them
   const std::vector<int>& members = is_direct(own.kind) ? everybody_.members() : peers_.members();
   if (members.empty()) return ok_status();
   return between_hosts(call, [&](Call* inner) { return mesh_->agree(members, inner); });
@@ -121,7 +122,7 @@ bool HierarchicalCommunicator::is_direct(OperationKind kind) const {
                                 kind == OperationKind::kAllToAll);
 }
 
-// Of a message to or from a rank of this host. `begun`: null to carry it out.
+// For a message to or from a rank of this host. `begun`: null to execute it.
 Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun* begun) {
   const std::vector<int>& members = topology_.own_members();
   const auto peer = std::find(members.begin(), members.end(), operation->peer);
@@ -161,7 +162,7 @@ Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
     case OperationKind::kBroadcast:
       return broadcast(*operation, call);
     case OperationKind::kBarrier:
-      // among peers the agreement has told everybody; followers wait for their leader
+      // among peers the agreement has informed everyone; followers wait for their leader
       if (topology_.is_even) return ok_status();
       return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
     default:

@@ -7,7 +7,7 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Long enough for a loopback or a local network; a peer that does not take a notice by then is gone or
+// Long enough for loopback or a local network; a peer that does not receive a notice by then has ended or is
 // stopped.
 constexpr int64_t kPatienceMs = 200;
 
@@ -51,11 +51,11 @@ Fate Notices::look(int member, Failure* reason, std::string* error) {
   if (peer.receive == nullptr) return peer.fate;
   if (peer.fate == Fate::kHere) {
     char text[MTL_GLOO_ERROR_BYTES] = "";
-    // A probe does not tell a notice that has come from one that has not: its last word does.
+    // A probe cannot distinguish a notice that has arrived from one that has not: its last word can.
     const auto has_come = [&] { return __atomic_load_n(&peer.incoming.has_come, __ATOMIC_ACQUIRE) != 0; };
     const bool has_ended = !has_come() && api_->probe(peer.receive, text) == MTL_GLOO_FAILED;
     if (has_come()) {
-      // until Gloo's thread is done with it
+      // until Gloo's thread no longer uses it
       while (api_->wait(peer.receive, kPatienceMs, text) == MTL_GLOO_PENDING) continue;
       peer.fate = peer.incoming.kind == Notice::kLeft ? Fate::kLeft : Fate::kAborted;
     } else if (has_ended) {

@@ -1,5 +1,4 @@
-// What members of a mesh tell each other in addition to their data: that they leave in order, or why the job
-// ends.
+// The control messages of mesh members: an orderly leave, or the reason why the job ends.
 #pragma once
 
 #include <atomic>
@@ -15,29 +14,29 @@ namespace mtl::comm::gloo {
 
 constexpr uint64_t kNoticeChannel = 0;
 
-// As it travels.
+// The wire format.
 struct Notice {
   enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
   int32_t kind = kNone;
-  int32_t rank = -1;  // at fault
+  int32_t rank = -1;  // that caused it
   char code[56] = {};
   char message[1976] = {};
-  uint64_t has_come = 0;  // last: one when all of it is there
+  uint64_t has_come = 0;  // last: one when everything has arrived
 };
 
 enum class Fate { kHere, kLeft, kAborted, kGone };
 
-// The notices of one mesh. Used by all threads that wait in it, and by the one that aborts the job, which may
-// come when the mesh is already gone.
+// The notices of one mesh. Used by all threads that wait in it, and by the thread that aborts the job, which
+// may run after the mesh is destroyed.
 class Notices {
  public:
   Notices(const MtlGlooApi* api, MtlGlooContext* context, int size);
 
-  // Begins to listen to a member that has just been connected.
+  // Begins to receive from a member that has just been connected.
   Status listen_to(int member);
-  // Sends to all connected members and waits a moment until the notice is on its way.
+  // Sends to all connected members and waits briefly until the notice is sent.
   void send(const Notice& notice);
-  // What has become of a member. A notice that says why the job ends is put into `reason`.
+  // The state of a member. A notice with the reason why the job ends is copied to `reason`.
   Fate look(int member, Failure* reason, std::string* error);
   // Ends all use of the connections.
   void close();

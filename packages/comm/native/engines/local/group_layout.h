@@ -1,6 +1,6 @@
-// How the shared memory of a group is laid out: control words, then three buffers and three results for every
-// member, then a ring for the messages of every ordered pair. Members map it at different addresses: offsets
-// only.
+// The layout of a group's shared memory: control words, then three buffers and three results for every
+// member, then a ring for the messages of every ordered pair. Members map it at different addresses, so it
+// contains only offsets.
 #pragma once
 
 #include "core/operation.h"
@@ -19,12 +19,12 @@ struct GroupHeader {
 
 // One per member.
 struct alignas(64) MemberControl {
-  std::atomic<uint64_t> arrived;  // steps this member has arrived at
+  std::atomic<uint64_t> arrived;  // steps at which this member has arrived
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
-  // Where the group spans hosts: when this member last looked around while it waited for another host
-  // (now_ns(), one clock for a machine); 0: it does not. A member that waits is late without being to blame;
-  // one that is stopped looks no more.
+  // For groups across hosts: when this member last checked while it waited for another host (now_ns(), one
+  // clock per machine); 0: it does not wait. A member that waits is late without being the cause; a stopped
+  // member no longer checks.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of its collectives, by the parity of their number
 };

@@ -11,7 +11,7 @@ namespace mtl::comm::local {
 namespace {
 
 constexpr int kMaxRanks = 256;
-constexpr int kMaxPublished = 512;  // groups that one rank is the first member of
+constexpr int kMaxPublished = 512;  // groups whose first member is the same rank
 
 struct Published {
   std::atomic<uint64_t> key;  // 0: free; written last
@@ -19,13 +19,13 @@ struct Published {
 };
 
 struct Member {
-  std::atomic<int32_t> pid;  // 0: not there yet
+  std::atomic<int32_t> pid;  // 0: not joined yet
   std::atomic<uint32_t> has_left;
   Published published[kMaxPublished];
 };
 
 struct Abort {
-  std::atomic<uint32_t> state;  // 0 nothing, 1 being written, 2 there
+  std::atomic<uint32_t> state;  // 0 empty, 1 being written, 2 complete
   int32_t rank;
   char code[64];
   char message[1536];
@@ -48,7 +48,7 @@ struct HostBoard::Layout {
 
 namespace {
 
-// A failure of the job as who waits for `operation` of `group` (a name) sees it.
+// A failure of the job as reported by an operation that waits for `operation` of `group` (a name).
 Status seen_from(const Status& status, int rank, const char* group, const char* operation, int64_t started_ns) {
   if (status.ok()) return status;
   Failure failure = status.failure();
@@ -99,8 +99,7 @@ HostBoard::HostBoard(JobState* job, std::vector<int> ranks, Segment segment)
 
 HostBoard::~HostBoard() = default;
 
-// Waits for a change of the board that makes `reached()` true, for the job to fail, or for the time to run
-// out.
+// Waits for a change of the board that makes `reached()` true, for a failure of the job, or for the timeout.
 template <typename Reached>
 Status HostBoard::wait(int64_t timeout_ns, const Reached& reached, bool* is_reached) {
   const auto check = [&]() -> Status {

@@ -1,6 +1,6 @@
-// What the ranks of one host share besides groups: who is there, who has left in order, where the segments of
-// groups are, and why the job was aborted. Made by the first rank of the host; the others need its address
-// from a store.
+// What the ranks of one host share apart from groups: which ranks have joined, which have left in order,
+// where the segments of groups are, and why the job was aborted. Created by the first rank of the host; the
+// others get its address from a store.
 #pragma once
 
 #include <memory>
@@ -24,23 +24,23 @@ class HostBoard {
   int size() const { return static_cast<int>(ranks_.size()); }
   int own_index() const { return own_; }
 
-  // Says that this process is there and waits for the others. MTL_TIMEOUT names those that did not come.
+  // Announces this process and waits for the others. MTL_TIMEOUT names those that are missing.
   Status join(int64_t timeout_ns);
   // The process of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key that its readers know, or takes it back.
+  // Announces a segment of this process under a key known to its readers, or withdraws it.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
   // Waits until the rank has announced a segment under `key`. `what` names it in errors.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
 
-  // Tells the others of this host why the job ends; the first reason stays.
+  // Tells the others of this host why the job ends; the first reason is kept.
   void write_abort(const Failure& reason);
-  // Whether a rank did, and why.
+  // Whether a rank has aborted, and why.
   bool read_abort(Failure* reason) const;
 
-  // From now on the end of this process is no failure.
+  // From now on the end of this process is not a failure.
   void leave();
   bool has_left(int index) const;
 

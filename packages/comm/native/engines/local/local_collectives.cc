@@ -1,4 +1,4 @@
-// The steps of collectives: what a member gives to the others and what it takes from them.
+// The steps of collectives: what a member writes for the others and what it reads from them.
 #include <cstring>
 
 #include "engines/local/local_communicator.h"
@@ -6,8 +6,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// Up to here an all-reduce is not divided between members: one step instead of two matters more than its
-// bytes.
+// Up to this size an all-reduce is not divided among members: one step instead of two saves more time than
+// the additional bytes cost.
 constexpr uint64_t kSmallBytes = 1024;
 
 const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }
@@ -31,7 +31,8 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// The slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the same.
+// The slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the same
+// line.
 LocalCommunicator::Range LocalCommunicator::slice_of(uint64_t length, int member, size_t element_bytes) const {
   const uint64_t line = 64 / element_bytes;
   const uint64_t members = static_cast<uint64_t>(size_);
@@ -49,7 +50,7 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
     if (step == 0) MTL_RETURN_IF_ERROR(compare_descriptions(*operation, call));
     const bool is_last = step + 1 == plan.num_steps();
     if (plan.is_sliced) {
-      // between two barriers: chunk step+1 goes in, chunk step is reduced, chunk step-1 comes out
+      // between two barriers: writes chunk step+1, reduces chunk step, reads chunk step-1
       if (step + 1 < plan.num_chunks) give(*operation, plan, step + 1, call);
       if (step < plan.num_chunks) reduce_slice(*operation, plan, step, call);
       if (!is_last) arrive();
@@ -65,7 +66,7 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// This member's own part of an output, which no buffer carries.
+// This member's own part of an output, which bypasses the buffers.
 void LocalCommunicator::copy_own_part(const Operation& operation) const {
   const uint64_t rank = static_cast<uint64_t>(rank_);
   const uint64_t members = static_cast<uint64_t>(size_);
@@ -83,7 +84,7 @@ void LocalCommunicator::copy_own_part(const Operation& operation) const {
   if (bytes > 0 && source != target) std::memcpy(target, source, bytes);
 }
 
-// Chunk `index` of this member's input into its buffer. Counts what others will read of it.
+// Copies chunk `index` of this member's input into its buffer. Counts the bytes that others will read.
 void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t length = plan.length(index);
@@ -125,11 +126,11 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
       }
       return;
     default:
-      return;  // a barrier gives nothing
+      return;  // a barrier has no data
   }
 }
 
-// What the others gave at chunk `index`, into the output.
+// Copies the others' chunk `index` into the output.
 void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint64_t index) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t length = plan.length(index);
@@ -164,7 +165,7 @@ void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint6
   }
 }
 
-// The sum of this member's slice of chunk `index`, into the tensor and for the others.
+// Writes the sum of this member's slice of chunk `index` to the tensor and to its buffer for the others.
 void LocalCommunicator::reduce_slice(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t step = first_step_ + index;
@@ -179,7 +180,7 @@ void LocalCommunicator::reduce_slice(const Operation& operation, const Plan& pla
   call->sent_bytes += own.length * element * static_cast<uint64_t>(size_ - 1);
 }
 
-// The other members' slices of chunk `index`, into the tensor.
+// Copies the other members' slices of chunk `index` into the tensor.
 void LocalCommunicator::take_slices(const Operation& operation, const Plan& plan, uint64_t index) {
   const uint64_t element = size_of(operation.description.dtype);
   for (int member = 0; member < size_; ++member) {

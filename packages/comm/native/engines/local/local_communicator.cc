@@ -1,18 +1,18 @@
-// Creation, steps and waits; the stages of collectives stand in local_collectives.cc, messages in
+// Creation, steps and waits; the stages of collectives are in local_collectives.cc, messages in
 // local_messages.cc.
 #include "engines/local/local_communicator.h"
 
 namespace mtl::comm::local {
 namespace {
 
-// How often a wait looks again, past its time-out, at members that wait for another host.
+// How often a wait past its timeout checks members that wait for another host.
 constexpr int64_t kLookNs = 50 * kMillisecond;
 
 }  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
-  // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step
-  // costs everybody a turn on a core, so fewer and larger ones.
+  // Two members on two cores: chunks that fit the second-level cache. More members than cores: a step costs
+  // every member a time slice, so fewer and larger steps.
   const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }
@@ -25,7 +25,7 @@ Status LocalCommunicator::create(const GroupIdentity& group, const LocalOptions&
   const GroupLayout layout = layout_of(group.size(), options);
   Segment segment;
   MTL_RETURN_IF_ERROR(Segment::create(layout.total_bytes(), &segment));
-  // the memory is zero, which is what every counter starts at
+  // the memory is zero, the initial value of every counter
   GroupHeader* header = static_cast<GroupHeader*>(segment.data());
   header->size = static_cast<uint32_t>(layout.size);
   header->buffer_bytes = layout.buffer_bytes;
@@ -99,7 +99,7 @@ void LocalCommunicator::arrive() {
   if (header_->arrivals.fetch_add(1) + 1 == static_cast<uint64_t>(size_) * step_) header_->round.advance();
 }
 
-// Until all members have arrived at `step`: what they wrote before is there.
+// Waits until all members have arrived at `step`: their earlier writes are then visible.
 Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
   const uint64_t target = static_cast<uint64_t>(size_) * (step + 1);
   const auto reached = [&] { return header_->arrivals.load(std::memory_order_acquire) >= target; };
@@ -118,8 +118,8 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // half the time-out is far more than a member that is alive is silent, and far less than one that is to
-    // blame
+    // half the timeout is far longer than a live member is silent, and far shorter than the delay of a failed
+    // one
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;
@@ -141,7 +141,7 @@ std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   return late;
 }
 
-// Whether the member waits for another host, and has looked around within the limit.
+// Whether the member waits for another host and has checked within the limit.
 bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
   const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
   return away_ns != 0 && now_ns() - away_ns < limit_ns;

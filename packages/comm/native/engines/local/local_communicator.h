@@ -1,12 +1,12 @@
-// The engine of one host: collectives and messages through shared memory.
+// The engine for one host: collectives and messages through shared memory.
 //
-// Collectives go in steps with one barrier each. At a step every member copies a chunk of its input into its
-// buffer and arrives; when all have arrived, members read each other's buffers. With three buffers a member
-// can fill the next one before it has read the last, so a slow copy of one hides behind the work of others.
-// Large all-reduces of three and more members are divided: each member reduces its slice of the chunk, a step
-// later the others copy the result, so that a member sends 2 (n-1)/n of its bytes as a ring does. Sums are
-// computed in rank order by one function, in whatever order members arrive: results do not depend on timing,
-// and all members get the same bits.
+// A collective is a sequence of steps with one barrier each. At a step every member copies a chunk of its
+// input into its buffer and arrives; when all have arrived, members read each other's buffers. With three
+// buffers a member can fill the next one before it has read the last, so that one member's slow copy overlaps
+// with the work of others. Large all-reduces of three and more members are divided: each member reduces its
+// slice of the chunk, and one step later the others copy the result, so that a member sends 2 (n-1)/n of its
+// bytes, as in a ring. Sums are computed in rank order by one function, in whatever order members arrive:
+// results do not depend on timing, and all members get the same bits.
 #pragma once
 
 #include "engines/local/group_layout.h"
@@ -16,8 +16,8 @@
 namespace mtl::comm::local {
 
 struct LocalOptions {
-  uint64_t buffer_bytes = 0;      // 0: chosen for the number of members
-  bool has_core_for_each = true;  // as many cores as ranks on this host: waits may spin
+  uint64_t buffer_bytes = 0;      // 0: chosen by the number of members
+  bool has_core_for_each = true;  // at least one core per rank of this host: waits may spin
 };
 
 class LocalCommunicator : public Communicator {
@@ -27,8 +27,8 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Another member in the same process as `first`, which must live longer. Shares its mapping, so that a race
-  // detector sees all members touch the same addresses.
+  // Another member in the process of `first`, which must live longer. Shares its mapping, so that a race
+  // detector sees that all members access the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
   // `buffer_bytes` of a group, and the size of its segment.
@@ -42,9 +42,9 @@ class LocalCommunicator : public Communicator {
   bool is_ready(const Operation& operation) override;
   void leave() override;
 
-  // Says to the other members that this one waits for another host at `now_ns` (repeatedly, while it does),
-  // or no longer (0). Operations wait up to `patience_ns` more for members that do, since these find out who
-  // is to blame.
+  // Tells the other members that this one waits for another host at `now_ns` (repeatedly, while it does), or
+  // no longer waits (0). Operations wait up to `patience_ns` more for members that do, since these determine
+  // the cause.
   void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 
@@ -99,9 +99,9 @@ class LocalCommunicator : public Communicator {
   Segment segment_;
   GroupHeader* header_;
   MemberControl* members_;
-  // collectives come one at a time, so these need no lock
+  // collectives run one at a time, so these need no lock
   uint64_t step_ = 0;        // the next step of this member
-  uint64_t first_step_ = 0;  // of the collective under way
+  uint64_t first_step_ = 0;  // of the collective in progress
   int64_t patience_ns_ = 0;  // for members that wait for another host
   Spinner spinner_;          // of the program's thread, the only one that spins
 };

@@ -20,7 +20,7 @@ char* LocalCommunicator::slot(Mailbox* box, uint64_t index) const {
   return reinterpret_cast<char*>(box) + GroupLayout::round_up(sizeof(Mailbox)) + index % kNumSlots * kSlotBytes;
 }
 
-// Fills free slots; whether the whole message is in.
+// Fills free slots; returns whether the whole message has been written.
 bool LocalCommunicator::send_slots(Operation* operation, Call* call) {
   Mailbox* box = mailbox(rank_, operation->peer);
   const uint64_t bytes = operation->input_bytes;
@@ -66,7 +66,7 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// Until a slot is there to be read (`is_written`), or free to be filled.
+// Waits until a slot can be read (`is_written`), or filled.
 Status LocalCommunicator::wait_for_message(SharedWord* word, bool is_written, Mailbox* box, Call* call) {
   const int peer = call->operation->peer;
   const auto reached = [&] {

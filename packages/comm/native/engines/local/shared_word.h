@@ -1,4 +1,4 @@
-// A counter in shared memory that processes wait on: a short spin, then asleep in the kernel.
+// A counter in shared memory that processes wait on: a short spin, then sleep in the kernel.
 #pragma once
 
 #include <linux/futex.h>
@@ -17,9 +17,9 @@ namespace mtl::comm::local {
 
 struct alignas(64) SharedWord {
   std::atomic<uint32_t> value{0};
-  std::atomic<uint32_t> sleepers{0};  // a process killed in its sleep stays counted: that costs others a needless wake
+  std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted: costs a needless wake
 
-  // What was written before is seen by those who see the new value.
+  // Earlier writes are visible to readers of the new value.
   void advance() {
     value.fetch_add(1);
     wake();
@@ -41,12 +41,12 @@ inline void pause_briefly() {
 
 enum class WaitResult { kReached, kFailed, kTimedOut };
 
-// How long to spin: about 40 us, longer than a peer on another core needs for a small step. Where it does not
-// help, because other programs hold the cores that the peers would run on, it is tried only now and then.
-// Never for longer, and never without end: at a real-time priority that would keep out for good whom it waits
-// for. Giving way (sched_yield) between spinning and sleeping was measured and does not pay: with 8 ranks on
-// 2 busy cores a barrier's best time fell from 35 to 22 us, its median rose from 40 to 70 us; with 2 ranks
-// nothing changed.
+// How long to spin: about 40 us, longer than a peer on another core needs for a small step. If spinning does
+// not help, because other programs occupy the peers' cores, it is tried only occasionally. Spinning must
+// always be short: at a real-time priority, endless spinning would block the awaited thread forever. Yielding
+// (sched_yield) between spinning and sleeping was measured and does not pay off: with 8 ranks on 2 busy cores
+// a barrier's best time fell from 35 to 22 us, its median rose from 40 to 70 us; with 2 ranks nothing
+// changed.
 class Spinner {
  public:
   int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
@@ -62,11 +62,11 @@ class Spinner {
 
 struct WaitLimits {
   int64_t deadline_ns = 0;
-  Spinner* spinner = nullptr;  // null: sleep at once
+  Spinner* spinner = nullptr;  // null: sleep immediately
 };
 
-// Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status
-// that ends the wait when it is a failure (stored in `failure`); it is asked at least every 50 ms.
+// Waits until `reached()`, which depends on data written before `word` advances. `check()` returns a Status
+// that ends the wait if it is a failure (stored in `failure`); it is called at least every 50 ms.
 template <typename Reached, typename Check>
 WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
                    Status* failure) {
@@ -85,7 +85,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     const uint32_t seen = word->value.load();
     if (reached()) return WaitResult::kReached;
     *failure = check();
-    // data that arrived before the failure counts: an operation that has all its data succeeds
+    // data that arrived before the failure counts: an operation with all its data succeeds
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;
@@ -94,7 +94,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     time.tv_sec = slice / 1000000000;
     time.tv_nsec = slice % 1000000000;
     word->sleepers.fetch_add(1);
-    // `value` is compared under the kernel's lock: an advance between the load above and here is not missed
+    // the kernel compares `value` under its lock: an advance between the load above and here is not missed
     syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
     word->sleepers.fetch_sub(1);
   }

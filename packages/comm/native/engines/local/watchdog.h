@@ -1,4 +1,4 @@
-// A thread that sees what the main thread cannot while it computes: the death of a process of this host
+// A thread that detects what the main thread cannot while it computes: the death of a process of this host
 // (pidfd), an abort that another rank wrote to the board, and a main thread that does not end after an abort.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace mtl::comm::local {
 
 class Watchdog {
  public:
-  // All ranks of the board have joined. `grace_ns`: how long after an abort the process may go on; then the
-  // watchdog prints the reason and ends it with status 1. Destroying the watchdog calls that off.
+  // All ranks of the board must have joined. `grace_ns`: how long after an abort the process may continue;
+  // then the watchdog prints the reason and exits with status 1. Destroying the watchdog cancels that.
   static Status start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog);
   ~Watchdog();
 

@@ -1,5 +1,5 @@
-# The nccl engine: compiled where nccl.h and CUDA's headers are found. Nothing is linked: the libraries are opened at run
-# time, so a build with it runs on machines without a GPU.
+# The nccl engine: compiled where nccl.h and CUDA's headers are found. Nothing is linked: the libraries are
+# opened at run time, so a build with it runs on machines without a GPU.
 set(MTL_NCCL_INCLUDE_DIR "$ENV{MTL_NCCL_INCLUDE_DIR}" CACHE PATH "Directory of nccl.h; empty: searched for")
 set(MTL_CUDA_INCLUDE_DIR "$ENV{MTL_CUDA_INCLUDE_DIR}" CACHE PATH "Directory of cuda.h and cuda_runtime.h; empty: searched for")
 
@@ -30,7 +30,7 @@ foreach(root ${PYTHON_ROOTS})
   list(APPEND CUDA_PLACES "${root}/nvidia/cu13/include" "${root}/nvidia/cuda_runtime/include")
 endforeach()
 
-# searched for anew at every configuration, so that a wheel installed meanwhile is seen
+# searched again at every configuration: a wheel may have been installed meanwhile
 unset(MTL_NCCL_FOUND CACHE)
 unset(MTL_CUDA_FOUND CACHE)
 if(MTL_NCCL_INCLUDE_DIR)
@@ -38,7 +38,7 @@ if(MTL_NCCL_INCLUDE_DIR)
 else()
   find_path(MTL_NCCL_FOUND nccl.h HINTS ${NCCL_PLACES})
 endif()
-# crt/host_config.h: the wheel of the runtime alone lacks what its own headers include
+# crt/host_config.h: the runtime's wheel alone lacks a file that its own headers include
 if(MTL_CUDA_INCLUDE_DIR)
   find_path(MTL_CUDA_FOUND crt/host_config.h PATHS "${MTL_CUDA_INCLUDE_DIR}" NO_DEFAULT_PATH)
 else()
@@ -50,7 +50,7 @@ foreach(pair "MTL_NCCL_INCLUDE_DIR MTL_NCCL_FOUND nccl.h" "MTL_CUDA_INCLUDE_DIR 
   list(GET pair 1 found)
   list(GET pair 2 header)
   if(${asked} AND NOT ${found})
-    message(FATAL_ERROR "-D${asked}=${${asked}}: no ${header} there") # what was asked for is not replaced by less
+    message(FATAL_ERROR "-D${asked}=${${asked}}: no ${header} there") # no fallback for an explicit request
   endif()
 endforeach()
 
@@ -63,7 +63,7 @@ set(NCCL_FOLDER "${CMAKE_CURRENT_LIST_DIR}")
 if(MTL_CUDA_FOUND AND NCCL_VERSION_CODE_FOUND GREATER_EQUAL 21801)
   message(STATUS "nccl engine: compiled, ${MTL_NCCL_FOUND}/nccl.h (${NCCL_VERSION_CODE_FOUND}), ${MTL_CUDA_FOUND}")
   file(GLOB NCCL_SOURCES CONFIGURE_DEPENDS "${NCCL_FOLDER}/with_header/*.cc")
-  # before any other flag, and as system headers: their warnings are not ours
+  # before any other flag, and as system headers, to suppress their warnings
   set_source_files_properties(${NCCL_SOURCES} PROPERTIES COMPILE_OPTIONS
                               "-isystem;${MTL_NCCL_FOUND};-isystem;${MTL_CUDA_FOUND}")
 else()

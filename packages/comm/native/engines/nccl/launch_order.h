@@ -1,6 +1,6 @@
 // The order in which a process launches collectives, over all groups: the order in which the program started
-// them. All members start the operations of groups that they share in the same order, so no two devices can
-// wait for each other with kernels of two communicators that came in different orders.
+// them. All members start the operations of shared groups in the same order, so no two devices can deadlock
+// on kernels of two communicators that were launched in different orders.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace mtl::comm::nccl {
 
 class LaunchOrder {
  public:
-  // A place at the end.
+  // A position at the end.
   uint64_t enter() {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.insert(next_);
@@ -24,7 +24,7 @@ class LaunchOrder {
     return !waiting_.empty() && *waiting_.begin() == place;
   }
 
-  // The operation is launched or never will be. A second call does nothing.
+  // The operation has been launched or never will be. A second call has no effect.
   void leave(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.erase(place);

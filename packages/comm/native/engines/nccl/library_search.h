@@ -1,6 +1,6 @@
 // Finds NVIDIA's libraries at run time and opens them by path, in this order: the directories of
-// MTL_CUDA_LIBS, what the dynamic linker finds by name, CUDA_HOME and CUDA_PATH, the Python environment
-// (VIRTUAL_ENV, CONDA_PREFIX, python3) with NVIDIA's wheels in it, and the usual directories of the system.
+// MTL_CUDA_LIBS, the dynamic linker's search by name, CUDA_HOME and CUDA_PATH, NVIDIA's wheels in the Python
+// environment (VIRTUAL_ENV, CONDA_PREFIX, python3), and the usual directories of the system.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace mtl::comm::nccl {
 
 struct LibraryRequest {
   const char* name;           // "libnccl.so.2"
-  std::vector<const char*> wheel_folders;  // below site-packages, in order of preference; may hold wildcards
-  const char* remedy;         // how to get it
+  std::vector<const char*> wheel_folders;  // below site-packages, best first; may contain wildcards
+  const char* remedy;         // how to install it
 };
 
 struct LoadedLibrary {
-  void* handle = nullptr;  // open until the process ends: the library has threads and state that outlive every user
+  void* handle = nullptr;  // open until the process ends: it has threads and state
   std::string path;
 };
 
-// Fails with MTL_NCCL_NOT_FOUND, listing every path that was tried and why it failed. A library in a
+// Fails with MTL_NCCL_NOT_FOUND, which lists every path that was tried and why it failed. A library in a
 // directory of MTL_CUDA_LIBS that cannot be opened is a failure too: the user named that directory.
 Status load_library(const LibraryRequest& request, LoadedLibrary* library);
 

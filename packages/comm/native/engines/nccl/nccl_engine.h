@@ -1,5 +1,5 @@
-// The engine of GPUs as the rest of @mtl/comm sees it. Compiled in every build; without NCCL's header it only
-// says so.
+// The engine for GPUs: its interface to the rest of @mtl/comm. Compiled in every build; without NCCL's header
+// it only reports that it is missing.
 #pragma once
 
 #include <functional>
@@ -11,22 +11,22 @@
 
 namespace mtl::comm::nccl {
 
-// The job's store. Called from several threads, never on the way of an operation that goes well after its
-// group and its pairs are connected.
+// The job's store. Called from several threads; never by a successful operation once its group and its pairs
+// are connected.
 struct StoreAccess {
   std::function<Status(const std::string& key, const std::string& value)> set;
-  // `*is_there` says whether the key has been set; never waits for it.
+  // `*is_there`: whether the key has been set; does not wait for it.
   std::function<Status(const std::string& key, std::string* value, bool* is_there)> find;
 };
 
 struct NcclOptions {
-  std::string key;                 // of this group in the store: the same on all members, never used twice in a job
-  int device = 0;                  // CUDA ordinal, as this process sees it
-  void* compute_stream = nullptr;  // cudaStream_t or CUstream that produces inputs and uses results; null: the default one
+  std::string key;                 // of this group in the store: the same on all members, unique within a job
+  int device = 0;                  // CUDA ordinal in this process
+  void* compute_stream = nullptr;  // cudaStream_t or CUstream of inputs and results; null: the default
   StoreAccess store;
   std::shared_ptr<LaunchOrder> order;  // one per process and job
-  // NCCL reports that a peer is gone without its name. The watchdog of the host and the heartbeat of other
-  // hosts know the name; they get this long to say it first.
+  // NCCL reports that a peer has ended but not which one. The host's watchdog and the heartbeats of other
+  // hosts know; they get this long to report it first.
   int64_t naming_ns = 1000 * kMillisecond;
 };
 
@@ -47,12 +47,12 @@ NcclInformation information_of(const NcclLibraries& libraries);
 // "NCCL 2.30.7 at PATH (compiled against 2.30.7), driver at PATH".
 std::string describe(const NcclLibraries& libraries);
 
-// Whether the engine was compiled, and against what: "compiled against NCCL 2.30.7" or why not.
+// Whether the engine was compiled, and with which version: "compiled against NCCL 2.30.7" or why not.
 std::string nccl_build_text();
 
-// A member of `group`. Returns before the others have come: the group connects on a thread of its own, and
-// what goes wrong there is an error of the first operation. `job` outlives the communicator. MTL_CUDA for a
-// device that is not there.
+// A member of `group`. Returns before the other members have connected: the group connects on its own thread,
+// and a failure there is reported by the first operation. `job` outlives the communicator. MTL_CUDA if the
+// device does not exist.
 Status connect_nccl(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                     const NcclOptions& options, JobState* job, std::unique_ptr<Communicator>* communicator);
 

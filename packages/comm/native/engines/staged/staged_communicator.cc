@@ -7,8 +7,8 @@
 namespace mtl::comm::staged {
 namespace {
 
-constexpr int64_t kSpinning = kMillisecond / 10;       // a copy behind an idle stream takes less
-constexpr int64_t kLastCopies = 10000 * kMillisecond;  // a device that does not end its copies in this time never will
+constexpr int64_t kSpinning = kMillisecond / 10;       // a copy after an idle stream takes less
+constexpr int64_t kLastCopies = 10000 * kMillisecond;  // a device that takes longer for its copies has failed
 constexpr auto kLook = std::chrono::microseconds(50);
 
 bool is_in_place(OperationKind kind) {
@@ -21,7 +21,7 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, const
     : host_(std::move(host)), device_(*device), name_(std::string("staged+") + host_->engine()) {}
 
 StagedCommunicator::~StagedCommunicator() {
-  for (const auto& entry : transfers_) retire(entry.second);  // begun and never carried out: the group was closed
+  for (const auto& entry : transfers_) retire(entry.second);  // begun and not executed: the group was closed
   const int64_t deadline = now_ns() + kLastCopies;
   while (!retired_.empty() && now_ns() < deadline) {
     give_back_retired();
@@ -51,7 +51,8 @@ Begun StagedCommunicator::begin(Operation* operation, Call* call) {
   return Begun::kUnfinished;
 }
 
-// Pinned memory, and the copy of the input into it behind what the compute stream has been given.
+// Allocates pinned memory, and enqueues the copy of the input into it after the compute stream's earlier
+// work.
 bool StagedCommunicator::prepare(const Operation& operation, Transfer* transfer) {
   if (!new_event(&transfer->started) || !new_event(&transfer->copied)) return false;
   if (device_.record_event(transfer->started, device_.stream(MTL_STREAM_COMPUTE)) != 0) return false;
@@ -78,7 +79,7 @@ StagedCommunicator::Transfer StagedCommunicator::take(uint64_t number) {
 }
 
 Status StagedCommunicator::execute(Operation* operation, Call* call) {
-  // the host's engine begins only now: a member that has failed must not be counted among those that arrive
+  // the host's engine begins only now: a failed member must not be counted among those that arrive
   Status status = call->check();
   if (operation->memory == Memory::kHost) return status.ok() ? host_->execute(operation, call) : status;
   if (operation->progress == 0) begin(operation, call);
@@ -101,8 +102,8 @@ Status StagedCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Until the input is in pinned memory. From then on the other members' time counts, not that of this one's
-// kernels.
+// Waits until the input is in pinned memory. From then on the timeout measures the other members, not this
+// one's kernels.
 Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) {
   if (!transfer.goes_out) return ok_status();
   const int64_t from = now_ns();
@@ -122,9 +123,8 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// The result to the device, behind kernels that were given its memory before; the compute stream waits for
-// it, so that whatever is enqueued from now on sees it, and so that memory that is released now is not used
-// before.
+// Copies the result to the device, after kernels that used its memory before. The compute stream waits for
+// the copy, so that all later work sees the result, and memory released from now on is not reused too early.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

@@ -1,4 +1,5 @@
-// gloo_shim.h on Debian's libgloo: transport only (device, pairs, unbound buffers). Collectives are our own.
+// gloo_shim.h on Debian's libgloo: transport only (device, pairs, unbound buffers). Collectives are
+// implemented here.
 #include "gloo_shim.h"
 
 #include <gloo/transport/context.h>
@@ -31,8 +32,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits that have lasted long enough: Gloo's own time-out would end every connection of the
-// context. Asleep while there are no waits.
+// Interrupts waits at their deadline: Gloo's own timeout would end every connection of the context. Sleeps
+// while there are no waits.
 class Alarm {
  public:
   ~Alarm() {
@@ -48,7 +49,7 @@ class Alarm {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread(&Alarm::run, this);
     waits_.push_back({buffer, is_send, due});
-    // its thread wakes up before a later one is due
+    // its thread wakes up before a later deadline
     if (due < next_) changed_.notify_all();
   }
 
@@ -73,7 +74,7 @@ class Alarm {
       for (Wait& wait : waits_) {
         if (wait.due <= now) {
           abort_wait(wait.buffer, wait.is_send);
-          // again, should it still wait: the first interruption may have come before the wait began
+          // repeated in case it still waits: the first interruption may have come before the wait began
           wait.due = now + std::chrono::milliseconds(20);
         }
         next_ = std::min(next_, wait.due);
@@ -89,7 +90,7 @@ class Alarm {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Wait> waits_;
-  Clock::time_point next_ = Clock::time_point::max();  // when the thread looks again
+  Clock::time_point next_ = Clock::time_point::max();  // when the thread checks again
   bool is_ending_ = false;
   std::thread thread_;
 };
@@ -110,7 +111,7 @@ struct MtlGlooTransfer {
 
 namespace {
 
-// The alarm interrupts it long before.
+// The alarm interrupts it long before that.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(1000);
 
 void describe(const std::exception& exception, char* error) {
@@ -140,7 +141,7 @@ MtlGlooContext* open_context(const char* address, int member, int size, int64_t 
     std::unique_ptr<MtlGlooContext> opened(new MtlGlooContext);
     opened->device = gloo::transport::tcp::CreateDevice(attributes);
     opened->context = opened->device->createContext(member, size);
-    // a pair waits five times as long as it is told to for its connection
+    // a pair waits five times the given timeout for its connection
     opened->context->setTimeout(std::chrono::milliseconds(std::max<int64_t>(1, (timeout_ms + 4) / 5)));
     for (int other = 0; other < size; ++other) {
       if (other != member) opened->context->createPair(other);
@@ -201,7 +202,7 @@ int wait(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error) {
   return result;
 }
 
-// An interrupted wait returns at once; the interruption is used up by it.
+// An interrupted wait returns immediately and consumes the interruption.
 int probe(MtlGlooTransfer* transfer, char* error) {
   return guarded<int>(MTL_GLOO_FAILED, error, [&] {
     abort_wait(transfer->buffer.get(), transfer->is_send);

@@ -1,8 +1,9 @@
-// The C interface between the addon and libgloo. Its C++ differs between releases of Debian, so a library of
-// its own is compiled against whichever is installed and opened at run time (gloo_library.h); nothing else
-// includes Gloo.
+// The C interface between the addon and libgloo. Gloo's C++ ABI differs between releases of Debian, so a
+// separate library is compiled against the installed one and opened at run time (gloo_library.h); no other
+// file includes Gloo.
 //
-// No function throws. What can fail takes `error`, MTL_GLOO_ERROR_BYTES of text that a failure fills.
+// No function throws. Functions that can fail take `error`, MTL_GLOO_ERROR_BYTES of text that is filled on
+// failure.
 #pragma once
 
 #include <stddef.h>
@@ -26,29 +27,30 @@ typedef struct MtlGlooApi {
   // The sockets of member `member` of `size`, bound to `address` (an IP address of this machine): one listens
   // for each other member. `connect` waits for at most `timeout_ms`. Null: failed.
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
-  // All transfers have been dropped.
+  // All transfers must have been dropped.
   void (*close)(MtlGlooContext* context);
-  // Where `other` reaches this member: at most MTL_GLOO_ADDRESS_BYTES into `bytes`. @return how many; 0:
-  // failed.
+  // The address at which `other` reaches this member: at most MTL_GLOO_ADDRESS_BYTES into `bytes`. @return
+  // the number of bytes; 0: failed.
   size_t (*address_for)(MtlGlooContext* context, int other, void* bytes, char* error);
   // Connects to `other`, which does the same; blocks. @return MTL_GLOO_DONE or MTL_GLOO_FAILED.
   int (*connect)(MtlGlooContext* context, int other, const void* address, size_t bytes, char* error);
-  // Ends a connection, or a `connect` under way on another thread.
+  // Ends a connection, or a `connect` in progress on another thread.
   void (*hang_up)(MtlGlooContext* context, int other);
-  // Begins to send or receive: in the order of the calls for one member, channel and direction. Null: failed.
+  // Starts to send or receive: in the order of the calls for one member, channel and direction. Null: failed.
   // The memory is used until the transfer is dropped.
   MtlGlooTransfer* (*start)(MtlGlooContext* context, int other, uint64_t channel, int is_send, void* data, size_t bytes,
                             char* error);
-  // Waits for about `timeout_ms` without harm to the transfer, unlike Gloo's own time-outs, which end every
-  // connection. PENDING may come early, and once for a transfer that is just done: ask again. @return one of
-  // the enumeration above.
+  // Waits for about `timeout_ms` without harm to the transfer, unlike Gloo's own timeouts, which end every
+  // connection. PENDING may be returned early, and once for a transfer that has just completed: call again.
+  // @return one of the enumeration above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
-  // Does not wait. @return MTL_GLOO_FAILED when the connection has ended, else MTL_GLOO_PENDING, done or not.
+  // Does not wait. @return MTL_GLOO_FAILED if the connection has ended, else MTL_GLOO_PENDING, complete or
+  // not.
   int (*probe)(MtlGlooTransfer* transfer, char* error);
   void (*drop)(MtlGlooTransfer* transfer);
 } MtlGlooApi;
 
-// The one symbol of the library.
+// The only symbol of the library.
 const MtlGlooApi* mtl_gloo_api(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything but the
-// table is in an anonymous namespace: what the linker could merge between instruction sets would run on the
-// wrong processor.
+// table is in an anonymous namespace: code that the linker merges between instruction sets would run on the
+// wrong CPU.
 #include "engines/local/reduce.h"
 
 #if MTL_ISA_LEVEL > 0
@@ -14,7 +14,7 @@ struct float16 {
   uint16_t bits;
 };
 
-// Elements that are combined at a time: their float32 sums stay in the first-level cache.
+// Elements per block: their float32 sums stay in the first-level cache.
 constexpr size_t kBlock = 1024;
 
 template <typename To, typename From>
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) To bits_of(From value) {
   return result;
 }
 
-// ---- 16-bit floats to float32 and back: round to nearest, ties to even; a NaN stays one ----
+// ---- 16-bit floats to float32 and back: round to nearest, ties to even; NaN stays NaN ----
 
 void widen(const bfloat16* source, float* target, size_t count) {
   for (size_t i = 0; i < count; ++i) target[i] = bits_of<float>(static_cast<uint32_t>(source[i].bits) << 16);
@@ -70,9 +70,9 @@ void narrow(const float* source, float16* target, size_t count) {
   for (; i < count; ++i) target[i].bits = bits_of<uint16_t>(static_cast<_Float16>(source[i]));
 }
 
-// ---- combinations of two values ----
+// ---- reductions of two values ----
 
-// Integers wrap, which signed arithmetic must not do in C++.
+// Integers wrap around, which is undefined for signed arithmetic in C++.
 template <typename T, typename Unsigned>
 struct IntegerSum {
   static T apply(T a, T b) { return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b))); }
@@ -89,8 +89,8 @@ template <typename T>
 struct IntegerMinimum {
   static T apply(T a, T b) { return a < b ? a : b; }
 };
-// Equal values have equal bits but for zeros, of which "and" gives +0 and "or" gives -0. A NaN in b loses no
-// comparison.
+// Equal values have equal bits except for zeros, for which "and" gives +0 and "or" gives -0. A NaN in b wins
+// every comparison.
 template <typename T, typename Bits>
 struct FloatMaximum {
   static T apply(T a, T b) {
@@ -110,7 +110,7 @@ struct FloatMinimum {
 
 // ---- loops ----
 
-// Element i of the output depends on element i of the sources only, so `output` may be one of them (ivdep).
+// Element i of the output depends only on element i of the sources, so `output` may be one of them (ivdep).
 template <typename T, typename Combine>
 void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {
   const T* first = static_cast<const T*>(sources[0]);

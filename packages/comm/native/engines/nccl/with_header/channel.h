@@ -1,12 +1,12 @@
-// One communicator of NCCL with a stream of its own, and the operations that go through it. A group has one
-// channel for its collectives and one per pair of members and direction for messages, so that a receive that
-// was posted early never holds up anything else.
+// One NCCL communicator with its own stream, and its operations. A group has one channel for its collectives
+// and one per pair of members and direction for messages, so that a receive that was posted early does not
+// block anything else.
 //
-// An operation goes through these stages, each in the order in which operations were started:
-//   waiting   started by the program; the compute stream's position is noted in an event
+// An operation passes these stages, each in the order in which operations were started:
+//   waiting   started by the program; the compute stream's position is recorded in an event
 //   issued    given to NCCL, which is still connecting (only the first operations of a channel take time here)
-//   launched  in the stream, with an event behind it
-//   done      the event has passed
+//   launched  in the stream, followed by an event
+//   done      the event has completed
 #pragma once
 
 #include <deque>
@@ -18,14 +18,14 @@ namespace mtl::comm::nccl {
 struct Record {
   enum class Stage { kWaiting, kIssued, kLaunched, kDone };
 
-  Operation operation;  // copies: the group forgets an operation when `execute` has returned, the device does not
+  Operation operation;  // copies: the group drops an operation after `execute`, the device later
   Call call;
   uint64_t place = 0;  // in the launch order; collectives only
   Stage stage = Stage::kWaiting;
-  bool is_executed = false;   // the group has forgotten it
-  bool is_joined = false;     // the program has waited for it with success, and counts on its result
-  bool is_published = false;  // its description lies in the store for members that time out
-  CUevent ready = nullptr;    // what the compute stream had been given when the program started the operation
+  bool is_executed = false;   // the group has dropped it
+  bool is_joined = false;     // the program has waited for it successfully, and relies on its result
+  bool is_published = false;  // its description is in the store for members that time out
+  CUevent ready = nullptr;    // the compute stream's position when the program started the operation
   CUevent done = nullptr;
   Status failure;
 };
@@ -39,7 +39,7 @@ struct Channel {
   State state = State::kNew;
   ncclComm_t communicator = nullptr;
   CUstream stream = nullptr;
-  int64_t next_look_ns = 0;      // into the store, for the unique id
+  int64_t next_look_ns = 0;      // key in the store for the unique id
   int64_t look_interval_ns = 0;
   int64_t broken_since_ns = 0;   // NCCL has reported an error
   std::deque<std::shared_ptr<Record>> waiting;   // or issued: the first one may be
@@ -49,12 +49,12 @@ struct Channel {
   bool is_idle() const { return waiting.empty() && launched.empty(); }
 };
 
-// Gives the operation to NCCL on the channel's stream: one call, or one group of calls. The result is
+// Issues the operation to NCCL on the channel's stream: one call, or one group of calls. The result is
 // ncclInProgress while NCCL is still connecting.
 ncclResult_t issue(const NcclLibraries& libraries, const Channel& channel, const Operation& operation,
                    CUdeviceptr barrier_word);
 
-// What this member gives to others: messages and all-to-all exactly, the rest as NCCL's rings do it.
+// The bytes that this member sends: exact for messages and all-to-all, otherwise as NCCL's rings send them.
 uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank);
 
 }  // namespace mtl::comm::nccl

@@ -14,7 +14,7 @@ ncclRedOp_t reduction_of(Reduction reduction) {
   return reductions[static_cast<int>(reduction)];
 }
 
-// One send and one receive per member in one group, so that NCCL may do them in any order.
+// One send and one receive per member in one group, so that NCCL may execute them in any order.
 ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, const Operation& operation) {
   const int size = static_cast<int>(channel.members.size());
   const size_t part_bytes = operation.input_bytes / static_cast<size_t>(size);
@@ -33,7 +33,7 @@ ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, 
     note(libraries.ncclRecv(static_cast<char*>(operation.output) + at, count, type, member, channel.communicator,
                             channel.stream));
   }
-  // the group must be closed in any case: it belongs to the thread
+  // the group must be closed in any case: it is thread state
   const ncclResult_t ended = libraries.ncclGroupEnd();
   return first_error != ncclSuccess ? first_error : ended;
 }
@@ -87,7 +87,7 @@ uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank) {
     case OperationKind::kAllToAll:
       return operation.input_bytes * others / size;
     case OperationKind::kBroadcast:
-      // along the ring from the root; the last one passes nothing on
+      // along the ring from the root; the last member sends nothing
       return (rank + 1) % num_members == operation.description.root ? 0 : operation.input_bytes;
     case OperationKind::kSend:
       return operation.input_bytes;

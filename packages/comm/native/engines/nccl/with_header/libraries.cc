@@ -7,8 +7,8 @@
 namespace mtl::comm::nccl {
 namespace {
 
-// The first one whose configuration of communicators has all that the engine counts on: non-blocking
-// initialisation, and an older or newer structure being read by its size.
+// The first version whose communicator configuration has everything that the engine requires: non-blocking
+// initialisation, and acceptance of older or newer structures by their size.
 constexpr int kOldestVersion = NCCL_VERSION(2, 18, 1);
 
 std::string version_text(int version) {

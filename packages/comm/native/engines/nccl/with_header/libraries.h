@@ -1,6 +1,6 @@
-// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The
-// driver's functions and not the runtime's: libcuda comes with the driver, so no second CUDA runtime is
-// needed, and its streams and events are those of every runtime in the process.
+// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. Driver
+// functions rather than runtime ones: libcuda belongs to the driver, so no second CUDA runtime is needed, and
+// its streams and events are compatible with every runtime in the process.
 #pragma once
 
 #include <cuda.h>
@@ -28,7 +28,7 @@ struct NcclLibraries {
   int version = 0;  // of NCCL: 23007 is 2.30.7
   std::string nccl_path, driver_path;
 
-  // Success, or MTL_CUDA with the driver's name of the error.
+  // Success, or MTL_CUDA with the driver's error name.
   Status check(CUresult result, const char* call) const;
 };
 #undef MTL_DECLARE_FUNCTION

@@ -6,7 +6,7 @@
 namespace mtl::comm::nccl {
 namespace {
 
-constexpr int64_t kLastWords = 2000 * kMillisecond;     // how long NCCL may take to close or to stop
+constexpr int64_t kLastWords = 2000 * kMillisecond;     // how long NCCL may take to close or to abort
 constexpr int64_t kSpinning = kMillisecond / 10;        // a barrier among idle devices takes less
 
 CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
@@ -44,7 +44,7 @@ Status NcclCommunicator::open() {
 NcclCommunicator::~NcclCommunicator() {
   {
     Lock lock(mutex_);
-    // the thread stays at work meanwhile, so this ends at the latest with a time-out
+    // the thread keeps running meanwhile, so this ends with a timeout at the latest
     changed_.wait(lock, [&] {
       if (!thread_.joinable() || is_aborted_) return true;
       for (const auto& entry : channels_) {
@@ -68,7 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Orderly where all is quiet, by force otherwise: members that still wait for this one then learn of it.
+// Destroys idle channels, aborts the others: members that still wait for this one then learn of it.
 void NcclCommunicator::close_channel(Channel* channel) {
   take_done(channel);
   const bool is_orderly = channel->state == Channel::State::kReady && channel->is_idle() && !job_->is_aborted();
@@ -99,7 +99,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   added->name = std::move(name);
   added->members = std::move(members);
   while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
-  // communication has priority: nothing else can shorten the wait for it
+  // high priority: the wait for communication cannot be shortened otherwise
   MTL_RETURN_IF_ERROR(nccl_.check(
       nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
       "cuStreamCreateWithPriority"));
@@ -108,7 +108,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   return ok_status();
 }
 
-// Null where a stream cannot be made.
+// Null if a stream cannot be created.
 Channel* NcclCommunicator::channel_of(const Operation& operation) {
   if (!is_message(operation.kind)) return channels_["collectives"].get();
   const bool is_send = operation.kind == OperationKind::kSend;
@@ -154,7 +154,7 @@ Begun NcclCommunicator::begin(Operation* operation, Call* call) {
   return Begun::kHandedOver;
 }
 
-// Notes where the compute stream stands, and launches the operation if nothing is in its way.
+// Records the compute stream's position, and launches the operation if possible.
 Status NcclCommunicator::start(const RecordPointer& record) {
   Channel* channel = channel_of(record->operation);
   if (channel == nullptr) return error_status("MTL_CUDA", "no stream could be made");
@@ -177,7 +177,7 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // also after a failure: the next use of this memory on the compute stream comes after the communication
+    // also after a failure: the next use of this memory on the compute stream must follow the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -191,8 +191,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// An operation that was given up before NCCL had it: it must not be launched later, its memory may be someone
-// else's.
+// An operation that was cancelled before NCCL received it: it must not be launched later, since its memory
+// may have been reused.
 void NcclCommunicator::forget(const RecordPointer& record) {
   for (const auto& entry : channels_) {
     std::deque<RecordPointer>& waiting = entry.second->waiting;
@@ -204,13 +204,13 @@ void NcclCommunicator::forget(const RecordPointer& record) {
   give_back_events(record.get());
 }
 
-// Until the operation is launched, or nothing of it can come any more.
+// Waits until the operation is launched, or can no longer be launched.
 Status NcclCommunicator::wait_until_launched(const RecordPointer& record, Lock* lock) {
   const int64_t last_words = record->call.deadline_ns() + kLastWords;
   while (record->failure.ok() && record->stage != Record::Stage::kLaunched && record->stage != Record::Stage::kDone) {
     const Status status = record->call.check();
     if (!status.ok()) {
-      // NCCL may be about to launch it: its memory is not ours to give back before NCCL has been stopped
+      // NCCL may be about to launch it: its memory must not be released before NCCL has been aborted
       const auto stopped = [&] { return is_aborted_ || record->stage != Record::Stage::kIssued; };
       must_stop_ = !stopped();
       changed_.notify_all();
@@ -226,14 +226,14 @@ Status NcclCommunicator::wait_until_launched(const RecordPointer& record, Lock* 
   return record->call.check();
 }
 
-// Until the device has done the operation.
+// Waits until the device has completed the operation.
 Status NcclCommunicator::wait_on_host(const RecordPointer& record, Lock* lock) {
   const int64_t started = now_ns();
   while (true) {
     const bool is_done = record->stage == Record::Stage::kDone;
     const CUresult result = is_done ? CUDA_SUCCESS : nccl_.cuEventQuery(record->done);
-    // after the query: an event also passes because NCCL was aborted, and the job's state is written before
-    // that
+    // after the query: an event also completes because NCCL was aborted, and the job's state is written
+    // before that
     if (!record->failure.ok()) return record->failure;
     MTL_RETURN_IF_ERROR(record->call.check());
     if (result == CUDA_SUCCESS) return ok_status();
@@ -258,7 +258,7 @@ bool NcclCommunicator::is_ready(const Operation& operation) {
 }
 
 void NcclCommunicator::leave() {
-  // whether the store hears it or not: members then miss the reason, not the failure
+  // even if the store does not receive it: members then lack the reason, but still see the failure
   static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
   const Lock lock(mutex_);
   changed_.notify_all();

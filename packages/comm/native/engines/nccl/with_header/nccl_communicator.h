@@ -1,11 +1,11 @@
 // A group's member on a GPU: launches operations on communication streams and makes the compute stream wait
 // for them.
 //
-// The program's thread launches and never waits for the device (a barrier excepted). It alone orders the
-// compute stream, of which it may be recording a graph whenever another thread runs. A thread of the
-// communicator's own connects channels, launches what could not be launched at once, notices what is done,
-// polls NCCL's errors, the job's abort state and time-outs, and aborts NCCL when something is wrong: kernels
-// that wait for a peer then end, so that the compute stream goes on and the program comes to learn why.
+// The program's thread launches and never waits for the device (except in a barrier). Only this thread orders
+// the compute stream, since it may be recording a graph of that stream whenever another thread runs. The
+// communicator's own thread connects channels, launches deferred operations, detects completion, and polls
+// NCCL's errors, the job's abort state and timeouts. On failure it aborts NCCL: kernels that wait for a peer
+// then end, so that the compute stream continues and the program learns the reason.
 #pragma once
 
 #include <condition_variable>
@@ -22,8 +22,7 @@ class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                    const NcclOptions& options, JobState* job);
-  // Lets operations that the program has waited for come to their end, then closes; aborts what else is under
-  // way.
+  // Completes operations that the program has waited for, then closes; aborts all others in flight.
   ~NcclCommunicator() override;
   Status open();
 
@@ -31,8 +30,8 @@ class NcclCommunicator : public Communicator {
   bool moves(Memory memory) const override { return memory == Memory::kDevice; }
   bool begins_at_once() const override { return true; }
   Begun begin(Operation* operation, Call* call) override;
-  // Until the operation is launched; then the compute stream waits for it. A barrier is waited for on the
-  // host.
+  // Waits until the operation is launched; then makes the compute stream wait for it. A barrier is waited for
+  // on the host.
   Status execute(Operation* operation, Call* call) override;
   bool is_ready(const Operation& operation) override;
   void leave() override;
@@ -77,15 +76,15 @@ class NcclCommunicator : public Communicator {
   CUdeviceptr barrier_word_ = 0;
   int priority_ = 0;  // of communication streams
 
-  std::mutex mutex_;  // guards what follows, and every call of NCCL on a channel that is ready
-  std::condition_variable changed_;  // a stage was reached, something failed, or the thread has something to do
+  std::mutex mutex_;  // guards the following members, and every NCCL call on a ready channel
+  std::condition_variable changed_;  // a stage was reached, a failure occurred, or the thread has work
   std::map<std::string, std::unique_ptr<Channel>> channels_;
   std::unordered_map<uint64_t, RecordPointer> records_;  // by Operation::progress, until `execute` has returned
-  std::vector<CUevent> events_;                          // for use again
+  std::vector<CUevent> events_;                          // for reuse
   uint64_t next_record_ = 1;
-  bool is_idle_ = false;    // the thread sleeps until it is told
-  bool must_stop_ = false;  // NCCL holds memory of an operation that was given up
-  bool is_aborted_ = false;  // NCCL has been stopped
+  bool is_idle_ = false;    // the thread sleeps until notified
+  bool must_stop_ = false;  // NCCL still uses memory of a cancelled operation
+  bool is_aborted_ = false;  // NCCL has been aborted
   bool is_ending_ = false;
   std::thread thread_;
 };

@@ -1,4 +1,5 @@
-// The thread of a communicator: connects, launches what had to wait, notices ends, errors and time-outs.
+// The thread of a communicator: connects, launches deferred operations, detects completion, errors and
+// timeouts.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,7 +9,7 @@
 namespace mtl::comm::nccl {
 namespace {
 
-constexpr auto kEager = std::chrono::milliseconds(1);     // between looks while something waits to be launched
+constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // while operations are on the device
 constexpr int64_t kFirstLook = 2 * kMillisecond;
 constexpr int64_t kLastLook = 64 * kMillisecond;
@@ -44,7 +45,7 @@ void NcclCommunicator::serve() {
     if (must_abort()) abort_all(&lock);
     bool is_eager = false, is_busy = false;
     for (auto entry = channels_.begin(); entry != channels_.end() && !is_aborted_; ++entry) {
-      is_eager |= tend(entry->second.get(), &lock);  // a channel that is added meanwhile does not move the others
+      is_eager |= tend(entry->second.get(), &lock);  // adding a channel does not move the others
       is_busy |= !entry->second->is_idle() || entry->second->state != Channel::State::kReady;
     }
     if (is_ending_ || must_abort()) continue;
@@ -60,7 +61,7 @@ void NcclCommunicator::serve() {
   }
 }
 
-// Whether something waits to be launched.
+// Whether an operation is to be launched.
 bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   if (channel->state == Channel::State::kNew) connect(channel, lock);
   if (channel->state == Channel::State::kConnecting || channel->state == Channel::State::kReady) poll_error(channel);
@@ -75,7 +76,7 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
 }
 
 // Shares the unique id through the store and starts to connect. No other thread uses a new channel, so the
-// calls that can take long run without the lock.
+// slow calls run without the lock.
 void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (now_ns() < channel->next_look_ns) return;
   const std::string id_key = key("id/" + channel->name);
@@ -115,7 +116,7 @@ void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   }
 }
 
-// What NCCL says about the channel: still at it, ready, or broken.
+// The channel's state according to NCCL: in progress, ready, or failed.
 void NcclCommunicator::poll_error(Channel* channel) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t result = nccl_.ncclCommGetAsyncError(channel->communicator, &state);
@@ -129,7 +130,7 @@ void NcclCommunicator::poll_error(Channel* channel) {
   }
   if (channel->state == Channel::State::kConnecting) channel->state = Channel::State::kReady;
   if (channel->waiting.empty() || channel->waiting.front()->stage != Record::Stage::kIssued) return;
-  // what was issued is in the stream now, and not before: only here may the event follow it
+  // issued operations are in the stream only now: the event may follow only here
   const RecordPointer record = channel->waiting.front();
   const Status status = nccl_.check(nccl_.cuEventRecord(record->done, channel->stream), "cuEventRecord");
   if (!status.ok()) return fail(channel, "MTL_CUDA", job_->rank(), status.failure().message);
@@ -140,8 +141,8 @@ void NcclCommunicator::poll_error(Channel* channel) {
   changed_.notify_all();
 }
 
-// Launches operations as far as nothing is in the way. On the program's thread right after the start of an
-// operation, or on ours.
+// Launches as many operations as possible. On the program's thread right after the start of an operation, or
+// on the communicator's.
 void NcclCommunicator::launch_waiting(Channel* channel) {
   while (channel->state == Channel::State::kReady && channel->broken_since_ns == 0 && !channel->waiting.empty()) {
     Record& record = *channel->waiting.front();
@@ -169,7 +170,7 @@ void NcclCommunicator::take_done(Channel* channel) {
       return fail(channel, "MTL_CUDA", job_->rank(), nccl_.check(result, "cuEventQuery").failure().message);
     }
     record.stage = Record::Stage::kDone;
-    // the event of an operation that has not been waited for is still wanted
+    // the event of an operation that has not been waited for is still needed
     if (record.is_executed) give_back_events(&record);
     channel->launched.pop_front();
     is_changed = true;
@@ -177,8 +178,8 @@ void NcclCommunicator::take_done(Channel* channel) {
   if (is_changed) changed_.notify_all();
 }
 
-// At half of its time an operation puts its description into the store, so that members which time out can
-// tell who came and with what. Operations that go well never do.
+// After half of its timeout an operation writes its description to the store, so that members that time out
+// can report which members arrived and with which operation. Successful operations never do.
 void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record, Lock* lock) {
   const int64_t waited = now_ns() - record->call.started_ns;
   if (waited < group_.timeout_ns / 2 || !record->failure.ok()) return;
@@ -187,7 +188,7 @@ void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record,
     const std::string at = key(stuck_key(*channel, record->operation, group_.rank));
     const std::string text = to_store(record->operation.description);
     lock->unlock();
-    // a store that does not answer costs the error its names, not more: `time_out` says so
+    // if the store does not answer, the error only lacks the names: `time_out` states that
     static_cast<void>(options_.store.set(at, text));
     lock->lock();
   }
@@ -237,7 +238,8 @@ void NcclCommunicator::time_out(Channel* channel, const RecordPointer& record, L
   }
 }
 
-// Stops NCCL: its kernels end, and streams go on. The calls can take long, so they are made without the lock.
+// Aborts NCCL: its kernels end, and streams continue. The calls can take long, so they are made without the
+// lock.
 void NcclCommunicator::abort_all(Lock* lock) {
   std::vector<ncclComm_t> communicators;
   for (const auto& entry : channels_) {
@@ -256,7 +258,7 @@ void NcclCommunicator::abort_all(Lock* lock) {
   changed_.notify_all();
 }
 
-// Something is wrong with a whole channel: the operation that has waited longest tells of it.
+// A whole channel has failed: the operation that has waited longest reports it.
 void NcclCommunicator::fail(Channel* channel, const char* code, int rank, const std::string& what) {
   if (job_->is_aborted()) return;
   auto* records = !channel->launched.empty() ? &channel->launched : &channel->waiting;
