@@ -78,7 +78,7 @@ MessageReader::Result MessageReader::next(Message* message) {
   }
   message->value.assign(at, value_bytes);
   start_ += 4 + announced;
-  // moved only when half is read, so that many small messages cost one move
+  // moved only after half has been read, so that many small messages cost one move
   if (start_ * 2 >= buffer_.size()) {
     buffer_.erase(0, start_);
     start_ = 0;

@@ -1,11 +1,11 @@
-// What travels between a store and its clients: frames of one layout for every kind of message.
+// The protocol between a store and its clients: frames with one layout for every kind of message.
 //
 //   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value | tag  (little-endian)
 //
-// `length` counts what follows it. The tag (seal.h) is on every message that follows a client's proof; the
-// hello, the join, and the refusal of a proof have none. A reader trusts nothing: every length is checked
-// against its limit before a byte is kept, the tag before anything else is looked at, and a frame with
-// anything left over is malformed.
+// `length` counts the bytes after it. The tag (seal.h) is on every message after a client's proof; the hello,
+// the join, and the rejection of a proof have none. A reader trusts nothing: every length is checked against
+// its limit before a byte is stored, the tag before any other field, and a frame with extra bytes is
+// malformed.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,23 @@ enum class MessageKind : uint8_t {
   kHello = 1,      // server: number = version, value = nonce
   kJoin = 2,       // client: number = rank, id = attempt << 32 | world size, value = nonce and proof
   kWelcome = 3,    // server: number = heartbeat limit in ms, id = rank that hosts the server + 1
-  kRefusal = 4,    // server: number = a Refusal, value = why
+  kRefusal = 4,    // server: number = a Refusal, value = reason
   kSet = 5,        // client: key, value; answered by kAnswer
   kGet = 6,        // client: key, number = 1 to wait for it; answered by kAnswer or kAbsent
-  kAdd = 7,        // client: key, number = what to add; answered by kAnswer with the sum
+  kAdd = 7,        // client: key, number = increment; answered by kAnswer with the sum
   kCancel = 8,     // client: no longer waits for the answer `id`
-  kAnswer = 9,     // server: id of the question, value, number
-  kAbsent = 10,    // server: there is no such key
+  kAnswer = 9,     // server: id of the request, value, number
+  kAbsent = 10,    // server: the key does not exist
   kHeartbeat = 11, // both
-  kAbort = 12,     // both: key = code, value = message, number = rank at fault; the server answers a client's
-  kGoodbye = 13,   // client: its end will be no failure; answered by closing
+  kAbort = 12,     // both: key = code, value = message, number = failed rank; the server answers a client's
+  kGoodbye = 13,   // client: its end will not be a failure; answered by closing
 };
 constexpr int kNumMessageKinds = 14;
 
 enum class Refusal : int64_t {
   kSecret = 1,   // proof of another secret
-  kAttempt = 2,  // the store serves another attempt of the job: come again
-  kMember = 3,   // a rank that is there already, or does not exist
+  kAttempt = 2,  // the store serves another attempt of the job: try again
+  kMember = 3,   // a rank that has already joined, or does not exist
   kLimit = 4,    // a limit is reached, or a key was set twice
 };
 
@@ -53,24 +53,24 @@ constexpr uint32_t kProtocolVersion = 2;
 constexpr size_t kNonceBytes = 32;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = size_t{1} << 20;
-constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // without the length itself
+constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // excluding the length field
 constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxKeyBytes + kMaxValueBytes;
 constexpr size_t kMaxStrangerFrameBytes = 256;  // before a connection has proved that it knows the secret
 
-// The message as a frame, with the tag of `seal` when it is given. Key and value must be within their limits.
+// The message as a frame, with the tag of `seal` if given. Key and value must be within their limits.
 std::string encode(const Message& message, Seal* seal = nullptr);
 
-// Takes bytes as they come and gives whole messages.
+// Takes received bytes and returns complete messages.
 class MessageReader {
  public:
   explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
   void set_max_frame_bytes(size_t bytes) { max_frame_bytes_ = bytes; }
-  // What is read from now on must carry the tags of this seal.
+  // Messages from now on must have the tags of this seal.
   void set_seal(const Seal& seal) { seal_ = seal; }
 
-  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: not what the holder of the key sent
+  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: not from the holder of the key
   void append(const char* bytes, size_t count) { buffer_.append(bytes, count); }
-  // After kMalformed and kForged nothing more can be read; `problem()` says why.
+  // After kMalformed and kForged nothing more can be read; `problem()` returns the reason.
   Result next(Message* message);
   const char* problem() const { return problem_; }
   size_t num_buffered() const { return buffer_.size() - start_; }
@@ -79,7 +79,7 @@ class MessageReader {
   Result stop(Result result, const char* problem);
   size_t max_frame_bytes_;
   std::optional<Seal> seal_;
-  Result result_ = Result::kNeedsMore;  // once it has stopped, why
+  Result result_ = Result::kNeedsMore;  // the reason, once it has stopped
   std::string buffer_;
   size_t start_ = 0;
   const char* problem_ = nullptr;

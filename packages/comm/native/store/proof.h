@@ -1,6 +1,6 @@
-// How both ends of a connection show that they know the secret of the job without sending it: the client
-// signs the nonces of both, and the messages that follow are sealed with keys that are derived from the same,
-// so that nothing recorded can be used again.
+// How both ends of a connection prove that they know the job's secret without sending it: the client signs
+// both nonces, and later messages are sealed with keys derived from the same, so that recorded data cannot be
+// replayed.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct Handshake {
 };
 
 enum class Purpose { kProof, kClientKey, kServerKey };
-// The client's proof, or the key that seals what one side sends (seal.h): kDigestBytes.
+// The client's proof, or the key that seals one side's messages (seal.h): kDigestBytes.
 std::string derive(const std::string& secret, Purpose purpose, const Handshake& handshake);
 
-// Random bytes of the kernel; empty when it has none.
+// Random bytes from the kernel; empty if it cannot provide them.
 std::string random_nonce();
 
 inline uint64_t attempt_and_size(int attempt, int world_size) {

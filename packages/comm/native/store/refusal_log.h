@@ -1,5 +1,5 @@
-// Says on standard error which traffic a store refuses, at a rate that a flood of it cannot turn into a flood
-// of lines.
+// Logs rejected traffic of a store to standard error, rate-limited, so that a flood of traffic does not cause
+// a flood of lines.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace mtl::comm::store {
 
 class RefusalLog {
  public:
-  // One line, or counted into a later one.
+  // Writes one line, or counts it for a later one.
   void refuse(const std::string& peer, const std::string& why);
   uint64_t num_refused() const { return num_refused_; }
 
  private:
   uint64_t num_refused_ = 0;
   uint64_t num_silent_ = 0;
-  double allowance_ = 5;  // lines that may be written at once
+  double allowance_ = 5;  // lines that may be written in a burst
   int64_t last_ns_ = 0;
 };
 

@@ -1,13 +1,13 @@
-// What authenticates one direction of a connection: every frame carries the HMAC-SHA256 of its number and its
-// bytes under a key of that direction. A frame that was changed, repeated, left out or inserted on the way is
-// therefore one whose tag is wrong, as is one of the other direction or of another connection.
+// Authentication of one direction of a connection: every frame has the HMAC-SHA256 of its number and its
+// bytes under a key of that direction. A frame that was changed, repeated, dropped or inserted therefore has
+// a wrong tag, as has a frame of the other direction or of another connection.
 #pragma once
 
 #include "store/sha256.h"
 
 namespace mtl::comm::store {
 
-// What errors say of such a frame.
+// The error text for such a frame.
 constexpr char kTamperingRemedy[] =
     "on the way between them, messages are changed, repeated, left out or inserted; use a network that only the "
     "job's users reach";

@@ -57,7 +57,7 @@ std::string text_of(const Digest& digest) { return std::string(digest.begin(), d
 bool is_same(const void* left, const void* right, size_t count) {
   const auto* const first = static_cast<const uint8_t*>(left);
   const auto* const second = static_cast<const uint8_t*>(right);
-  volatile uint8_t difference = 0;  // volatile: no early end may be invented
+  volatile uint8_t difference = 0;  // volatile: prevents an early exit by optimisation
   for (size_t index = 0; index < count; ++index) {
     difference = static_cast<uint8_t>(difference | (first[index] ^ second[index]));
   }

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof that a connection knows the secret of its
-// job and for the authentication of its messages.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104): for the proof that a connection knows its job's secret,
+// and for the authentication of its messages.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace mtl::comm::store {
 constexpr size_t kDigestBytes = 32;
 using Digest = std::array<uint8_t, kDigestBytes>;
 
-// Of bytes that are added in any number of parts.
+// The digest of bytes that are added in any number of parts.
 class Sha256 {
  public:
   static constexpr size_t kBlockBytes = 64;
   void add(const void* bytes, size_t count);
-  // The digest of all that was added; nothing may be added after it.
+  // The digest of all added bytes; nothing may be added afterwards.
   Digest finish();
 
  private:
@@ -27,11 +27,11 @@ class Sha256 {
   uint64_t num_bytes_ = 0;
 };
 
-// HMAC of many messages with one key: the key's own blocks are compressed once.
+// HMAC of many messages with one key: the key's blocks are compressed only once.
 class HmacKey {
  public:
   explicit HmacKey(const std::string& key);
-  // Where the bytes of one message are added.
+  // To which the bytes of one message are added.
   Sha256 begin() const { return inner_; }
   Digest finish(Sha256 message) const;
 
@@ -43,7 +43,7 @@ class HmacKey {
 Digest sha256(const std::string& message);
 Digest hmac_sha256(const std::string& key, const std::string& message);
 
-// Both take equally long for all contents of the same length.
+// Both take constant time for all contents of the same length.
 bool is_same_secret(const std::string& left, const std::string& right);
 bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes of them
 

@@ -1,4 +1,4 @@
-// The few calls on TCP sockets that the store needs.
+// The TCP socket calls that the store needs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mtl::comm::store {
 
-// A file descriptor that is closed once.
+// A file descriptor that is closed exactly once.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -26,18 +26,18 @@ class Descriptor {
   int number_ = -1;
 };
 
-// Listens on the first free one of `ports` (0: any) of `address`. A number is that interface; a name is every
-// interface of its family, because a host's own name often leads to its loopback. MTL_STORE_ADDRESS when none
-// can be had.
+// Listens on the first free one of `ports` (0: any) of `address`. A numeric address means that interface; a
+// name means every interface of its family, because a host's own name often resolves to loopback.
+// MTL_STORE_ADDRESS if no port is available.
 Status listen_on(const std::string& address, const std::vector<int>& ports, Descriptor* socket, int* port);
-// A connection, non-blocking, or why not.
+// A non-blocking connection, or the error.
 Status connect_to(const std::string& address, int port, int64_t timeout_ns, Descriptor* socket);
 // Non-blocking, without delay for small messages.
 Descriptor accept_from(int socket, std::string* peer);
 
-// -1: the connection is lost; else how many bytes, 0 when it would block.
+// -1: the connection is lost; else the number of bytes, 0 if it would block.
 long send_some(int socket, const char* bytes, size_t count);
-// The same; -1 also at its end.
+// The same; -1 also at end of stream.
 long receive_some(int socket, char* bytes, size_t count);
 
 }  // namespace mtl::comm::store

@@ -17,10 +17,10 @@ namespace mtl::comm::store {
 namespace {
 
 constexpr int64_t kSecond = 1000 * kMillisecond;
-constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // of a question that the store answers at once
+constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // for a request that the store answers immediately
 constexpr size_t kReadBytes = 65536;
 
-// A whole message from a connection that has no thread yet.
+// A complete message from a connection that has no thread yet.
 Status read_message(int socket, MessageReader* reader, int64_t deadline, Message* message) {
   for (;;) {
     const MessageReader::Result result = reader->next(message);
@@ -65,14 +65,14 @@ StoreClient::StoreClient(JobState* job, const ClientOptions& options, Joined joi
   heard_ns_ = told_ns_ = last_check_ns_ = now_ns();
 }
 
-// Asks the listener at `joined->port` whether it is the store of this job.
+// Checks whether the listener at `joined->port` is the store of this job.
 Status StoreClient::join(const ClientOptions& options, int rank, int64_t deadline, Joined* joined, Obstacle* obstacle) {
   const int port = joined->port;
   const auto at = [&](const Status& status) {
     const Failure& failure = status.failure();
     return error_status("MTL_STORE_UNREACHABLE", "%s, port %d: %s", options.address.c_str(), port, failure.message.c_str());
   };
-  // what is found at one of several ports may be the store of another job, and ours is at the next
+  // one of several ports may belong to the store of another job, and ours may be at the next
   const bool is_only_port = options.ports.size() == 1;
   *obstacle = Obstacle::kOther;
   MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), &joined->socket));
@@ -120,7 +120,7 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
   for (;;) {
-    Status other_version;  // a better reason than no listener at the ports after it
+    Status other_version;  // a better reason than the lack of a listener at the ports after it
     for (const int port : options.ports) {
       Joined joined;
       joined.port = port;
@@ -161,12 +161,12 @@ StoreClient::~StoreClient() {
 
 void StoreClient::wake() {
   const uint64_t one = 1;
-  // takes eight bytes at once, or is full of them already: either way the thread wakes
+  // accepts eight bytes at once, or is already full: either way the thread wakes
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
 
-// Under the mutex.
+// The mutex must be locked.
 void StoreClient::post(const Message& message) {
   unsent_ += encode(message, &seal_);
   wake();
@@ -202,7 +202,7 @@ void StoreClient::close() {
       Message goodbye;
       goodbye.kind = MessageKind::kGoodbye;
       post(goodbye);
-      // the store closes when it has read it: ending earlier could throw it away
+      // the store closes after it has read this: ending earlier could discard it
       changed_.wait_for(lock, std::chrono::seconds(5), [this] { return is_lost_; });
     }
   }
@@ -298,7 +298,7 @@ void StoreClient::run() {
     if (descriptors[0].revents != 0) {
       uint64_t count;
       const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-      static_cast<void>(taken);  // empty already is as good
+      static_cast<void>(taken);  // already empty: fine too
     }
     check_times();
     if ((descriptors[1].revents & ~POLLOUT) != 0) {
@@ -318,7 +318,7 @@ void StoreClient::receive() {
     if (result == MessageReader::Result::kNeedsMore) return;
     if (result == MessageReader::Result::kMalformed) return lose(std::string("the store sent ") + reader_.problem());
     if (result == MessageReader::Result::kForged) return distrust();
-    heard_ns_ = now_ns();  // only whole messages show that it is alive: anybody on the way could add single bytes
+    heard_ns_ = now_ns();  // only complete messages are a sign of life: anyone on the path could add bytes
     handle(message);
   }
 }
@@ -328,7 +328,7 @@ void StoreClient::handle(const Message& message) {
   if (message.kind == MessageKind::kAbort) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      is_receiving_abort_ = true;  // not to be told to the store again
+      is_receiving_abort_ = true;  // not to be reported to the store again
     }
     Failure failure;
     failure.code = message.key;
@@ -349,7 +349,7 @@ void StoreClient::handle(const Message& message) {
 
 void StoreClient::check_times() {
   const int64_t now = now_ns();
-  // this process slept (SIGSTOP, a suspended machine): what the store sent meanwhile has not been read yet
+  // this process was suspended (SIGSTOP, a suspended machine): the store's messages have not been read yet
   if (now - last_check_ns_ > heartbeat_limit_ns_ / 2) heard_ns_ = now;
   last_check_ns_ = now;
   if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
@@ -376,7 +376,7 @@ void StoreClient::flush() {
       is_broken = sent < 0;
     }
   }
-  // what the store said before it closed is worth more than that it closed: the next read gives both
+  // the store's last messages are more informative than its closing: the next read returns both
   if (is_broken) {
     const std::lock_guard<std::mutex> lock(mutex_);
     unsent_.clear();
@@ -388,7 +388,7 @@ void StoreClient::lose(const std::string& how) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_failure = !is_leaving_ && !is_lost_;
-    is_receiving_abort_ = true;  // the store is not there to be told
+    is_receiving_abort_ = true;  // the store cannot be told
   }
   if (is_failure) {
     Failure failure;
@@ -401,7 +401,8 @@ void StoreClient::lose(const std::string& how) {
   end();
 }
 
-// What the store did not send came from it. The other direction may be untouched, so that it can be told.
+// A message that the store did not send arrived. The other direction may be intact, so that the store can be
+// told.
 void StoreClient::distrust() {
   Failure failure;
   failure.code = "MTL_STORE_AUTHENTICATION";
@@ -410,11 +411,11 @@ void StoreClient::distrust() {
                                 reader_.problem(), place_.c_str(), kTamperingRemedy);
   job_->abort(std::move(failure));
   flush();
-  shutdown(socket_.get(), SHUT_WR);  // only this half: what arrives after a whole close could discard the abort
+  shutdown(socket_.get(), SHUT_WR);  // only this half: data arriving after a full close could drop the abort
   end();
 }
 
-// Last: who waits for an answer fails with the reason of the job.
+// Last: callers that wait for an answer fail with the reason of the job.
 void StoreClient::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_lost_ = true;

@@ -1,5 +1,5 @@
-// A rank's connection to the store of its job: keys, a heartbeat that a thread of its own keeps up whatever
-// the main thread does, and aborts in both directions between the store and the abort state of this process.
+// A rank's connection to the store of its job: keys, a heartbeat that its own thread sends whatever the main
+// thread does, and aborts in both directions between the store and the abort state of this process.
 #pragma once
 
 #include <atomic>
@@ -20,31 +20,32 @@ namespace mtl::comm::store {
 
 struct ClientOptions {
   std::string address = "127.0.0.1";
-  std::vector<int> ports;  // the store is at one of them; others may belong to strangers
+  std::vector<int> ports;  // the store is at one of them; others may belong to other programs
   std::string secret;
   int world_size = 1;
   int attempt = 0;
-  std::string member = "rank";  // what messages call a process that joins
+  std::string member = "rank";  // what error messages call a joining process
   int64_t timeout_ns = 60000000000;  // to find the store
 };
 
 class StoreClient : public std::enable_shared_from_this<StoreClient> {
  public:
-  // `job` must outlive the client. MTL_STORE_UNREACHABLE with what was found last, MTL_STORE_REFUSED.
+  // `job` must outlive the client. MTL_STORE_UNREACHABLE with the last finding, MTL_STORE_REFUSED.
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
   // All fail with the job's reason once it is aborted.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key: MTL_TIMEOUT, naming it, when no rank sets it. From any thread.
+  // Waits for the key: MTL_TIMEOUT, naming it, if no rank sets it. From any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
 
-  // After an abort of this process: waits until the store has told the others, so that this process may end.
+  // After an abort of this process: waits until the store has informed the others, so that this process may
+  // end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in order, or just ends when it is aborted. To be called before the last reference goes:
-  // the thread of the client may hold one for a moment, and cannot wait for itself.
+  // Leaves the job in order, or just ends if it is aborted. Must be called before the last reference is
+  // released: the client's thread may briefly own one, and cannot wait for itself.
   void close();
 
  private:
@@ -60,7 +61,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
     Message welcome;
     int port = 0;
   };
-  // How a port is answered that leads to no such connection.
+  // The result for a port without such a connection.
   enum class Obstacle { kOther, kVersion, kFinal };
 
   StoreClient(JobState* job, const ClientOptions& options, Joined joined);
@@ -90,10 +91,10 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   int64_t told_ns_ = 0;
   int64_t last_check_ns_ = 0;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of received messages
   std::condition_variable changed_;
   std::string unsent_;
-  Seal seal_;  // of what is sent, in the order of unsent_
+  Seal seal_;  // of sent messages, in the order of unsent_
   std::unordered_map<uint64_t, Request> requests_;
   uint64_t next_id_ = 1;
   uint64_t abort_id_ = 0;  // of our abort

@@ -15,8 +15,8 @@
 namespace mtl::comm::store {
 namespace {
 
-constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // of a member that does not read
-constexpr size_t kMaxQuestions = 64;                  // that one member waits for
+constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // for a member that does not read
+constexpr size_t kMaxQuestions = 64;                  // requests that one member waits for
 constexpr size_t kReadBytes = 65536;
 
 Message answer_to(uint64_t id, std::string value = {}, int64_t number = 0) {
@@ -43,17 +43,17 @@ struct StoreServer::Connection {
   Descriptor socket;
   std::string peer;
   MessageReader reader{kMaxStrangerFrameBytes};
-  std::optional<Seal> seal;  // of what is sent, once the secret is proved
+  std::optional<Seal> seal;  // of sent messages, once the secret is proved
   std::string nonce;
   std::string unsent;
   int rank = -1;
   bool is_member = false;  // has proved that it knows the secret
   bool has_left = false;
-  bool is_distrusted = false;  // what comes from it is thrown away
-  bool is_closing = false;  // ends when what is unsent has gone
+  bool is_distrusted = false;  // received data is discarded
+  bool is_closing = false;  // closes when all unsent data has been sent
   int64_t opened_ns = 0;
   int64_t heard_ns = 0;
-  int64_t told_ns = 0;  // when it was last sent something
+  int64_t told_ns = 0;  // when data was last sent to it
   size_t num_questions = 0;
 };
 
@@ -80,7 +80,7 @@ StoreServer::~StoreServer() {
 
 void StoreServer::wake() {
   const uint64_t one = 1;
-  // takes eight bytes at once, or is full of them already: either way the thread wakes
+  // accepts eight bytes at once, or is already full: either way the thread wakes
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
@@ -113,12 +113,12 @@ void StoreServer::set_member(int rank, Member state) {
 
 void StoreServer::serve() {
   last_check_ns_ = now_ns();
-  // often enough to see every limit in time
+  // often enough to notice every limit in time
   const int64_t shortest_ns = std::min(options_.heartbeat_limit_ns, options_.join_limit_ns);
   const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, shortest_ns / kMillisecond / 8)));
   while (!is_stopping_.load()) {
     std::vector<pollfd> descriptors{{wake_.get(), POLLIN, 0}};
-    // a listener that has no descriptors left is asked again after a pause
+    // a listener without free descriptors is polled again after a pause
     descriptors.push_back({has_listener_failed_ ? -1 : listener_.get(), POLLIN, 0});
     for (const auto& connection : connections_) {
       const short events = static_cast<short>(POLLIN | (connection->unsent.empty() ? 0 : POLLOUT));
@@ -133,7 +133,7 @@ void StoreServer::serve() {
       if (connection->socket.is_open() && (events & POLLOUT) != 0) flush(connection);
       if (connection->socket.is_open() && (events & ~POLLOUT) != 0) read_from(connection);
     }
-    // what members said before knows better than who saw their end
+    // earlier messages of members are more informative than a report of their end
     if (descriptors[0].revents != 0) obey();
     has_listener_failed_ = false;
     if (descriptors[1].revents != 0) accept_all();
@@ -141,11 +141,11 @@ void StoreServer::serve() {
   }
 }
 
-// What another thread asked for.
+// Requests of other threads.
 void StoreServer::obey() {
   uint64_t count;
   const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-  static_cast<void>(taken);  // empty already is as good
+  static_cast<void>(taken);  // already empty: fine too
   Status requested;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -155,7 +155,7 @@ void StoreServer::obey() {
 }
 
 void StoreServer::accept_all() {
-  for (int count = 0; count < 64; ++count) {  // members are heard in between
+  for (int count = 0; count < 64; ++count) {  // members are read in between
     std::string peer;
     errno = 0;
     Descriptor socket = accept_from(listener_.get(), &peer);
@@ -208,7 +208,7 @@ void StoreServer::read_from(Connection* connection) {
       return lose(connection, (std::string("sent the store ") + connection->reader.problem()).c_str());
     }
     if (result == MessageReader::Result::kForged) return distrust(connection);
-    // only whole messages show that a member is alive: anybody on the way could add single bytes
+    // only complete messages are a sign of life of a member: any host on the path could add single bytes
     connection->heard_ns = now_ns();
     handle(connection, message);
   }
@@ -287,7 +287,7 @@ void StoreServer::set(Connection* connection, const Message& message) {
   if (store(connection, message.id, message.key, message.value)) send(connection, answer_to(message.id));
 }
 
-// Writes a value and answers who waits for it.
+// Stores a value and answers the requests that wait for it.
 bool StoreServer::store(Connection* connection, uint64_t id, const std::string& key, const std::string& value) {
   const auto found = values_.find(key);
   const size_t freed = found == values_.end() ? 0 : key.size() + found->second.size();
@@ -370,8 +370,8 @@ void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
     if (sent < 0) {
-      // what it said before it closed, an abort perhaps, is worth more than that it closed: the reads give
-      // both
+      // a message sent before closing, perhaps an abort, is more informative than the closing: the reads
+      // return both
       connection->unsent.clear();
       break;
     }
@@ -382,7 +382,7 @@ void StoreServer::flush(Connection* connection) {
   if (connection->unsent.empty() && connection->is_closing) end(connection);
 }
 
-// Answers with a refusal; a connection that is not a member yet is closed after it.
+// Answers with a rejection; closes a connection that is not a member yet.
 void StoreServer::refuse(Connection* connection, Refusal refusal, const std::string& why, uint64_t id) {
   Message message;
   message.kind = MessageKind::kRefusal;
@@ -393,14 +393,14 @@ void StoreServer::refuse(Connection* connection, Refusal refusal, const std::str
   send(connection, message);
 }
 
-// Logged; never a reason to fail.
+// Logged; never makes the job fail.
 void StoreServer::refuse_stranger(Connection* connection, const std::string& why) {
   log_.refuse(connection->peer, why);
   num_refused_.store(log_.num_refused());
   end(connection);
 }
 
-// The first failure stays and is told to everybody but the one it came from.
+// The first failure is kept and reported to all members but its sender.
 void StoreServer::fail(Failure failure, const Connection* origin) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -415,7 +415,7 @@ void StoreServer::fail(Failure failure, const Connection* origin) {
   }
 }
 
-// A connection that ended: of a member that had not left, the end of the job.
+// A connection has ended: for a member that had not left, the job fails.
 void StoreServer::lose(Connection* connection, const char* how) {
   const bool is_failure = connection->is_member && !connection->has_left;
   if (!connection->is_member && !connection->is_closing) {
@@ -431,8 +431,9 @@ void StoreServer::lose(Connection* connection, const char* how) {
   fail(std::move(failure), connection);
 }
 
-// A member from which came what it did not send: everybody is told, it too. Its socket stays until it has
-// closed its own or is silent for too long: what arrives after a close could discard the abort on its way.
+// A message arrived in a member's name that it did not send: all members are told, including that one. Its
+// socket stays open until the member has closed its end or is silent for too long: data that arrives after a
+// close could discard the abort in transit.
 void StoreServer::distrust(Connection* connection) {
   set_member(connection->rank, Member::kLost);
   connection->has_left = true;
@@ -445,7 +446,7 @@ void StoreServer::distrust(Connection* connection) {
   fail(std::move(failure), nullptr);
 }
 
-// Closes; the object stays until sweep().
+// Closes; sweep() deletes the object.
 void StoreServer::end(Connection* connection) {
   if (connection->num_questions > 0) {
     for (auto entry = questions_.begin(); entry != questions_.end();) {
@@ -466,10 +467,10 @@ void StoreServer::sweep() {
                      connections_.end());
 }
 
-// Heartbeats in both directions, silent members, slow strangers.
+// Heartbeats in both directions, silent members, slow unauthenticated connections.
 void StoreServer::check_times() {
   const int64_t now = now_ns();
-  // this process slept (SIGSTOP, a suspended machine): what others sent meanwhile has not been read yet
+  // this process was suspended (SIGSTOP, a suspended machine): the others' messages have not been read yet
   const bool has_slept = now - last_check_ns_ > options_.heartbeat_limit_ns / 2;
   last_check_ns_ = now;
   for (size_t index = 0; index < connections_.size(); ++index) {

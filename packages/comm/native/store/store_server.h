@@ -1,6 +1,6 @@
-// The store of a job: keys that ranks leave for each other, who is alive, and why the job fails. One thread,
-// in the launcher of the first node or in rank 0; nothing that runs JavaScript is waited for. A connection
-// must prove that it knows the secret of the job before it costs more than its socket.
+// The store of a job: keys that ranks set for each other, which ranks are alive, and why the job fails. One
+// thread, in the launcher of the first node or in rank 0; it never waits for JavaScript. A connection must
+// prove that it knows the job's secret before it costs more than its socket.
 #pragma once
 
 #include <atomic>
@@ -25,12 +25,12 @@ struct ServerOptions {
   std::vector<int> ports{0};  // the first free one is taken; 0: any
   std::string secret;
   int world_size = 1;
-  int attempt = 0;     // how often the job was restarted: ranks of another attempt are sent away
-  int host_rank = -1;  // the rank whose process this is; -1: a launcher
-  std::string member = "rank";  // what messages call a process that joins
+  int attempt = 0;     // how often the job was restarted: ranks of other attempts are rejected
+  int host_rank = -1;  // the rank of this process; -1: a launcher
+  std::string member = "rank";  // what error messages call a joining process
   int64_t heartbeat_limit_ns = 15000000000;  // how long a rank may be silent
   int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove itself
-  int max_strangers = 64;                    // connections that have not; the oldest makes room
+  int max_strangers = 64;                    // connections without proof; a new one replaces the oldest
   size_t max_keys = 65536;
   size_t max_bytes = size_t{256} << 20;  // of all keys and values
 };
@@ -41,12 +41,12 @@ class StoreServer {
   ~StoreServer();
 
   int port() const { return port_; }
-  // Why the job fails; success while it does not.
+  // Why the job fails; success otherwise.
   Status failure() const;
-  // Makes the job fail for a reason that only this process knows. The first reason stays.
+  // Makes the job fail for a reason that only this process knows. The first reason is kept.
   void abort(Failure failure);
   uint64_t num_refused() const { return num_refused_.load(); }
-  // Waits until every rank that came has left or is lost. False when the time ran out.
+  // Waits until every rank that joined has left or is lost. False on timeout.
   bool wait_until_left(int64_t timeout_ns);
 
  private:
@@ -95,7 +95,7 @@ class StoreServer {
   int64_t last_check_ns_ = 0;
   std::atomic<uint64_t> num_refused_{0};
   std::atomic<bool> is_stopping_{false};
-  mutable std::mutex mutex_;  // of the next four, which other threads use
+  mutable std::mutex mutex_;  // guards the next four, which other threads use
   std::condition_variable changed_;
   Status failure_;
   Status requested_;  // by abort(), for the thread

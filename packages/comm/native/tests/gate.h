@@ -1,4 +1,4 @@
-// A thread's part of a test waits here, asleep, until another has opened it.
+// A gate in a test: a thread sleeps here until another thread opens it.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,4 @@
-// Groups of threads over shared memory: results, order, failures and the end of a group under its operations.
+// Groups of threads over shared memory: results, order, failures and closing a group during its operations.
 #include <atomic>
 
 #include "core/clock.h"
@@ -40,7 +40,7 @@ MTL_TEST(a_trace_keeps_the_latest_and_counts_what_it_drops) {
   const std::vector<TraceEntry> taken = trace.take(&num_dropped);
   EXPECT(taken.size() == 4 && taken.front().sequence == 3 && taken.back().sequence == 6);
   EXPECT(num_dropped == 3);
-  // counted anew after each call
+  // counted again after each call
   trace.add(entry);
   EXPECT(trace.take(&num_dropped).size() == 1);
   EXPECT(num_dropped == 0);
@@ -74,7 +74,7 @@ MTL_TEST(operations_started_together_are_done_in_order) {
     for (std::vector<float>& values : all) {
       works.push_back(threads.group(member).start(request_of(OperationKind::kAllReduce, &values, &values)));
     }
-    // the last first: the wait carries the others out, or waits for the thread that does
+    // the last first: the wait executes the others, or waits for the thread that does
     for (size_t index = works.size(); index-- > 0;) {
       EXPECT(succeeded(works[index].wait()));
       EXPECT(works[index].is_done());
@@ -125,14 +125,14 @@ MTL_TEST(a_member_that_does_not_come_is_named) {
   });
 }
 
-// Processor time of all threads.
+// CPU time of all threads.
 int64_t processor_ns() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-// Those that are waited for may have no other core: at a real-time priority a wait that kept it would never
+// The awaited threads may have no other core: at a real-time priority a wait that occupied it would never
 // end.
 MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   ThreadedGroup threads(2, 4096, 500);
@@ -143,15 +143,15 @@ MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   const Status status = reduce(threads.group(0), &values);
   EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 500);
   EXPECT(!receive.wait().ok());
-  // Two waits that never slept would take a second; looking every 50 ms takes microseconds, with sanitizers a
-  // millisecond or two.
+  // Two waits that never slept would take a second; checking every 50 ms takes microseconds, with sanitizers
+  // a millisecond or two.
   EXPECT(processor_ns() - before < 100 * kMillisecond);
 }
 
-// For as long as a test takes, however busy the machine: as if the member looked around all the time.
+// As long as a test takes, however busy the machine is: as if the member checked all the time.
 constexpr int64_t kAnHourNs = 3600 * 1000 * kMillisecond;
 
-// Member 1 waits for another host, member 2 does not come.
+// Member 1 waits for another host, member 2 does not arrive.
 MTL_TEST(a_member_that_waits_for_another_host_is_not_to_blame_while_it_looks_around) {
   ThreadedGroup threads(3, 4096, 100);
   threads.communicator(0).set_patience(kAnHourNs);
@@ -173,7 +173,7 @@ MTL_TEST(a_member_that_waits_for_another_host_has_more_time_but_not_for_ever) {
   EXPECT(status.failure().rank == 11 && status.failure().waited_ms >= 300);
 }
 
-// It was stopped while it waited for another host: it says that it does, but looks around no more.
+// It was stopped while it waited for another host: its flag is set, but it no longer checks.
 MTL_TEST(a_member_that_looks_around_no_more_is_to_blame) {
   ThreadedGroup threads(2, 4096, 100);
   threads.communicator(0).set_patience(kAnHourNs);

@@ -1,4 +1,4 @@
-// What native tests share: statuses that are looked at, and groups of threads.
+// Shared by native tests: checks of statuses, and groups of threads.
 #pragma once
 
 #include <cstdio>
@@ -13,14 +13,14 @@
 
 namespace mtl::comm::tests {
 
-// Whether the status is a failure with this code; prints what else it is.
+// Whether the status is a failure with this code; otherwise prints it.
 bool failed_with(const Status& status, const char* code);
 bool succeeded(const Status& status);
 
 // Members of a group as threads of this process, over one mapping of one segment.
 class ThreadedGroup {
  public:
-  // `wrap` puts another engine over a member's.
+  // `wrap` wraps another engine around a member's.
   using Wrap = std::function<std::unique_ptr<Communicator>(int member, std::unique_ptr<Communicator> communicator)>;
   ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms = 20000, const Wrap& wrap = nullptr);
 

@@ -1,4 +1,4 @@
-// The loops of every instruction set that this processor has against plain arithmetic, one value at a time.
+// The loops of every instruction set of this CPU, compared with plain arithmetic, one value at a time.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -38,7 +38,7 @@ MTL_TEST(sums_of_bfloat16_are_rounded_once_in_rank_order) {
     for (size_t index = 0; index < count; ++index) {
       float sum = from_bfloat16(sources[0][index]) + from_bfloat16(sources[1][index]);
       sum += from_bfloat16(sources[2][index]);
-      // nearest by distance: no bit tricks here
+      // nearest by distance: no bit manipulation here
       const float got = from_bfloat16(output[index]);
       const float above = from_bfloat16(static_cast<uint16_t>(output[index] + 1));
       const float below = from_bfloat16(static_cast<uint16_t>(output[index] - 1));
@@ -60,7 +60,7 @@ MTL_TEST(all_levels_give_the_bits_of_the_plain_one_also_in_place) {
         state = state * 1664525u + 1013904223u;
         source.push_back(static_cast<uint8_t>(state >> 24));
       }
-      // no NaN: which payload a sum of two keeps is the processor's business
+      // no NaN: the payload of a sum of two NaNs depends on the CPU
       const size_t element = size_of(static_cast<DType>(dtype));
       if (dtype < 4) for (size_t index = 0; index < count; ++index) source[index * element + element - 1] &= 0xbb;
     }

@@ -1,4 +1,4 @@
-// A man in the middle between a rank and its store: sees every frame and may change it.
+// A man in the middle between a rank and its store: reads every frame and may change it.
 #pragma once
 
 #include <poll.h>
@@ -18,16 +18,15 @@ namespace mtl::comm::store {
 
 enum class Towards { kStore, kRank };
 
-// What is sent in place of a frame.
+// The replacement of a frame.
 struct Passed {
-  std::string on;    // to where the frame went
-  std::string back;  // to where it came from
+  std::string on;    // to the frame's receiver
+  std::string back;  // to the frame's sender
 };
 
 class Relay {
  public:
-  // `number` counts the frames of a direction from 0: the join, and the hello and the welcome, are among
-  // them.
+  // `number` counts the frames of a direction from 0, including the join, the hello and the welcome.
   using Change = std::function<Passed(Towards towards, int number, const std::string& frame)>;
 
   Relay(int store_port, Change change) : change_(std::move(change)) {
@@ -44,10 +43,10 @@ class Relay {
  private:
   struct End {
     Descriptor socket;
-    std::string received;  // less than a frame
+    std::string received;  // an incomplete frame
     std::string unsent;
     int num_frames = 0;
-    bool is_over = false;  // nothing more comes from it
+    bool is_over = false;  // end of stream
   };
 
   // Splits the bytes of one side into frames.
@@ -96,7 +95,7 @@ class Relay {
       if (!rank.is_over) take(&rank, &store, Towards::kStore);
       flush(&store);
       flush(&rank);
-      // one end that is gone is seen by the other, after all that was sent before
+      // when one end has closed, the other sees it after all earlier data
       if ((store.is_over && rank.unsent.empty()) || (rank.is_over && store.unsent.empty())) break;
     }
     store.socket.reset();

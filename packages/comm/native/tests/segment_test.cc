@@ -1,4 +1,4 @@
-// Shared memory that is not what it should be is refused; the board of a host with ranks that are not there.
+// Invalid shared memory is rejected; the board of a host whose ranks are missing.
 #include <unistd.h>
 
 #include "engines/local/host_board.h"

@@ -1,4 +1,4 @@
-// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run by themselves
+// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run asynchronously
 // and late.
 #include "engines/staged/staged_communicator.h"
 
@@ -17,7 +17,7 @@
 namespace mtl::comm::tests {
 namespace {
 
-// What one member has of the device.
+// The device resources of one member.
 struct Device {
   MtlDeviceApi api{};
   ThreadStream streams[3];
@@ -36,7 +36,7 @@ Device*& device_of() {
 int create_event(void** event) { return ++Device::num_events, *event = new ThreadEvent, 0; }
 int destroy_event(void* event) { return --Device::num_events, delete static_cast<ThreadEvent*>(event), 0; }
 
-// What puts a task into the stream.
+// A function that puts a task into the stream.
 auto into(void* stream) {
   return [stream](std::function<void()> task) { static_cast<ThreadStream*>(stream)->enqueue(std::move(task)); };
 }
@@ -90,7 +90,7 @@ class StagedThreads {
   Device& device(int member) { return *devices_[static_cast<size_t>(member)]; }
   ThreadStream& compute(int member) { return device(member).streams[MTL_STREAM_COMPUTE]; }
   ThreadedGroup& threads() { return hosts_; }
-  // Until the member's compute stream has done everything.
+  // Waits until the member's compute stream is empty.
   void synchronize(int member) {
     std::mutex mutex;
     std::condition_variable changed;
@@ -117,7 +117,7 @@ class StagedThreads {
     return *device;
   }
 
-  std::vector<std::unique_ptr<Device>> devices_;  // before the groups: they end first
+  std::vector<std::unique_ptr<Device>> devices_;  // declared before the groups, which are destroyed first
   ThreadedGroup hosts_;
 };
 
@@ -136,9 +136,8 @@ void expect_all_given_back() {
   EXPECT(Device::num_pinned == 0);
 }
 
-// A kernel that takes its time: what does not wait for it comes before it. It sleeps a few times rather than
-// giving up the processor often: on a machine that is busy with other things, each of these costs a time
-// slice.
+// A slow kernel: work that does not wait for it runs earlier. It sleeps a few times instead of yielding
+// often: on a busy machine each yield costs a time slice.
 void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
     constexpr size_t kParts = 8;
@@ -164,7 +163,7 @@ MTL_TEST(staged_collectives_come_behind_earlier_kernels_and_before_later_ones) {
         works.push_back(group.start(request_of(OperationKind::kAllReduce, &sum, &sum)));
         works.push_back(group.start(request_of(OperationKind::kAllGather, &part, &gathered)));
         works.push_back(group.start(request_of(OperationKind::kBroadcast, &rooted, &rooted, 1)));
-        // into memory that a kernel which was enqueued before still writes
+        // into memory that an earlier enqueued kernel still writes
         std::vector<float> scattered(3, -1);
         slow_kernel(&ranks.compute(member), &scattered, 77);
         works.push_back(group.start(request_of(OperationKind::kReduceScatter, &whole, &scattered)));
@@ -239,8 +238,8 @@ MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
       if (member == 2) return;
       std::vector<float> values{1};
       Group& group = ranks.threads().group(member);
-      // both are here before the time of either runs, or a slow start would make a member that comes the late
-      // one
+      // both start before the timeout of either begins; otherwise a member that starts slowly would be
+      // reported as late
       here[member].open();
       here[1 - member].wait();
       const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();

@@ -1,5 +1,5 @@
-// The parts of the store that strangers can reach: digests, proofs, and the reader of messages under random
-// bytes.
+// The parts of the store that unauthenticated peers can reach: digests, proofs, and the message reader with
+// random bytes.
 #include <cstdint>
 
 #include "store/message.h"
@@ -16,7 +16,7 @@ std::string hex(const Digest& digest) {
   return text;
 }
 
-// A generator of our own: the same bytes on every machine.
+// Our own generator: the same bytes on every machine.
 struct Random {
   uint64_t state;
   uint32_t next() {
@@ -50,7 +50,7 @@ MTL_TEST(store_sha256_vectors) {
   EXPECT(hex(sha256(std::string(1000000, 'a'))) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// Parts of every size around a block make the digest of the whole.
+// Parts of every size around a block give the digest of the whole.
 MTL_TEST(store_sha256_of_parts) {
   std::string text;
   for (int index = 0; index < 200; ++index) text.push_back(static_cast<char>(index * 37));
@@ -132,8 +132,8 @@ MTL_TEST(store_messages_come_back_whatever_the_pieces) {
   }
 }
 
-// Every bit of a sealed message is flipped: it is never taken for a message, however much follows it. So are
-// messages that are left out, repeated, exchanged or of another key.
+// Flips every bit of a sealed message: it is never accepted, however much data follows it. Neither are
+// messages that are dropped, repeated, swapped or sealed with another key.
 MTL_TEST(store_reader_refuses_what_the_holder_of_the_key_did_not_send) {
   using Result = MessageReader::Result;
   const std::string key(kDigestBytes, 'k');
@@ -147,7 +147,7 @@ MTL_TEST(store_reader_refuses_what_the_holder_of_the_key_did_not_send) {
     frames.push_back(encode(message, &seal));
   }
   const std::string rest = frames[2] + std::string(kMaxFrameBytes + kDigestBytes, 'x');
-  // how many messages come before the reader stops, and why it does
+  // how many messages are read before the reader stops, and why it stops
   const auto read = [&](const std::string& bytes, const std::string& with_key, int* num_messages) {
     MessageReader reader(kMaxFrameBytes);
     reader.set_seal(Seal(with_key));
@@ -177,7 +177,7 @@ MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
   message.value.assign(300, 'v');
   const std::string frame = encode(message);
   MessageReader stranger(kMaxStrangerFrameBytes);
-  stranger.append(frame.data(), 4);  // the length alone: nothing that large is waited for
+  stranger.append(frame.data(), 4);  // only the length: the reader does not wait for a message that large
   EXPECT(stranger.next(&message) == MessageReader::Result::kMalformed);
   EXPECT(stranger.num_buffered() == 0);
 
@@ -188,12 +188,12 @@ MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
   reader.append(second.data(), second.size());
   EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);
   reader.append(frame.data(), frame.size());
-  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // stays so
+  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // remains so
 }
 
-// Valid streams with bytes changed, cut, doubled and shuffled, and streams of noise: never more than the
-// limit is kept, nothing is read beyond the received bytes (the sanitizers of this build see to that), and
-// what is accepted is in its limits.
+// Valid streams with bytes changed, cut, duplicated and shuffled, and random streams: the reader never stores
+// more than the limit, never reads beyond the received bytes (checked by the sanitizers of this build), and
+// accepts only messages within its limits.
 MTL_TEST(store_reader_survives_any_bytes) {
   Random random{2};
   int num_malformed = 0, num_messages = 0;
@@ -216,7 +216,7 @@ MTL_TEST(store_reader_survives_any_bytes) {
     MessageReader reader(random.below(2) == 0 ? kMaxFrameBytes : kMaxStrangerFrameBytes);
     for (size_t at = 0; at < bytes.size();) {
       const size_t part = std::min<size_t>(1 + random.below(999), bytes.size() - at);
-      // of its exact size, so that a read beyond it is one beyond the allocation
+      // of its exact size, so that a read beyond it is also beyond the allocation
       const std::vector<char> exact(bytes.begin() + static_cast<long>(at), bytes.begin() + static_cast<long>(at + part));
       reader.append(exact.data(), exact.size());
       at += part;
@@ -233,7 +233,7 @@ MTL_TEST(store_reader_survives_any_bytes) {
       }
     }
   }
-  // both ends of the test are reached
+  // the test covers both outcomes
   EXPECT(num_malformed > 1000 && num_messages > 1000);
 }
 

@@ -1,4 +1,4 @@
-// What a man in the middle between a rank and the store can do to their messages: all of it ends the job with
+// Manipulation of messages by a man in the middle between a rank and the store: each kind ends the job with
 // the same coded error on every rank.
 #include "store/message.h"
 #include "store/proof.h"
@@ -14,7 +14,7 @@ using tests::succeeded;
 constexpr int64_t kLongNs = 20000 * kMillisecond;  // never reached unless something is broken
 constexpr char kSecret[] = "a secret";
 
-// Polled: what is waited for happens on other threads.
+// Polled: the awaited change happens on other threads.
 template <typename Reached>
 bool reaches(const Reached& reached) {
   const int64_t deadline = now_ns() + kLongNs;
@@ -61,9 +61,9 @@ struct Job {
   std::shared_ptr<StoreClient> clients[2];
 };
 
-// Rank 1 asks again and again, of which frame number 4 of one direction is changed: all ranks end with the
-// error, which names the peer. The other messages of the same direction go on meanwhile, so that one that is
-// left out shows at once.
+// Rank 1 sends requests continuously, and frame number 4 of one direction is changed: all ranks end with the
+// error, which names the peer. Other messages of the same direction continue meanwhile, so that a dropped one
+// is noticed at once.
 void expect_detected(const char* what, Towards direction, const std::function<Passed(const std::string&)>& change) {
   Job job([&](Towards towards, int number, const std::string& frame) {
     return towards == direction && number == 4 ? change(frame) : Passed{frame, ""};
@@ -127,7 +127,7 @@ MTL_TEST(store_detects_tampering_in_both_directions) {
   }
 }
 
-// The abort that rank 0 asks for is kept from rank 1: its next message shows it.
+// Rank 0's abort is withheld from rank 1: the next message reveals it.
 MTL_TEST(store_detects_an_abort_that_is_left_out) {
   Job job([](Towards towards, int, const std::string& frame) {
     return towards == Towards::kRank && kind_of(frame) == MessageKind::kAbort ? Passed{} : Passed{frame, ""};
@@ -157,7 +157,7 @@ MTL_TEST(store_detects_a_message_sent_back_to_its_sender) {
   }
 }
 
-// The welcome tells how long the store may be silent and who holds it.
+// The welcome contains how long the store may be silent and which rank hosts it.
 MTL_TEST(store_detects_a_changed_welcome) {
   Job job([](Towards towards, int number, const std::string& frame) {
     return Passed{towards == Towards::kRank && number == 1 ? flipped(frame, 13) : frame, ""};
@@ -201,7 +201,7 @@ MTL_TEST(store_of_another_version_is_named) {
   options.timeout_ns = kLongNs;
   const Status alone = StoreClient::connect(&job, options, &client);
   EXPECT(failed_with(alone, "MTL_STORE_REFUSED") && alone.failure().message.find(expected) != std::string::npos);
-  // it may be the store of another job, so ours is looked for at the ports after it
+  // it may be the store of another job, so the client tries the ports after it
   Descriptor unused;
   int closed_port = 0;
   EXPECT(succeeded(listen_on("127.0.0.1", {0}, &unused, &closed_port)));
@@ -222,7 +222,7 @@ MTL_TEST(store_of_another_version_is_named) {
   old.join();
 }
 
-// A member without StoreClient: what it sends, and when it closes, is the test's choice.
+// A member without StoreClient: the test decides what it sends, and when it closes.
 struct BareMember {
   explicit BareMember(int port) {
     EXPECT(succeeded(connect_to("127.0.0.1", port, kLongNs, &socket)));
@@ -250,7 +250,7 @@ struct BareMember {
   std::optional<Seal> seal;
 };
 
-// Single bytes, which anybody on the way can add, are no sign of life.
+// Single bytes, which any host on the path can add, are not a sign of life.
 MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   ServerOptions options;
   options.secret = kSecret;
@@ -258,7 +258,7 @@ MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   std::unique_ptr<StoreServer> server;
   EXPECT(succeeded(StoreServer::start(options, &server)));
   BareMember member(server->port());
-  member.send(std::string("\0\0\x01\0", 4));  // the length of a message that never becomes whole
+  member.send(std::string("\0\0\x01\0", 4));  // the length of a message that is never completed
   EXPECT(reaches([&] {
     send_some(member.socket.get(), "x", 1);
     return !server->failure().ok();
@@ -266,7 +266,7 @@ MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   EXPECT(failed_with(server->failure(), "MTL_HEARTBEAT"));
 }
 
-// The answers to its questions fail once it is gone, while its abort still waits to be read.
+// Answers to its requests fail once it is gone, while its abort is still unread.
 MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
   ServerOptions options;
   options.secret = kSecret;
@@ -275,7 +275,7 @@ MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
   {
     BareMember member(server->port());
     std::string bytes;
-    // about 35 kB: they arrive at once, and the store answers for milliseconds
+    // about 35 kB: they arrive at once, and the store needs milliseconds to answer
     for (int index = 0; index < 500; ++index) {
       Message question;
       question.kind = MessageKind::kSet;
@@ -283,7 +283,7 @@ MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
       bytes += encode(question, &*member.seal);
     }
     member.send(bytes + encode(abort_message(), &*member.seal));
-  }  // closes without having read anything
+  }  // closes without reading anything
   EXPECT(reaches([&] { return !server->failure().ok(); }));
   EXPECT(failed_with(server->failure(), "MTL_NAN"));
 }

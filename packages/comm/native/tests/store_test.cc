@@ -19,7 +19,7 @@ using tests::failed_with;
 using tests::succeeded;
 constexpr int64_t kLongNs = 20000 * kMillisecond;  // never reached unless something is broken
 
-// What a rank has: its abort state and its client.
+// A rank: its abort state and its client.
 struct Rank {
   explicit Rank(int rank) : job(rank) {}
   ~Rank() {
@@ -51,7 +51,7 @@ std::unique_ptr<StoreServer> start(ServerOptions options) {
   return server;
 }
 
-// Polled: what is waited for happens on other threads.
+// Polled: the awaited change happens on other threads.
 template <typename Reached>
 bool reaches(const Reached& reached) {
   const int64_t deadline = now_ns() + kLongNs;
@@ -62,7 +62,7 @@ bool reaches(const Reached& reached) {
   return true;
 }
 
-// A stranger's connection that sends nothing.
+// An unauthenticated connection that sends nothing.
 Descriptor stranger(const StoreServer& server) {
   Descriptor socket;
   EXPECT(succeeded(connect_to("127.0.0.1", server.port(), kLongNs, &socket)));
@@ -80,7 +80,7 @@ Message next_message(const Descriptor& socket, MessageReader* reader) {
   return message;
 }
 
-// Makes a stranger's connection that of a member without a client; when it asked to join.
+// Turns an unauthenticated connection into a member without a client; returns the time of its join request.
 int64_t join_by_hand(const Descriptor& socket, int rank, int world_size) {
   MessageReader reader(kMaxFrameBytes);
   const Message hello = next_message(socket, &reader);
@@ -156,13 +156,13 @@ MTL_TEST(store_members_that_do_not_fit_are_refused) {
   EXPECT(failed_with(StoreClient::connect(&other.job, options, &other.client), "MTL_STORE_REFUSED"));
   EXPECT(reaches([&] { return server->num_refused() == 1; }));
   options = client_options(*server, 2);
-  options.attempt = 1;  // comes again until the store of its attempt is there
+  options.attempt = 1;  // retries until the store of its attempt is available
   options.timeout_ns = 50 * kMillisecond;
   EXPECT(failed_with(StoreClient::connect(&other.job, options, &other.client), "MTL_STORE_UNREACHABLE"));
   EXPECT(server->failure().ok());
 }
 
-// The store of our job is not at the first port: a stranger's, and the store of another job, are.
+// The store of our job is not at the first ports: another program, and the store of another job, are there.
 MTL_TEST(store_is_found_among_strangers) {
   ServerOptions foreign = server_options(1);
   foreign.secret = "of another job";
@@ -204,7 +204,7 @@ MTL_TEST(store_tells_everybody_of_an_abort) {
   EXPECT(second.job.is_aborted() && second.job.reason().failure().rank == 0);
   EXPECT(second.job.reason().failure().message == failure.message);
   EXPECT(failed_with(server->failure(), "MTL_NAN"));
-  // who comes after it learns it as well
+  // a rank that joins later learns it as well
   EXPECT(succeeded(StoreClient::connect(&late.job, client_options(*server, 3), &late.client)));
   EXPECT(reaches([&] { return late.job.is_aborted(); }));
 }
@@ -222,7 +222,7 @@ MTL_TEST(store_fails_the_job_on_account_of_a_rank_that_never_joined) {
   server->abort(failure);
   waiting.join();
   EXPECT(first.job.reason().failure().rank == 1 && server->failure().failure().rank == 1);
-  // who comes later is told as well; a second reason changes nothing
+  // a rank that joins later is told as well; a second reason changes nothing
   failure.rank = 0;
   server->abort(failure);
   EXPECT(succeeded(StoreClient::connect(&late.job, client_options(*server, 3), &late.client)));
@@ -240,7 +240,7 @@ MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
   EXPECT(server->failure().ok() && !first.job.is_aborted());
   {
     Descriptor socket = stranger(*server);
-    join_by_hand(socket, 2, 3);  // and ends without a goodbye
+    join_by_hand(socket, 2, 3);  // and ends without leaving
   }
   EXPECT(reaches([&] { return first.job.is_aborted(); }));
   EXPECT(failed_with(first.job.reason(), "MTL_RANK_DIED") && first.job.reason().failure().rank == 2);
@@ -248,13 +248,13 @@ MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
 
 MTL_TEST(store_misses_the_heartbeat_of_a_silent_member) {
   ServerOptions options = server_options(2);
-  // rank 0's own thread, which keeps up its heartbeat, must not be kept from a busy core for so long
+  // rank 0's own thread, which sends its heartbeat, must not be kept off a busy core for that long
   options.heartbeat_limit_ns = 1000 * kMillisecond;
   auto server = start(options);
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 2), &rank.client)));
   Descriptor socket = stranger(*server);
-  const int64_t started = join_by_hand(socket, 1, 2);  // no thread of it sends anything
+  const int64_t started = join_by_hand(socket, 1, 2);  // none of its threads sends anything
   EXPECT(reaches([&] { return rank.job.is_aborted(); }));
   EXPECT(now_ns() - started >= options.heartbeat_limit_ns);
   EXPECT(failed_with(rank.job.reason(), "MTL_HEARTBEAT") && rank.job.reason().failure().rank == 1);
@@ -264,7 +264,7 @@ MTL_TEST(store_that_is_gone_fails_the_job) {
   auto server = start(server_options(1));
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 1), &rank.client)));
-  // who waits for a key learns why it will never come
+  // a rank that waits for a key learns why it will never be set
   std::string value;
   std::thread waiting([&] { EXPECT(failed_with(rank.client->get("never", kLongNs, &value), "MTL_STORE_LOST")); });
   server.reset();
@@ -273,8 +273,8 @@ MTL_TEST(store_that_is_gone_fails_the_job) {
   EXPECT(failed_with(rank.job.reason(), "MTL_STORE_LOST"));
 }
 
-// Noise, HTTP, giant lengths, proofs of other secrets, silence, and more connections than the store keeps,
-// while two ranks exchange keys: every stranger is sent away and every key arrives.
+// Random data, HTTP, huge lengths, proofs of other secrets, silence, and more connections than the store
+// keeps, while two ranks exchange keys: every unauthenticated connection is rejected and every key arrives.
 MTL_TEST(store_goes_on_under_garbage) {
   ServerOptions options = server_options(2);
   options.join_limit_ns = 100 * kMillisecond;
@@ -300,7 +300,7 @@ MTL_TEST(store_goes_on_under_garbage) {
       std::string bytes(300, '\0');
       for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
       send_some(noise.get(), bytes.data(), bytes.size());
-      Message join;  // the right form, of another secret
+      Message join;  // the right format, of another secret
       join.kind = MessageKind::kJoin;
       join.id = attempt_and_size(0, 2);
       join.value.assign(kNonceBytes + 32, 'x');
@@ -308,7 +308,7 @@ MTL_TEST(store_goes_on_under_garbage) {
       const std::string frame = encode(join);
       send_some(forger.get(), frame.data(), frame.size());
       EXPECT(is_closed_by_peer(forger));
-      Descriptor slow = stranger(*server);  // a byte and then nothing
+      Descriptor slow = stranger(*server);  // one byte and then nothing
       send_some(slow.get(), "\x20", 1);
       EXPECT(is_closed_by_peer(slow));
       ++num_rounds;

@@ -1,6 +1,6 @@
-// Streams and events of a device that is not there: a stream is a thread with a queue, an event counts how
-// often it was recorded and how often it was reached. Asynchronous in earnest, so that a missing dependency
-// is a wrong result or a race that ThreadSanitizer sees.
+// Streams and events of a fake device: a stream is a thread with a queue, an event counts how often it was
+// recorded and how often it was reached. Truly asynchronous, so that a missing dependency causes a wrong
+// result or a race that ThreadSanitizer reports.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace mtl::comm::tests {
 class ThreadStream {
  public:
   ThreadStream() : thread_([this] { run(); }) {}
-  // Waits until everything is done that was put into the stream.
+  // Waits until all work in the stream is done.
   ~ThreadStream() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -52,13 +52,13 @@ class ThreadStream {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool is_ending_ = false;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last member: it uses the others
 };
 
 // As in CUDA, an event may be destroyed while streams still wait for it.
 class ThreadEvent {
  public:
-  // `enqueue(task)` puts a task into the stream that the event is recorded in, or that is to wait for it.
+  // `enqueue(task)` puts a task into the stream that records the event or that waits for it.
   template <typename Enqueue>
   void record(const Enqueue& enqueue) {
     const std::shared_ptr<State> state = state_;
@@ -86,7 +86,7 @@ class ThreadEvent {
       state->changed.wait(lock, [&] { return state->reached >= number; });
     });
   }
-  // Whether everything was reached that has been recorded.
+  // Whether all records have been reached.
   bool is_reached() const {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return state_->reached >= state_->recorded;

@@ -1,5 +1,4 @@
-// Everything that can go wrong, against the fakes. Time-outs here are short; nothing depends on how long
-// they are.
+// Failures of the nccl engine, with the fakes. Timeouts here are short; nothing depends on their length.
 #include "tests/nccl/fake_world.h"
 
 #ifdef MTL_NCCL_FAKES
@@ -49,7 +48,7 @@ NCCL_TEST(a_rank_that_does_not_start_the_operation_is_named) {
     if (self->rank() == 1) return all_failed.wait();
     std::vector<float> values(3), value(1);
     Group::Work work = group->start(request(Kind::kReduceScatter, &values, &value));
-    EXPECT(work.wait().ok());  // launched; the program goes on
+    EXPECT(work.wait().ok());  // launched; the program continues
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_TIMEOUT"), status);
     EXPECT_STATUS(contains(status, ": rank 1 did not come within 0.4 s"), status);
@@ -57,7 +56,7 @@ NCCL_TEST(a_rank_that_does_not_start_the_operation_is_named) {
     EXPECT(self->job().reason().failure().operation == "reduceScatter");
     EXPECT(self->job().reason().failure().sequence == "collective 1");
     if (++num_failed == 2) all_failed.open();
-    self->synchronize();  // the compute stream goes on, because NCCL was aborted
+    self->synchronize();  // the compute stream continues, because NCCL was aborted
   }, &store);
 }
 
@@ -169,7 +168,7 @@ NCCL_TEST(the_watchdog_names_the_dead_peer_before_nccl_blames_the_network) {
     const Setting broken(kFakeAsyncError, ncclRemoteError);
     const Setting hangs(kFakeKernelHangs, 1);
     Group::Work work = group->start(barrier());
-    EXPECT(!work.is_done());  // the error is there, and is not told yet
+    EXPECT(!work.is_done());  // the error has occurred and is not reported yet
     Failure failure;
     failure.code = "MTL_RANK_DIED";
     failure.rank = 1;

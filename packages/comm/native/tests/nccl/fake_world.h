@@ -1,5 +1,5 @@
-// Ranks as threads over the fakes. A test makes a world, lets each rank do something, and ends with
-// everything given back.
+// Ranks as threads over the fakes. A test creates a world, runs a function on each rank, and ends with
+// everything released.
 #pragma once
 
 #ifdef MTL_NCCL_FAKES
@@ -10,7 +10,7 @@
 
 namespace mtl::comm::nccl::tests {
 
-// The functions by which tests steer the fakes.
+// The functions by which tests control the fakes.
 struct Fakes {
   decltype(&mtl_fake_enqueue) enqueue;
   decltype(&mtl_fake_claim) claim;
@@ -51,7 +51,7 @@ class Rank {
                                double naming_s = 60);
   // On the compute stream, in order.
   void compute(std::function<void()> work);
-  // Until the compute stream is empty.
+  // Waits until the compute stream is empty.
   void synchronize();
 
  private:
@@ -63,8 +63,8 @@ class Rank {
   std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
 };
 
-// Runs `body` on a thread per rank, and checks that nothing of the device is left, and that no other thread
-// has ordered a rank's compute stream: it may record a graph of it at any time.
+// Runs `body` on a thread per rank, and checks that all device resources are released, and that no other
+// thread has ordered a rank's compute stream: the rank may record a graph of it at any time.
 void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store = nullptr);
 
 using comm::tests::Gate;

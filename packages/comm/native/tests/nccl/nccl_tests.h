@@ -1,4 +1,4 @@
-// What the tests of the nccl engine share: ranks as threads, a store in memory.
+// Shared by the tests of the nccl engine: ranks as threads, a store in memory.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@ class MemoryStore {
  public:
   StoreAccess access();
   int num_keys(const std::string& part);  // keys that contain `part`
-  // Announces that a rank of the test sets a key with this end: searches for it succeed, however slow the
-  // machine is.
+  // Announces that a rank of the test will set a key with this suffix: searches for it then succeed, however
+  // slow the machine is.
   void expect_key(const std::string& end) { expected_.push_back(end); }
 
  private:
@@ -43,7 +43,7 @@ bool failed_with(const Status& status, const char* code);
 }  // namespace mtl::comm::nccl::tests
 
 #define NCCL_TEST(name) MTL_TEST(name)
-// prints the failure that came instead
+// prints the actual failure otherwise
 #define EXPECT_STATUS(expression, status)                                                                \
   ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__,                                     \
                                    std::string(#expression) + ": " +                                     \

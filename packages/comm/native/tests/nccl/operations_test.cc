@@ -1,4 +1,4 @@
-// Results, order and overlap, against the fakes.
+// Results, order and overlap, with the fakes.
 #include "tests/nccl/fake_world.h"
 
 #ifdef MTL_NCCL_FAKES
@@ -74,12 +74,12 @@ NCCL_TEST(the_device_orders_compute_and_communication) {
     EXPECT(wait(group->start(barrier())).ok());
     std::vector<float> value = {-100}, seen = {0};
     self->compute([&] {
-      launched.wait();  // the program goes on long before the input is there
+      launched.wait();  // the program continues long before the input is ready
       value[0] = static_cast<float>(self->rank() + 1);
     });
     Group::Work work = group->start(request(Kind::kAllReduce, &value, &value));
     EXPECT(!work.is_done());
-    EXPECT(work.wait().ok());  // does not wait for the device, or this never ends
+    EXPECT(work.wait().ok());  // does not wait for the device, otherwise this never ends
     self->compute([&] { seen[0] = value[0]; });
     if (++num_started == 2) launched.open();
     self->synchronize();
@@ -120,7 +120,7 @@ NCCL_TEST(messages_match_in_order_and_an_early_receive_holds_nothing_up) {
     const std::unique_ptr<Group> group = self->group("pair", {0, 1});
     const int other = 1 - self->rank();
     std::vector<float> first(1), second(1), sum = {1};
-    // received last: nothing of this may wait for it
+    // received last: no other operation may wait for it
     Group::Work late = group->start(request<float>(Kind::kReceive, nullptr, &first, other));
     Group::Work later = group->start(request<float>(Kind::kReceive, nullptr, &second, other));
     EXPECT(wait(group->start(request(Kind::kAllReduce, &sum, &sum))).ok());
@@ -143,10 +143,10 @@ NCCL_TEST(collectives_of_all_groups_are_launched_in_the_order_of_the_program) {
     std::vector<float> a = {1}, b = {1};
     const bool is_first = self->rank() == 0;
     const std::unique_ptr<Group> early = self->group("early", {0, 1});
-    EXPECT(wait(early->start(barrier())).ok());  // connected: it could be launched at once
+    EXPECT(wait(early->start(barrier())).ok());  // connected: it could be launched immediately
     std::unique_ptr<Group> late;
     if (is_first) {
-      late = self->group("late", {0, 1});  // the other one has not come yet
+      late = self->group("late", {0, 1});  // the other member has not arrived yet
       const int before = fakes().count(kFakeLaunches);
       Group::Work of_late = late->start(request(Kind::kAllReduce, &a, &a));
       Group::Work of_early = early->start(request(Kind::kAllReduce, &b, &b));

@@ -9,7 +9,7 @@
 namespace mtl::comm::nccl::tests {
 namespace {
 
-// Sets a variable of the environment for the length of a scope.
+// Sets an environment variable for the length of a scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -54,7 +54,7 @@ NCCL_TEST(search_lists_every_path_it_tried_and_the_remedy) {
 NCCL_TEST(search_does_not_replace_a_broken_library_that_was_asked_for) {
   char folder[] = "/tmp/mtl-nccl-test-XXXXXX";
   EXPECT(mkdtemp(folder) != nullptr);
-  const std::string path = std::string(folder) + "/libm.so.6";  // the dynamic linker would find a good one
+  const std::string path = std::string(folder) + "/libm.so.6";  // the dynamic linker would find a valid one
   std::FILE* file = std::fopen(path.c_str(), "w");
   std::fputs("not a library", file);
   std::fclose(file);

@@ -1,11 +1,11 @@
-# `npm run test:native` runs the nccl engine against fakes of its libraries; `npm run test:nccl` runs it against the real
-# ones, on a GPU. Never part of what is shipped.
+# `npm run test:native` tests the nccl engine with fakes of its libraries; `npm run test:nccl` tests it with
+# the real ones, on a GPU. Not published.
 file(GLOB NCCL_TEST_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*_test.cc" "${TEST_HARNESS}/*.cc")
 add_executable(comm_nccl_tests EXCLUDE_FROM_ALL ${NCCL_TEST_SOURCES} "${CMAKE_CURRENT_LIST_DIR}/nccl_tests.cc"
                $<TARGET_OBJECTS:mtl_comm_core> ${SIMD_OBJECTS})
 target_include_directories(comm_nccl_tests PRIVATE ${TEST_HARNESS})
 target_link_libraries(comm_nccl_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
-cmake_language(DEFER CALL add_dependencies comm_native_tests comm_nccl_tests) # built with them, run after them
+cmake_language(DEFER CALL add_dependencies comm_native_tests comm_nccl_tests) # built with the tests, run after them
 
 if(NCCL_SOURCES MATCHES "with_header")
   set(FAKE_FOLDER "${CMAKE_CURRENT_BINARY_DIR}/nccl-fakes")
@@ -36,5 +36,5 @@ if(NCCL_SOURCES MATCHES "with_header")
   target_include_directories(comm_nccl_device_tests SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
   target_link_libraries(comm_nccl_device_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
 else()
-  add_custom_target(nccl_process_fake) # what asks for it skips its tests
+  add_custom_target(nccl_process_fake) # tests that need it are skipped
 endif()

@@ -1,8 +1,8 @@
-// The nccl engine against the real libraries, on a GPU: two processes, on two GPUs where there are two, else
-// both on the same one. NCCL refuses that unless each claims a host of its own (NCCL_HOSTID; they then talk
-// through sockets), which NVIDIA does not support, but it lets one GPU show that launching, ordering, aborts
-// and time-outs work. Prints one line per check; without a GPU or the libraries one line "SKIPPED" with the
-// reason, and ends with 77.
+// The nccl engine with the real libraries, on a GPU: two processes, on two GPUs if available, else both on
+// the same one. NCCL rejects that unless each sets its own host (NCCL_HOSTID; they then communicate through
+// sockets). NVIDIA does not support this, but it lets a single GPU test launching, ordering, aborts and
+// timeouts. Prints one line per check; without a GPU or the libraries it prints one line "SKIPPED" with the
+// reason and exits with 77.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ StoreAccess file_store(const std::string& folder) {
   return access;
 }
 
-// The driver's functions that a test needs besides the engine's.
+// Driver functions that a test needs in addition to the engine's.
 struct Driver {
   decltype(&cuInit) init;
   decltype(&cuDeviceGetCount) count;
@@ -91,7 +91,7 @@ struct Buffer {
     driver.allocate(&data, bytes);
     driver.to_device(data, values.data(), bytes);
   }
-  std::vector<float> read() const {  // on the default stream, so after what it has been told to wait for
+  std::vector<float> read() const {  // on the default stream, so after the work that it waits for
     std::vector<float> values(bytes / sizeof(float));
     driver.to_host(values.data(), data, bytes);
     return values;
@@ -162,7 +162,7 @@ void check_operations(Self* self) {
   expect(received.read() == std::vector<float>{static_cast<float>(other + 1)}, "a receive that was posted first");
 }
 
-// Rank 1 never starts the operation: rank 0 is told so, and its stream goes on.
+// Rank 1 never starts the operation: rank 0 is told so, and its stream continues.
 void check_time_out(Self* self) {
   JobState job(self->rank);
   const std::unique_ptr<Group> group = self->group("time-out", &job, 5);
@@ -206,8 +206,8 @@ int run_rank(int rank, int num_devices, const std::string& folder) {
   return num_failures == 0 ? 0 : 1;
 }
 
-// In a process of its own: CUDA does not survive a fork. The number of GPUs, or less than one with the reason
-// printed.
+// In a separate process: CUDA does not survive a fork. The number of GPUs; if it is below one, the reason has
+// been printed.
 int count_devices() {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -1,7 +1,7 @@
 // A fake of libnccl.so.2 for tests without a GPU: members are threads of one process, kernels are work for
 // the fake's streams. As strict as NCCL's documentation about calls on a communicator that is still in
-// progress, and as silent as NCCL about members that call different things: they wait for each other until
-// they are aborted.
+// progress. Like NCCL, it does not report members that call different operations: they wait for each other
+// until they are aborted.
 #include <nccl.h>
 
 #include <atomic>
@@ -134,7 +134,7 @@ void collective(const std::shared_ptr<Member>& member, uint64_t sequence, const 
   if (++slot.num_left == clique.size) clique.slots.erase(sequence);
 }
 
-// The messages of one group of calls: all sends are on their way before a receive is waited for.
+// The messages of one group of calls: all sends are started before a receive is waited for.
 void messages(const std::shared_ptr<Member>& member, const std::vector<Call>& calls) {
   Clique& clique = *member->clique;
   std::unique_lock<std::mutex> lock(clique.mutex);
@@ -170,7 +170,7 @@ struct ncclComm {
   uint64_t next_sequence = 0;
   int polls_left = 0;
   bool has_launched = false;
-  std::function<void()> unfinished;  // a launch that polls must bring on its way
+  std::function<void()> unfinished;  // a launch that polls must make progress
 };
 
 namespace {
@@ -246,7 +246,7 @@ EXPORTED ncclGetVersion(int* version) { return *version = settings[kFakeVersion]
 EXPORTED ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> next{0};
   std::memset(id->internal, 0, sizeof(id->internal));
-  std::snprintf(id->internal + 3, 64, "clique %d", next++);  // zero bytes in front, as real ones may have anywhere
+  std::snprintf(id->internal + 3, 64, "clique %d", next++);  // leading zero bytes, as real ids may have
   return ncclSuccess;
 }
 
@@ -293,7 +293,7 @@ EXPORTED ncclGroupStart() { return ++group_depth, ncclSuccess; }
 EXPORTED ncclGroupEnd() {
   if (--group_depth > 0 || group_comms.empty()) return ncclSuccess;
   const std::vector<Call> calls = std::move(group_calls);
-  const auto [comm, stream] = group_comms.front();  // one communicator in a group is all that the engine does
+  const auto [comm, stream] = group_comms.front();  // the engine uses only one communicator per group
   group_calls.clear();
   group_comms.clear();
   const std::shared_ptr<Member> member = comm->member;

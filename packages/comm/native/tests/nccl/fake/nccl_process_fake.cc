@@ -1,7 +1,7 @@
-// A fake of libnccl.so.2 whose members are processes: they leave what they give in files of the directory
-// that MTL_NCCL_FAKE_DIRECTORY names, and look there for what the others have left. Slow, and asynchronous
-// in earnest: an operation runs on the stream's thread of the fake of libcuda.so.1, and ends only when all
-// members came, or by an abort. Sums of float32 only.
+// A fake of libnccl.so.2 whose members are processes: they write their data to files in the directory
+// MTL_NCCL_FAKE_DIRECTORY and read the others' files there. Slow, and truly asynchronous: an operation runs
+// on the stream's thread of the fake of libcuda.so.1, and ends only when all members have arrived, or by an
+// abort. Sums of float32 only.
 #include <nccl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ std::string directory() {
   return named == nullptr ? "/tmp" : named;
 }
 
-// A file that is there at once with all that is in it.
+// A file that appears atomically with its whole content.
 void leave(const std::string& path, const Bytes& bytes) {
   const std::string partial = path + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "wb");
@@ -54,12 +54,12 @@ size_t bytes_of(ncclDataType_t type) {
 }
 
 struct Member {
-  std::string path;  // begins the names of the communicator's files
+  std::string path;  // prefix of the communicator's file names
   int rank, size;
   std::atomic<bool> is_aborted{false};
 
   std::string file(const std::string& what, int from) const { return path + "." + what + "." + std::to_string(from); }
-  // What `from` has left; false when this member was aborted first.
+  // The file of `from`; false if this member was aborted first.
   bool await(const std::string& what, int from, Bytes* bytes) const {
     while (!find(file(what, from), bytes)) {
       if (is_aborted) return false;
@@ -95,7 +95,7 @@ void enqueue(CUstream stream, std::function<void()> work) {
   }, new std::function<void()>(std::move(work)));
 }
 
-// Leaves this member's part, waits for everybody's, and makes the result of them.
+// Writes this member's part, waits for all parts, and computes the result.
 ncclResult_t collective(ncclComm_t comm, CUstream stream, const void* input, size_t bytes,
                         std::function<void(const Member&, const std::vector<Bytes>&)> finish) {
   const std::shared_ptr<Member> member = comm->member;
@@ -111,11 +111,11 @@ ncclResult_t collective(ncclComm_t comm, CUstream stream, const void* input, siz
   return ncclSuccess;
 }
 
-// The combination of all parts from `first` on, in the order of ranks.
+// The reduction of all parts from `first` on, in rank order.
 void reduce(const std::vector<Bytes>& parts, size_t first, size_t count, ncclDataType_t type, ncclRedOp_t operation,
             void* output) {
   for (size_t index = 0; index < count; ++index) {
-    if (type == ncclInt32) continue;  // a barrier's word
+    if (type == ncclInt32) continue;  // the data of a barrier
     float result = 0;
     for (size_t part = 0; part < parts.size(); ++part) {
       float value;
@@ -185,7 +185,7 @@ MTL_FAKE_EXPORT const char* ncclGetLastError(ncclComm_t) { return ""; }
 EXPORTED ncclGroupStart() { return ++group_depth, ncclSuccess; }
 EXPORTED ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
-  // all sends are on their way before a receive is waited for
+  // all sends are started before a receive is waited for
   for (auto* queue : {&group_sends, &group_receives}) {
     for (std::function<void()>& work : *queue) enqueue(group_stream, std::move(work));
     queue->clear();
