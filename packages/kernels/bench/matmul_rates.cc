@@ -1,6 +1,6 @@
-// How close the matmuls of a training step come to oneDNN's best: each shape is computed by onednn_matmul and
-// by the library alone, with every operand in the layout that it likes best (which no training step has), in
-// turns.
+// Compares the matmuls of a training step with oneDNN's best: each shape is computed alternately by
+// onednn_matmul and by the library alone, with every operand in the library's preferred layout (which no
+// training step has).
 //   matmul_rates [hidden] [rows of a micro-batch] [vocabulary] [layers]
 // Prints milliseconds (the fastest of nine) and their ratio, and the sums over a step. Float32.
 #include <algorithm>

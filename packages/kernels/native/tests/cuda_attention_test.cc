@@ -1,5 +1,5 @@
-// The CUDA attention kernels, run under emulation, against the reference device: every width of head, dtype,
-// mask and dropout, in several orders of threads, with outputs poisoned and guarded.
+// The CUDA attention kernels, run under emulation and compared with the reference device: all head widths,
+// dtypes, masks and dropout, in several thread orders, with outputs poisoned and guarded.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -56,11 +56,11 @@ struct Tensors {
     for (int64_t b = 0; b < one.batch; ++b) {
       samples.set(b, static_cast<double>((int64_t{1} << 33) + 5 * b));
       for (int64_t s = 0; s < one.sequence; ++s) {
-        // documents of 37 or 90 positions; now and then a query that sees nothing, and a start before the
+        // documents of 37 or 90 positions; occasionally a query without visible keys, and a start before the
         // first key
         const int64_t length = b % 2 == 0 ? 37 : 90;
         key_start.set(b * one.sequence + s, b == 0 && s == 20 ? 1000000 : s < length ? -3 : static_cast<double>(s / length * length));
-        // the last sample is all padding, the others end early (a tile or more of nothing) and have a hole
+        // the last sample is all padding, the others end early (a tile or more is masked) and have a gap
         key_mask.set(b * one.sequence + s, b + 1 < one.batch && s % 11 != 7 && s < one.sequence - 70 * b - 3 ? 1 : 0);
       }
     }
@@ -114,7 +114,7 @@ Parts parts_of(const TensorView& qkv) {
   return parts;
 }
 
-// The reference's results, in float32 whatever the inputs are.
+// The reference's results, in float32 for any input dtype.
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
@@ -141,16 +141,17 @@ void run_kernels(const Case& one, Tensors& tensors) {
   EXPECT(ran(cuda::attention_backward({problem, tensors.delta.data<float>(), nullptr})));
 }
 
-// Of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8 bits,
-// so results are rounded by up to 2^-9 and so are the probabilities and score gradients that enter the second
-// products; float16 8 times less. float32: sums of up to 256 and 200 terms in another order. A wrong mask bit
-// changes a row by a share of about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their
+// Error of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8
+// bits, so results are rounded by up to 2^-9, and so are the probabilities and score gradients that enter the
+// second matmuls; float16 8 times less. float32: sums of up to 256 and 200 terms in another order. A wrong
+// mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their
 // many short ranges.
 double row_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
 }
 
-// kMmaSync: what runs on GPUs before Hopper, and on Hopper where its own kernels do not cover a shape.
+// kMmaSync: the kernels for GPUs before Hopper, also used on Hopper for shapes that its own kernels do not
+// support.
 enum class Kernels { kChosen, kMmaSync };
 
 void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernels kernels) {
@@ -160,7 +161,7 @@ void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernel
     emulation::set_order(order, 11);
     results.emplace_back(one, dtype);
     run_kernels(one, results.back());
-    // every sum has one order: not a bit depends on which threads run first
+    // every sum has a fixed order: no bit depends on which threads run first
     EXPECT(results.back().output.same_bits(results.front().output));
     EXPECT(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
     EXPECT(results.back().qkv_gradient.same_bits(results.front().qkv_gradient));
@@ -177,7 +178,7 @@ void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernel
   EXPECT(rows_agree((name + " gradient").c_str(), results[0].qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// The emulated GPU is a Hopper: what its own kernels cover runs on both kinds.
+// The emulated GPU is a Hopper: cases that its own kernels support run with both kinds.
 bool has_both_kinds(const Case& one, DType dtype) {
   return dtype != DType::kFloat32 && one.head_size % 8 == 0 && one.head_size >= 40;
 }
@@ -212,8 +213,8 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
   }
 }
 
-// Hopper's kernels alone: several blocks of 128 queries and keys, the last of them with one row or none in
-// its second half, tiles with nothing to see; rings that go around.
+// Hopper's kernels only: several blocks of 128 queries and keys, the last of them with one row or none in its
+// second half; tiles that are masked completely; rings that wrap around.
 MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   const auto check_hopper = [](const Case& one, DType dtype) {
     check_kernels(one, dtype, reference_of(one, dtype), Kernels::kChosen);
@@ -226,7 +227,7 @@ MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   check_hopper({140, 2, 1, 256, false, 0.1, true, true}, DType::kBFloat16);
 }
 
-// Keys and values that several heads share: whose gradients are sums over the heads.
+// Keys and values shared by several heads: their gradients are sums over the heads.
 MTL_TEST(cuda_attention_agrees_in_groups) {
   const auto groups_of = [](int64_t members, Case one) {
     one.members = members;
@@ -258,7 +259,7 @@ MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   EXPECT(run("wmma") == cudaErrorInvalidValue);
 }
 
-// Without tensor cores: float32, and heads that are no multiple of 8.
+// Without tensor cores: float32, and head sizes that are not a multiple of 8.
 MTL_TEST(cuda_attention_agrees_in_plain_arithmetic) {
   for (const int64_t head_size : {1, 5, 64, 100, 256}) check({40, 1, 2, head_size, true}, DType::kFloat32);
   check({33, 2, 1, 12, true, 0.3}, DType::kBFloat16);

@@ -1,5 +1,6 @@
-// The CUDA cross entropy kernels, run under emulation, against the reference device: widths that fill no
-// access and that fill every thread, padded and absent columns, labels elsewhere, weights of 0, in place.
+// The CUDA cross entropy kernels, run under emulation and compared with the reference device: widths below
+// one access and widths that occupy every thread, padded and absent columns, labels on other ranks, weights
+// of 0, in place.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -15,7 +16,7 @@ using emulation::Order;
 
 struct Case {
   int64_t num_rows, width, num_columns, first_column;
-  int64_t offset = 0;  // of the logits in their storage: 1 leaves no row aligned
+  int64_t offset = 0;  // offset of the logits in their storage: 1 leaves no row aligned
 };
 
 constexpr Case kCases[] = {
@@ -41,7 +42,7 @@ struct Tensors {
       const int64_t columns[] = {one.num_columns / 2, one.first_column > 0 ? -1 : 1 << 19, one.num_columns - 1, one.num_columns, 0, 1 << 20};
       labels.set(row, static_cast<double>(one.first_column + columns[row % 6]));
       weights.set(row, row % 3 == 2 ? 0.0 : 0.25 + 0.5 * static_cast<double>(row));
-      // what is padding must not matter, and neither must a row that does not count
+      // neither padding nor an ignored row may matter
       for (int64_t column = 0; column < one.width; ++column) {
         const bool counts = column < one.num_columns && row % 3 != 2;
         if (!counts && column % 2 == 0) logits.set(one.offset + row * one.width + column, std::nan(""));
@@ -75,7 +76,7 @@ struct Tensors {
   }
 };
 
-// The reference's results; the gradient in float32 whatever the logits are.
+// The reference's results; the gradient in float32 for any logits dtype.
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.gradient = HostTensor(DType::kFloat32, {one.num_rows, one.width});
@@ -91,7 +92,7 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Rows that do not count hold NaN: their statistics may be anything, their loss and gradient are 0.
+// Ignored rows contain NaN: their statistics may be anything, their loss and gradient are 0.
 bool values_agree(const char* what, const Case& one, const HostTensor& actual, const HostTensor& expected, double tolerance) {
   for (int64_t row = 0; row < one.num_rows; ++row) {
     const double mine = actual.get(row), right = expected.get(row);
@@ -105,7 +106,7 @@ bool values_agree(const char* what, const Case& one, const HostTensor& actual, c
 
 // Sums of up to 16500 exponentials in float32, four to eight running sums in each of hundreds of threads.
 constexpr double kSumTolerance = 2e-6;
-// Of a gradient's row: its elements are rounded to 8 (bfloat16: 2^-9) or 11 bits.
+// Error of a gradient row: its elements are rounded to 8 (bfloat16: 2^-9) or 11 bits.
 double gradient_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 2e-6 : dtype == DType::kBFloat16 ? 4e-3 : 5e-4;
 }
@@ -145,7 +146,7 @@ MTL_TEST(cuda_cross_entropy_agrees) {
   }
 }
 
-// The gradient over its own logits, and the loss alone.
+// The gradient in the memory of its logits, and the loss only.
 MTL_TEST(cuda_cross_entropy_works_in_place) {
   const Case one = {6, 500, 490, 0};
   const Tensors apart(one, DType::kBFloat16), within(one, DType::kBFloat16), alone(one, DType::kBFloat16);
@@ -161,7 +162,7 @@ MTL_TEST(cuda_cross_entropy_works_in_place) {
   EXPECT(apart.loss.same_bits(alone.loss));
 }
 
-// Two ranks with half a vocabulary each, the second all padding at its end: the sums of the whole.
+// Two ranks with half a vocabulary each, the second ending in padding: the sums equal those of the whole.
 MTL_TEST(cuda_cross_entropy_works_over_two_ranks) {
   const Case whole = {4, 256, 201, 0};
   const Tensors expected = reference_of(whole, DType::kFloat32);

@@ -1,4 +1,4 @@
-// The order in which the embedding's gradient is added up: by ids alone, whatever order threads run in. Under
+// The order of summation of the embedding's gradient depends only on ids, not on the order of threads. Under
 // emulation.
 #include <algorithm>
 
@@ -15,7 +15,7 @@ using emulation::Order;
 constexpr int64_t kTokens = 4500, kRows = 700, kColumns = 4, kFirstRow = 20;
 constexpr size_t kChunk = 64;  // as in backends/cuda/kernels/embedding.cu
 
-// Some ids often, most a few times, and some of no row.
+// Some ids are frequent, most are rare, and some have no row.
 int id_of(int64_t token) {
   const uint32_t noise = static_cast<uint32_t>(token) * 2654435761u >> 8;
   return static_cast<int>(token % 3 == 0 ? 300 + noise % 2 : noise % 740);

@@ -12,7 +12,7 @@ namespace {
 
 bool is_gpu = false, is_linked = false;
 
-// The library's names in each folder of a list with colons, one a line.
+// The library's paths in each folder of a colon-separated list, one per line.
 std::string candidates_in(const std::string& folders) {
   std::istringstream list(folders);
   std::string candidates, folder;

@@ -90,7 +90,7 @@ bool rows_agree(const char* what, const HostTensor& actual, const HostTensor& ex
     }
     norms.push_back(std::sqrt(norm));
     differences.push_back(std::sqrt(difference));
-    squares += norm < 1e30 ? norm : 0.0;  // stand-ins for infinity tell nothing about a typical row
+    squares += norm < 1e30 ? norm : 0.0;  // finite substitutes for infinity are not typical rows
   }
   const double typical = std::sqrt(squares / static_cast<double>(num_rows));
   int64_t worst = -1;

@@ -1,5 +1,5 @@
-// What the tests of CUDA kernels under emulation share: tensors in plain memory, poisoned and guarded, the
-// reference device called directly, and comparison row by row.
+// Shared by the tests of CUDA kernels under emulation: tensors in plain memory, poisoned and guarded, direct
+// calls of the reference device, and comparison row by row.
 #pragma once
 
 #include <initializer_list>
@@ -36,9 +36,9 @@ class HostTensor {
   std::vector<unsigned char> storage_;
 };
 
-// Whether the launch succeeded; prints what the emulation found otherwise.
+// Whether the launch succeeded; otherwise prints the emulation's findings.
 bool ran(cudaError_t status);
-// Calls the op's reference kernel without validation, so that outputs may be wider than inputs.
+// Calls the op's reference kernel without validation, so that outputs may have a wider dtype than inputs.
 void run_reference(const char* op, const std::vector<TensorView>& tensors, const double* attributes);
 // Whether the norm of the difference of each row of `width` is at most `tolerance` times the norm of the
 // expected row plus the root mean square of such norms; false with NaN. Prints the worst row otherwise.

@@ -1,4 +1,4 @@
-// Opening the CUDA library where there is none, another library, or one of another version.
+// Opening the CUDA library if it is missing, another library, or of another version.
 #include "backends/cuda/loader/cuda_loader.h"
 
 #include "tests/cuda_for_tests.h"

@@ -1,5 +1,5 @@
-// The CUDA attention kernels on packed samples, run under emulation: against the reference device, and each
-// sample against itself alone, bit by bit.
+// The CUDA attention kernels on packed samples, run under emulation: compared with the reference device, and
+// each sample bit by bit with the same sample alone.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -20,7 +20,7 @@ struct Case {
   std::vector<int64_t> lengths;
   int64_t heads, head_size;
   double dropout = 0.0;
-  int64_t rest = 0;  // rows of no sample
+  int64_t rest = 0;  // rows that belong to no sample
   int64_t members = 1;  // heads that share a key and a value
 
   int64_t rows() const {
@@ -29,7 +29,7 @@ struct Case {
     return sum;
   }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
-  // What recorded passes are launched with: more than any sample that comes.
+  // The launch parameter of recorded passes: longer than any actual sample.
   int64_t bound() const { return std::min(rows(), longest() + 130); }
   int64_t batch() const { return static_cast<int64_t>(lengths.size()); }
   std::vector<int64_t> projection() const { return {rows(), heads / members, members + 2, head_size}; }
@@ -39,7 +39,7 @@ struct Case {
 struct Tensors {
   HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, starts, samples;
 
-  // dtype: of the inputs; results: of what is computed.
+  // dtype: of the inputs; results: of the results.
   Tensors(const Case& one, DType dtype, DType results)
       : qkv(dtype, one.projection()),
         output(results, {one.rows(), one.heads, one.head_size}),
@@ -96,7 +96,7 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Both kernels of a problem whose rows are the tensors' from first_row on.
+// Both kernels for a problem whose rows are the tensors' from first_row on.
 void run_kernels(AttentionProblem problem, Tensors& tensors, int64_t first_row, float* log_sum_exp, float* delta) {
   const auto from_first_row = [&](AttentionOperand operand) {
     operand.data = static_cast<unsigned char*>(operand.data) + first_row * operand.position * 2;
@@ -148,8 +148,8 @@ void check(const Case& one, DType dtype) {
   EXPECT(rows_agree((name + " gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// Rows of a sample are stored as those of a batch of one. What follows its end is then zeros instead of
-// the next sample's rows: not a bit may tell.
+// Rows of a sample are stored as those of a batch of one. They are then followed by zeros instead of the next
+// sample's rows, which must not change a bit.
 void check_alone(const Case& one, DType dtype) {
   const Tensors packed = results_of(one, dtype, Order::kShuffled);
   Tensors alone(one, dtype, dtype);
@@ -178,9 +178,9 @@ void check_alone(const Case& one, DType dtype) {
 
 }  // namespace
 
-// Samples of one row, of none, of whole tiles and of parts of one; the op cases have many tiles. One row's
-// scores have gradients of exactly 0, a difference in which the output's rounding is all that is left: below,
-// not here, in wide heads, where it is the sum of more products than the tolerance was made for.
+// Samples of one row, of none, of whole tiles and of parts of one; the op cases have many tiles. The scores
+// of a single row have gradients of exactly 0: a difference that consists only of the output's rounding. That
+// is tested below, and not here in wide heads, where more terms are summed than the tolerance allows for.
 MTL_TEST(cuda_packed_attention_agrees_on_hopper) {
   check({{1, 130, 0, 65, 64}, 2, 64}, DType::kBFloat16);
   check({{130, 3}, 1, 80, 0.2}, DType::kFloat16);

@@ -1,5 +1,4 @@
-// What threads do while a graph is recorded of the compute stream: engines of ranks receive whenever
-// something comes.
+// Other threads' calls while a graph of the compute stream is recorded: engines of ranks receive at any time.
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -14,7 +13,7 @@
 namespace mtl::tests {
 namespace {
 
-// What must not happen meanwhile has this long to happen; unguarded it takes microseconds.
+// A forbidden event has this long to happen; without a guard it takes microseconds.
 constexpr auto kMeanwhile = std::chrono::milliseconds(200);
 
 // An engine's thread, making one call.
@@ -45,7 +44,7 @@ class Engine {
   std::thread thread_;  // the last: it uses the others
 };
 
-// What an engine orders streams by.
+// The resources by which an engine orders streams.
 struct Transfer {
   Transfer() {
     EXPECT(api->create_event(&event) == 0);
@@ -61,7 +60,7 @@ struct Transfer {
   void *event = nullptr, *from = nullptr, *to = nullptr;
 };
 
-// Ends the recording and says whether a graph came of it.
+// Ends the recording and returns whether it produced a graph.
 bool is_recorded() {
   void* graph = nullptr;
   const bool is_whole = succeeded(cuda_backend()->graphs->end_capture(&graph));
@@ -88,7 +87,7 @@ MTL_TEST(what_other_threads_enqueue_in_the_stream_of_a_graph_comes_after_it) {
   }
 }
 
-// Also one that cannot be recorded after all: no thread waits for ever.
+// Also one that turns out not to be recordable: no thread waits forever.
 MTL_TEST(other_threads_continue_after_a_failed_recording) {
   if (!open_cuda_for_tests()) return;
   Transfer transfer;
@@ -106,7 +105,7 @@ MTL_TEST(what_other_threads_do_in_other_streams_goes_on_while_a_graph_is_recorde
   void* const copies = api->stream(MTL_STREAM_COPY);
   *static_cast<int*>(transfer.from) = 7;
   EXPECT(succeeded(cuda_backend()->graphs->begin_capture()));
-  // as an engine that receives does before it makes the compute stream wait
+  // as a receiving engine does before it makes the compute stream wait
   Engine engine([&] {
     return api->wait_event(copies, transfer.event) == 0 &&
                    api->copy_async(transfer.to, transfer.from, sizeof(int), copies) == 0 &&
@@ -128,7 +127,7 @@ MTL_TEST(the_thread_that_records_is_told_what_cannot_be_part_of_a_graph) {
   EXPECT(succeeded(cuda_backend()->graphs->begin_capture()));
   EXPECT(api->refuse_in_graph("a collective") == -1);
   EXPECT(std::strstr(api->last_error(), "a collective cannot be part of a graph") != nullptr);
-  // rather than wait for its own recording to end
+  // instead of waiting for the end of its own recording
   EXPECT(api->wait_event(api->stream(MTL_STREAM_COMPUTE), transfer.event) == -1);
   EXPECT(Engine([&] { return api->refuse_in_graph("a collective"); }).result() == 0);
   EXPECT(is_recorded());

@@ -1,4 +1,4 @@
-// Handles, views and the allocator: misuse is an error, memory is counted, threads do not disturb each other.
+// Handles, views and the allocator: misuse is an error, memory is counted, threads are isolated.
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -73,7 +73,7 @@ MTL_TEST(strided_views_stay_inside_their_base_and_are_refused_as_tensors) {
   EXPECT(failed_with(create_strided_view(base.handle(), -1, two, strides, 2, &handle), "MTL_SHAPE"));
   EXPECT(failed_with(create_strided_view(base.handle(), 0, two, zero, 2, &handle), "MTL_SHAPE"));
   EXPECT(failed_with(create_strided_view(base.handle(), 0, two, huge, 2, &handle), "MTL_SHAPE"));
-  EXPECT(succeeded(create_strided_view(base.handle(), 15, none, strides, 2, &view)));  // nothing, at the end
+  EXPECT(succeeded(create_strided_view(base.handle(), 15, none, strides, 2, &view)));  // empty, at the end
   EXPECT(succeeded(release_tensor(view)));
 }
 
@@ -93,7 +93,7 @@ MTL_TEST(views_and_shapes_that_do_not_fit_are_refused) {
   EXPECT(failed_with(create_tensor(kCpu, kFloat, most, 1, &handle), "MTL_SHAPE"));
   const int64_t seven[] = {1, 1, 1, 1, 1, 1, 1};
   EXPECT(failed_with(create_tensor(kCpu, kFloat, seven, 7, &handle), "MTL_SHAPE"));
-  // another test may have opened the device by now
+  // another test may have opened the device already
   EXPECT(backend_of(DeviceKind::kCuda) != nullptr ||
          failed_with(create_tensor(DeviceKind::kCuda, kFloat, whole, 1, &handle), "MTL_DEVICE"));
 }
@@ -121,7 +121,7 @@ MTL_TEST(the_limit_holds_and_its_error_leaves_nothing_behind) {
 }
 
 MTL_TEST(the_system_refusing_memory_is_an_error) {
-  const int64_t shape[] = {int64_t{900} << 40};  // 3.6 PB: beyond any address space's reach
+  const int64_t shape[] = {int64_t{900} << 40};  // 3.6 PB: more than any address space
   TensorHandle handle = 0;
   EXPECT(failed_with(create_tensor(kCpu, kFloat, shape, 1, &handle), "MTL_OUT_OF_MEMORY"));
 }
@@ -152,7 +152,7 @@ MTL_TEST(poison_fills_new_memory_with_nan) {
   set_poison(false);
 }
 
-// Several threads create, view, write, compute and release; each finds its own values at the end.
+// Several threads create, view, write, compute and release; at the end each finds its own values.
 void work_alone(int seed) {
   const int op = [] {
     int index = 0;

@@ -1,4 +1,4 @@
-// The allocator of device memory, on memory that is counted instead of a GPU's.
+// The allocator of device memory, with counted host memory instead of a GPU's.
 #include "backends/cuda/runtime/memory_arena.h"
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace {
 using cuda::MemoryArena;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
-size_t available = 0;  // what the source still has
+size_t available = 0;  // bytes left in the source
 int num_segments = 0;
 std::vector<std::pair<void*, size_t>> segments;
 
@@ -101,7 +101,7 @@ MTL_TEST(arena_of_graphs_keeps_idle_segments_even_when_it_fails) {
   arena.release(first);
   EXPECT(failed_with(arena.allocate(36 * kMebibyte, &second), "MTL_OUT_OF_MEMORY"));
   EXPECT(num_segments == 1);
-  EXPECT(succeeded(arena.allocate(8 * kMebibyte, &second)));  // what is short is the rest alone
+  EXPECT(succeeded(arena.allocate(8 * kMebibyte, &second)));  // only the rest is short
   EXPECT(second == first);
   arena.release(second);
   arena.trim();

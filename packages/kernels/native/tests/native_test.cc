@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/reference/element.h"
 
-// Memory that the system refuses is tested for, so the sanitizer must refuse it the same way instead of
+// Tests cover allocations that the system rejects, so the sanitizer must reject them the same way instead of
 // ending the run.
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() { return "allocator_may_return_null=1:detect_leaks=1"; }
 extern "C" __attribute__((visibility("default"))) const char* __ubsan_default_options() { return "print_stacktrace=1"; }
@@ -40,7 +40,7 @@ OwnedTensor OwnedTensor::offset_view(DeviceKind device, DType dtype, const int64
   const OwnedTensor base(device, dtype, &size, 1);
   OwnedTensor view;
   EXPECT(succeeded(create_view(base.handle(), offset, shape, rank, &view.handle_)));
-  return view;  // the base's handle goes, its memory stays
+  return view;  // the base's handle is released, its memory stays
 }
 
 OwnedTensor::OwnedTensor(OwnedTensor&& other) noexcept : handle_(other.handle_) { other.handle_ = 0; }
@@ -80,8 +80,7 @@ void OwnedTensor::fill(uint32_t seed, double scale) {
   write([&](int64_t) {
     state = state * 1664525u + 1013904223u;
     const double unit = static_cast<double>(state >> 8) / 8388608.0 - 1.0;
-    // unsigned scale: negative means values in (0, |scale|], for what is a square root's argument or a
-    // divisor
+    // unsigned scale: negative means values in (0, |scale|], for arguments of square roots and for divisors
     return scale >= 0 ? unit * scale : (unit + 1.0) * -0.4 * scale + 0.2 * -scale;
   });
 }
@@ -113,10 +112,10 @@ std::vector<double> OwnedTensor::values() const {
 int main(int argc, char** argv) {
   using namespace mtl;
   using namespace mtl::tests;
-  // Two threads whatever the machine has: parallel regions run, and the order of sums is the same everywhere.
+  // Two threads on every machine: parallel regions run, and the order of sums is the same everywhere.
   EXPECT(succeeded(set_num_threads(2, false)));
   testing::TestProgram program;
-  // Every test gives back all it took: a leak is pinned to the test that made it.
+  // Every test releases all its memory: a leak is attributed to the test that caused it.
   program.after_each = [] {
     EXPECT(num_live_tensors() == 0);
     EXPECT(host_allocator().statistics().num_allocations == 0);

@@ -1,4 +1,4 @@
-// What native tests share: statuses that are looked at and freed, and tensors for the length of a scope.
+// Shared by native tests: statuses that are checked and freed, and tensors for the length of a scope.
 #pragma once
 
 #include <cstdio>
@@ -36,8 +36,8 @@ class OwnedTensor {
 
  private:
   TensorRecord record() const;
-  // Writes `value(index)` to every element, through the device's own copies: its memory need not be the
-  // host's.
+  // Writes `value(index)` to every element, through the device's own copies: the memory may not be accessible
+  // to the host.
   template <typename Value>
   void write(const Value& value);
 

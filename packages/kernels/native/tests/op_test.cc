@@ -1,7 +1,6 @@
 // Every operation at odd sizes on the reference and with the kernels of every instruction set: whole tensors,
-// views that are aligned to nothing, every subset of the optional tensors, and arguments that do not fit.
-// Values are compared roughly (the case tables of test/op-cases do that finely); what matters here is which
-// memory is touched.
+// unaligned views, every subset of the optional tensors, and invalid arguments. Values are compared roughly
+// (the case tables of test/op-cases compare them precisely); these tests check which memory is accessed.
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -17,7 +16,7 @@
 namespace mtl::tests {
 namespace {
 
-constexpr DType kCompute = static_cast<DType>(-1);  // the dtype that the case runs in
+constexpr DType kCompute = static_cast<DType>(-1);  // the dtype of the case
 constexpr DType kF32 = DType::kFloat32;
 
 enum class Fill { kOutput, kReal, kIntegers, kSteps, kAbsent };
@@ -28,7 +27,7 @@ struct Spec {
   Fill fill = Fill::kReal;
   double scale = 1.0;  // of kReal; negative: values between 0 and its magnitude
   int64_t first = 0, modulus = 1;  // of kIntegers; of kSteps the modulus is the step
-  bool any_width = false;  // the last dimension is not tied to other tensors
+  bool any_width = false;  // the last dimension is independent of other tensors
 };
 
 Spec output(DType dtype, std::vector<int64_t> shape) { return {dtype, shape, Fill::kOutput}; }
@@ -40,7 +39,7 @@ Spec integers(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t mo
 Spec steps(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t step) {
   return {dtype, shape, Fill::kSteps, 1.0, first, step};
 }
-// An optional tensor that the case goes without.
+// An optional tensor that the case omits.
 Spec absent() { return {DType::kFloat32, {1}, Fill::kAbsent}; }
 Spec loose(Spec spec) {
   spec.any_width = true;
@@ -66,7 +65,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   const std::vector<int64_t> out = {sequence, batch, heads, size}, lse = {batch, heads, sequence};
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out);
   const std::vector<double> attributes = {1, 0.3, dropout, 7, 8, 4};
-  // key starts before the first, at real and beyond the last position: none of them may become an address
+  // key starts before the first, at real and beyond the last position: none may be used as an address
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, sequence}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
   cases.push_back({"attention_forward",
@@ -80,7 +79,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
                    dtypes});
 }
 
-// Two samples of somewhat less than half of the rows; the others belong to no sample.
+// Two samples of slightly less than half of the rows; the others belong to no sample.
 void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
                           const std::vector<DType>& dtypes) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
@@ -203,8 +202,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// What Hopper's kernels compute, each of them at least once: the cases above are smaller. On a GPU rings of
-// tiles go around; under emulation (where cuda_attention_test.cc does that) a case costs its processor time.
+// Each Hopper kernel at least once: the cases above are smaller. On a GPU rings of tiles wrap around; under
+// emulation (where cuda_attention_test.cc covers that) a case costs CPU time.
 std::vector<Case> cases_of_wide_heads() {
   std::vector<Case> cases;
   for (const int64_t sequence : is_gpu_under_test() ? std::vector<int64_t>{193, 641} : std::vector<int64_t>{33}) {
@@ -212,7 +211,7 @@ std::vector<Case> cases_of_wide_heads() {
       for (const double dropout : {0.0, 0.2}) {
         const std::vector<DType> dtypes = {DType::kBFloat16, DType::kFloat16};
         add_attention(cases, {sequence, 1, 1, size}, dropout, dtypes);
-        // emulated, cuda_packed_attention_test.cc compares more of them
+        // under emulation, cuda_packed_attention_test.cc compares more of them
         if (is_gpu_under_test() || size == 256) add_packed_attention(cases, {2 * sequence, 1, size}, dropout, dtypes);
       }
     }
@@ -265,7 +264,7 @@ Status run_case(const Case& one, const std::vector<OwnedTensor>& tensors) {
                 static_cast<int>(one.attributes.size()));
 }
 
-// A wrong element is off by its own size; rounding of intermediate values by far less than these.
+// A wrong element has an error of its own size; rounding of intermediate values is far below these.
 double tolerance_of(DType dtype) { return dtype == kF32 ? 1e-3 : 0.12; }
 
 void expect_agreement(const Call& call, const std::vector<OwnedTensor>& actual, const std::vector<OwnedTensor>& expected) {
@@ -285,7 +284,7 @@ void expect_agreement(const Call& call, const std::vector<OwnedTensor>& actual, 
   }
 }
 
-// Runs a call on the reference and on a device: both refuse it or both do it and agree.
+// Runs a call on the reference and on a device: both must reject it, or both succeed with matching results.
 void check(const Call& call, DeviceKind device = DeviceKind::kCpu) {
   const std::vector<OwnedTensor> expected = make_tensors(call, DeviceKind::kReference);
   const std::vector<OwnedTensor> actual = make_tensors(call, device);
@@ -336,8 +335,8 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   });
 }
 
-// Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation, there
-// with the threads of a block in several orders.
+// Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation with the
+// threads of a block in several orders.
 template <typename Body>
 void on_cuda(const Body& body) {
   if (!open_cuda_for_tests()) return;
@@ -390,7 +389,7 @@ MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
   });
 }
 
-// Twice the same call on the same values: the same bits.
+// The same call twice on the same values: the same bits.
 void expect_the_same_bits(const Case& one, DType dtype) {
   const std::vector<OwnedTensor> first = make_tensors({one, dtype}, DeviceKind::kCuda);
   const std::vector<OwnedTensor> second = make_tensors({one, dtype}, DeviceKind::kCuda);
@@ -409,7 +408,7 @@ void expect_the_same_bits(const Case& one, DType dtype) {
 MTL_TEST(cuda_kernels_give_the_same_bits_every_time) {
   if (!open_cuda_for_tests()) return;
   std::vector<Case> cases = all_cases();
-  // emulated, cuda_attention_test.cc compares theirs
+  // under emulation, cuda_attention_test.cc compares theirs
   if (is_gpu_under_test()) {
     for (Case& one : cases_of_wide_heads()) cases.push_back(one);
   }
@@ -429,8 +428,8 @@ MTL_TEST(required_tensors_are_required) {
   }
 }
 
-// One tensor too wide, too long, of another rank or dtype at a time. What the contract accepts must be
-// computed alike.
+// One tensor at a time too wide, too long, of another rank or dtype. Calls that the contract accepts must
+// give matching results.
 MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
   for (const Case& original : all_cases()) {
     for (size_t tensor = 0; tensor < original.tensors.size(); ++tensor) {
@@ -474,8 +473,8 @@ MTL_TEST(no_elements_are_computed_or_refused_alike) {
   }
 }
 
-// Ends that go back break the contract, which the processor's kernel cannot afford to check: any result, but
-// no access outside of the buffers and no endless loop.
+// Descending segment ends break the contract, which the CPU kernel cannot afford to check: any result, but no
+// out-of-bounds access and no endless loop.
 MTL_TEST(adamw_survives_segments_in_disorder) {
   for (const int64_t modulus : {29, 5000}) {
     Case one = {"adamw",

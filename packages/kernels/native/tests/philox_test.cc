@@ -1,5 +1,5 @@
-// core/philox.h against the known answers that the authors publish with Random123
-// (kat_vectors, philox4x32 10).
+// core/philox.h compared with the known answers that the authors publish with Random123 (kat_vectors,
+// philox4x32 10).
 #include "core/philox.h"
 
 #include "tests/native_test.h"

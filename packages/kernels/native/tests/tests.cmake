@@ -1,4 +1,5 @@
-# Everything below the bindings, without Node: `npm run test:native` builds this with MTL_SANITIZE and runs it.
+# Everything below the bindings, without Node: `npm run test:native` builds this with MTL_SANITIZE and runs
+# it.
 set(TEST_HARNESS ${CMAKE_CURRENT_SOURCE_DIR}/../../tooling/native/testing)
 set(CUDA_EMULATION ${CMAKE_CURRENT_SOURCE_DIR}/../../tooling/cuda-emulation)
 include(${CUDA_EMULATION}/emulation.cmake)
