@@ -1,5 +1,5 @@
-# The CUDA library compiled for the host, its kernels' threads as fibers, the CUDA runtime and cuBLASLt replaced: tests
-# open it in the place of the real one, through the same door.
+# The CUDA library compiled for the host: its kernels' threads are fibers, the CUDA runtime and cuBLASLt are
+# replaced. Tests open it in place of the real one, through the same interface.
 include(native/backends/cuda/sources.cmake)
 file(GLOB EMULATION_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/emulation/*.cc)
 set_source_files_properties(${CUDA_KERNEL_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
@@ -9,7 +9,7 @@ target_include_directories(cuda_emulated BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR
 # `#pragma unroll`; registers of two 16-bit numbers are read as 32-bit ones, which nvcc allows
 target_compile_options(cuda_emulated PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing)
 target_compile_options(cuda_emulated PRIVATE -O2)
-# with sanitizers, too, under which all else is -O1: every step of every thread comes through here
+# with sanitizers too, although everything else is then -O1: every step of every thread runs this code
 set_source_files_properties(${EMULATION_SOURCES} PROPERTIES COMPILE_OPTIONS -O2)
 
 add_library(mtl_cuda_emulated SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:cuda_emulated> ${CUDA_SHARED_SOURCES})

@@ -1,6 +1,6 @@
-// cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's
-// documentation, so that layouts, transpositions, strides, epilogues and attributes are proven without the
-// library. What it would refuse is refused.
+// cuBLASLt in plain loops, as far as this project uses it. Parameters and conventions follow NVIDIA's
+// documentation, so that layouts, transpositions, strides, epilogues and attributes are tested without the
+// library. Rejects what the library would reject.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -21,7 +21,7 @@ struct DescriptionOpaque {
   int64_t auxiliary_stride = 0;
 };
 
-// Column by column: element (row, column) lies at row + column * stride.
+// Column-major: element (row, column) is at row + column * stride.
 struct LayoutOpaque {
   int32_t type;
   uint64_t rows, columns;
@@ -53,7 +53,7 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
-// An operand of a matmul as the tensor cores read it: of float32 in TF32 the first 10 bits of mantissa.
+// An operand of a matmul as tensor cores read it: for float32 in TF32 the first 10 bits of the mantissa.
 double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
   const double value = get(data, type, index);
   if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
@@ -69,7 +69,7 @@ int read(T* to, const void* value, size_t bytes) {
   return kSuccess;
 }
 
-// The documentation: rows of the auxiliary matrix are a multiple of 8 elements, and 16-byte aligned.
+// From the documentation: rows of the auxiliary matrix are a multiple of 8 elements, and 16-byte aligned.
 bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
   return d.batch_count == 1 && description.auxiliary_stride % 8 == 0 &&
          description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
@@ -199,13 +199,13 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// One choice, which carries the alignments that it was made for, so that cublasLtMatmul can hold the caller
-// to them.
+// An algorithm, with the alignments that it was selected for, so that cublasLtMatmul can check the caller's
+// pointers.
 int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, Layout b, Layout c, Layout d,
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
   *num_found = 0;
-  // for tests: what a library that has no epilogue at all says
+  // for tests: the status of a library without any epilogue
   static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
   if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
   if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
@@ -215,7 +215,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
   return kSuccess;
 }
 
-// What an epilogue makes of an element of the result, and writes in addition.
+// Applies an epilogue to an element of the result, including the additional output.
 static double finished(const DescriptionOpaque& description, int32_t output_type, int64_t row, int64_t column, double value) {
   const bool has_bias = description.epilogue == Epilogue::kBias || description.epilogue == Epilogue::kGeluAuxiliaryBias;
   if (has_bias) value += get(description.bias, description.bias_type, row);
@@ -244,7 +244,7 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// A matmul as it is enqueued; the descriptions may be changed before it runs.
+// A matmul as it is enqueued; the caller may change the descriptions before it runs.
 struct Matmul {
   DescriptionOpaque description;
   LayoutOpaque layout_a, layout_b, layout_c, layout_d;
@@ -253,8 +253,8 @@ struct Matmul {
   float scale, keep;
 };
 
-// A sum as a kernel without matrix units has it (float32: one fused multiply and add after the other), or as
-// those units have it: the terms of a step exactly, every step rounded by toward_zero.
+// A sum as computed by a kernel without matrix units (float32: a sequence of fused multiply-adds), or by
+// those units: the terms of a step exactly, every step rounded by toward_zero.
 class RunningSum {
  public:
   explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
@@ -319,10 +319,11 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
-  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a GPU an address
-  // that is not aligned ends every use of the device by this process.
+  // Preferences have no attribute for it, but kernels access it 16 bytes at a time: on a GPU a misaligned
+  // address makes the device unusable for this process.
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
-  // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
+  // the heuristic's result is not final: rejected here for one epilogue and type, to test that callers handle
+  // it
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
                          *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};

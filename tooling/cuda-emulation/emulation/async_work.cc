@@ -12,17 +12,17 @@ namespace {
 constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
-// The 64 bits of an mbarrier, laid out in our own way: PTX keeps its own to itself.
+// The 64 bits of an mbarrier, in a layout of our own: PTX does not document the real one.
 struct BarrierState {
   uint32_t phase, expected, pending;
-  int bytes;  // still to come
+  int bytes;  // pending
 };
-constexpr int kCountBits = 20;  // as many arrivals as PTX allows, and a byte count of that size with a sign
+constexpr int kCountBits = 20;  // as many arrivals as PTX allows, and a signed byte count of that size
 constexpr uint64_t kCountMask = (1u << kCountBits) - 1, kSetUp = 1;
 
 uint64_t pack(const BarrierState& state) {
   const auto bytes = static_cast<uint64_t>(state.bytes + (1 << (kCountBits - 1)));
-  // all bits set, which is what shared memory starts with, is no barrier
+  // all bits set, the initial value of shared memory, is no barrier
   return state.phase | uint64_t{state.expected} << 1 | uint64_t{state.pending} << (1 + kCountBits) |
          bytes << (1 + 2 * kCountBits) | kSetUp << 62;
 }
@@ -54,10 +54,10 @@ struct Warp {
   int group = 0;
   bool is_fenced = false;
   size_t num_started = 0;
-  int registers = 0;  // of a thread; 0: as many as at the launch
+  int registers = 0;  // per thread; 0: as many as at launch
 };
 
-// What the four warps of a group have to agree on.
+// Values that must be equal in the four warps of a group.
 struct Signature {
   uint64_t a_matrix, b_matrix;
   int columns;
@@ -70,7 +70,7 @@ struct Signature {
 
 struct AsyncWork {
   std::vector<BoxCopy> copies;
-  std::vector<std::pair<const uint64_t*, int>> unpublished;  // and the thread that has set it up
+  std::vector<std::pair<const uint64_t*, int>> unpublished;  // and the thread that initialized it
   Warp warps[kMaxWarps];
   std::vector<Signature> started[kMaxWarps / kWarpsOfGroup];
 };
@@ -100,8 +100,8 @@ void settle(uint64_t* barrier, BarrierState state) {
 
 // --- addresses
 
-// The swizzle of tensor maps and of matrix descriptors is one function of an address in shared memory: the
-// 16-byte unit within `bytes` (128, 64, 32) is exchanged by XOR with as many bits from address bit 7 on.
+// The swizzle of tensor maps and of matrix descriptors is a function of a shared memory address: the index of
+// the 16-byte unit within `bytes` (128, 64, 32) is XORed with as many address bits, from bit 7 on.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
@@ -135,7 +135,7 @@ void perform(const BoxCopy& copy) {
     }
   }
   BarrierState state = unpack(*copy.barrier);
-  state.bytes -= static_cast<int>(bytes_of_box(map));  // the whole box, whatever of it lies inside
+  state.bytes -= static_cast<int>(bytes_of_box(map));  // the whole box, including parts outside the tensor
   settle(copy.barrier, state);
 }
 
@@ -155,10 +155,10 @@ Matrix decode(uint64_t descriptor, Site site) {
   return {field(0), field(16), field(32), swizzle};
 }
 
-// Where element (row, k) lies: `row` of the M or N that is left, k of 16. In the canonical layouts of the PTX
-// ISA, rows along k (K-major) are `swizzle` bytes long and come in groups of 8, `stride` bytes apart; along M
-// or N (MN-major) they hold swizzle / 2 elements, `leading` bytes before the next so many, and groups of 8 in
-// k are `stride` bytes apart.
+// The position of element (row, k): `row` of the remaining M or N, k of 16. In the canonical layouts of the
+// PTX ISA, rows along k (K-major) are `swizzle` bytes long and form groups of 8, `stride` bytes apart. Along
+// M or N (MN-major) a row has swizzle / 2 elements, the next ones are `leading` bytes further, and groups of
+// 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
@@ -212,13 +212,13 @@ void read_operands(PendingMatmul& matmul, int warp) {
   }
 }
 
-// Adds a times `count` values of b. Without sanitizers, which would look at every one of them.
+// Adds a times `count` values of b. Without sanitizers, which would check every one of them.
 [[gnu::no_sanitize("address", "undefined")]]
 void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];
 }
 
-// Products and their sum are exact, and what they are added to is rounded by toward_zero.
+// Products and their sum are exact; the addition to the accumulator is rounded by toward_zero.
 void finish(PendingMatmul& matmul, int warp) {
   if (!matmul.has_read) read_operands(matmul, warp);
   const int columns = matmul.what.columns;
@@ -239,15 +239,15 @@ int warp_number() { return thread_number() / 32; }
 
 // --- registers
 
-// What the compiler gives a thread whose kernel changes that later: all that the multiprocessor has, in units
-// of 8.
+// The number of registers that the compiler gives a thread whose kernel changes it later: all of the
+// multiprocessor's, in units of 8.
 constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
 int launch_registers() {
   return std::min(kMostRegisters, kRegistersPerMultiprocessor / static_cast<int>(blockDim.size()) / 8 * 8);
 }
 int registers_of(const Warp& warp) { return warp.registers == 0 ? launch_registers() : warp.registers; }
 
-// What is wrong with the registers that the warps of the block have at its end, or null.
+// The error in the warps' register counts at the end of the block, or null.
 const char* wrong_registers() {
   const int num_warps = static_cast<int>(blockDim.size() + 31) / 32;
   int taken = 0;
@@ -277,7 +277,7 @@ void change_for_warp(Payloads payloads, uint32_t) {
   warp.registers = change.count;
 }
 
-// What one lane has brought, and where its warp keeps what is under way.
+// The data of one lane, and where its warp keeps operations in flight.
 struct Started {
   WarpGroupMatmul matmul;
   Site site;
@@ -343,7 +343,7 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   if (copy.from.magic != TensorMapFacts::kMagic) fail(site, "this is no tensor map");
   if (reinterpret_cast<uintptr_t>(map) % 64 != 0) fail(site, "a tensor map that is not aligned to 64 bytes");
   state_of(barrier, site);
-  // where the pattern of the swizzle begins anew: a descriptor without base offset takes that for granted
+  // alignment at which the swizzle pattern repeats: a descriptor without base offset assumes it
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
   check_shared(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);

@@ -22,7 +22,7 @@ namespace mtl::emulation {
 namespace {
 
 constexpr int kMaxThreads = 1024, kNumBarriers = 16;
-constexpr size_t kSharedBytes = 227 << 10, kStaticBytes = 48 << 10;  // of an H100's block
+constexpr size_t kSharedBytes = 227 << 10, kStaticBytes = 48 << 10;  // per block on an H100
 constexpr size_t kDynamicAlignment = 1024;                           // of MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;                                      // after every array
 constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
@@ -54,7 +54,8 @@ struct Barrier {
   Site site;
 };
 
-// Lanes of a warp that have come, of those in the mask. Until the first has come the rest means nothing.
+// Lanes of a warp that have arrived, of those in the mask. Before the first arrival the other fields are
+// meaningless.
 struct Meeting {
   uint32_t mask = 0;
   int arrived = 0, expected = 0;
@@ -73,8 +74,8 @@ struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
   Barrier barriers[kNumBarriers];
-  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has met with
-  alignas(1024) unsigned char shared[2 * kSharedBytes];  // room for the red zones
+  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has used
+  alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
   Order order = Order::kAscending;
@@ -86,7 +87,7 @@ struct Machine {
 
 Machine the_machine;
 
-// Called at every step of every thread, as what follows is: inline.
+// Called at every step of every thread, like the following functions: inline.
 inline Machine& machine() { return the_machine; }
 inline Thread& current() { return *the_machine.threads[the_machine.current]; }
 
@@ -99,7 +100,7 @@ std::string describe(Site site) {
   return std::string(site.what) + " (" + (slash == nullptr ? site.file : slash + 1) + ":" + std::to_string(site.line) + ")";
 }
 
-// For messages of threads that end there: they own no memory, because nothing unwinds an abandoned fiber.
+// For messages of threads that end there: they own no memory, because an abandoned fiber is not unwound.
 [[gnu::cold]] const char* name_of(Site site) {
   static char name[128];
   std::snprintf(name, sizeof name, "%s", describe(site).c_str());
@@ -193,7 +194,7 @@ void run_thread(void*) {
   current().wait = Wait::kEnded;
 }
 
-// Suspends the running thread until another one sets its state back.
+// Suspends the running thread until another one resets its state.
 void wait(Wait what, Site site) {
   Thread& self = current();
   self.wait = what;
@@ -227,7 +228,7 @@ void report_deadlock() {
   record_failure(message);
 }
 
-// Runs each thread of a warp that can run until it must wait; whether there was one.
+// Runs each runnable thread of a warp until it must wait; returns whether there was one.
 bool run_warp(int warp, const std::vector<int>& lanes) {
   Machine& m = machine();
   bool progress = false;
@@ -264,8 +265,8 @@ void run_block() {
   }
   const bool shuffled = m.order == Order::kShuffled;
   const std::vector<int> lanes = ordered(32);
-  // Threads of one warp until all of them wait for other warps, then the next warp; shuffled, sometimes
-  // before that.
+  // Runs the threads of one warp until all wait for other warps, then the next warp; when shuffled, sometimes
+  // earlier.
   for (bool progress = true; progress && !m.failed;) {
     progress = false;
     for (const int warp : ordered((m.num_threads + 31) / 32)) {
@@ -275,7 +276,7 @@ void run_block() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
-    // what a block leaves behind is not done: no thread would wait for it on a GPU either
+    // work that a block leaves behind is not executed: no thread would wait for it on a GPU either
     progress = progress || (!all_ended() && do_async_work());
   }
   m.current = -1;
@@ -387,7 +388,7 @@ void wait_at_barrier(int number, int num_threads, Site site) {
   if (barrier.arrived > 0 && barrier.expected != expected) {
     fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
   }
-  // Legal on a GPU for barriers that count threads, but never meant where all threads of the block meet.
+  // Legal on a GPU for barriers that count threads, but always an error where all threads of the block meet.
   if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
     fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
   }
@@ -438,8 +439,8 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   m.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (m.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", m.static_bytes, kStaticBytes);
-  // the dynamic memory comes behind the static one, aligned; up to 48 KB of both need no request, and
-  // launch() asks by the dynamic bytes alone
+  // dynamic memory follows static memory, aligned; up to 48 KB of both need no request, and launch() decides
+  // by the dynamic bytes alone
   const size_t all = (m.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + m.dynamic_bytes;
   const size_t limit = m.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
   if (m.dynamic_bytes > 0 && all > limit) {

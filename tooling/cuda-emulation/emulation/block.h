@@ -1,12 +1,12 @@
-// The machine that runs kernels where there is no GPU: one block after the other, its threads as fibers,
-// each until it must wait for others. Kernels never include this: they use intrinsics.h and ../instructions,
-// which are built on it.
+// Runs kernels without a GPU: one block after the other, its threads as fibers, each until it must wait for
+// others. Kernels never include this: they use intrinsics.h and ../instructions, which are built on it.
 //
-// What it notices, each time with the block, the thread and the line:
-//   threads that wait for others that have ended or wait somewhere else (barriers, shuffles, votes, matrix
-//   instructions); shared memory read before anything was written to it: every block starts with all of it
-//   NaN (0xff); shared memory written beyond an array's end (AddressSanitizer notices reads, too);
-//   more shared memory or threads than a block can have.
+// Errors that it detects, each reported with the block, the thread and the line:
+// - threads that wait for others that have ended or wait elsewhere (barriers, shuffles, votes, matrix
+//   instructions);
+// - uninitialized shared memory: every block starts with all of it NaN (0xff);
+// - shared memory written beyond an array's end (AddressSanitizer detects reads, too);
+// - more shared memory or threads than a block can have.
 // A missing barrier shows when threads run in another order: see set_order.
 #pragma once
 
@@ -32,18 +32,18 @@ struct Site {
   int line;
 };
 
-// In which order the blocks of a grid, the warps of a block and the threads of a warp get to run. A thread
-// runs on until it must wait, so in each order some threads are as far ahead of others as the barriers
-// allow. Shuffled, warps also take turns at their shuffles and matrix instructions.
+// The order in which the blocks of a grid, the warps of a block and the threads of a warp run. A thread
+// continues until it must wait, so in each order some threads are as far ahead of others as the barriers
+// allow. Shuffled, warps also alternate at their shuffles and matrix instructions.
 enum class Order { kAscending, kDescending, kShuffled };
 void set_order(Order order, uint32_t seed = 0);
 
-// Runs the kernel; false when it was found in error. At most one at a time.
+// Runs the kernel; false if an error was detected. At most one at a time.
 bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dynamic_bytes, void (*body)(void*),
               void* argument);
-// What was wrong with the last run that failed; empty when none has since clear_error().
+// The error of the last run that failed; empty if none has failed since clear_error().
 const char* error();
-// The kernel that ran last, as its launch names it.
+// The kernel that ran last, by the name in its launch.
 const char* last_kernel();
 void clear_error();
 
@@ -53,33 +53,32 @@ void clear_error();
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
 int thread_number();  // in its block
-// Whether asynchronous work (async_work.h) happens at once; and which of `count` such things
-// comes first.
+// Whether asynchronous work (async_work.h) happens immediately; and which of `count` such items comes first.
 bool happens_now();
 uint32_t draw(uint32_t count);
-// Waits until another thread wakes those that wait for the event, which is an address in shared memory.
+// Waits until another thread wakes those that wait for the event, an address in shared memory.
 void wait_for_event(const void* event, Site site);
 void wake_waiters(const void* event);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
-// Waits until all lanes in `mask` are here with the same mask; the last one calls `complete` on what each has
-// given.
+// Waits until all lanes in `mask` have arrived with the same mask; the last one calls `complete` on the
+// values of all.
 using Payloads = void* const (&)[32];
 void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads payloads, uint32_t mask), Site site);
 // The block's copy of one declared array; `key` is the declaration. Same memory for every thread.
 void* static_shared(const void* key, size_t bytes, size_t alignment);
 void* dynamic_shared();
-// Checks that all `bytes` lie in shared memory that the block has, and their alignment; where asynchronous
-// copies and matrix loads go astray.
+// Checks that all `bytes` are in the block's shared memory, and their alignment; for addresses of
+// asynchronous copies and matrix loads.
 void check_shared(const void* address, size_t bytes, size_t alignment, Site site);
-// Asynchronous copies of the running thread: what they write is NaN until their group is waited for.
+// Asynchronous copies of the running thread: their targets are NaN until their group is waited for.
 void queue_copy(void* shared, const void* global, size_t bytes, size_t valid_bytes, Site site);
 void commit_copies();
 void wait_for_copies(int groups_left);
 
 }  // namespace mtl::emulation
 
-// As CUDA names them: set before a thread runs on.
+// CUDA's names: set before a thread continues.
 inline mtl::emulation::Index threadIdx, blockIdx;
 inline mtl::emulation::Dimensions blockDim, gridDim;
 constexpr int warpSize = 32;

@@ -1,17 +1,17 @@
-// What the host has asked of the emulated device since the process began: tests compare the steps of a
-// training run with exact numbers. Where MTL_EMULATION_COUNTS names a file, that name and the process id
-// (name.123) are one with the counts as 64-bit integers, in this order (emulation-counts.mjs).
+// Counts of the host's requests to the emulated device since the process began: tests compare the steps of a
+// training run with exact numbers. If MTL_EMULATION_COUNTS names a file, the file with that name and the
+// process id (name.123) contains the counts as 64-bit integers, in this order (emulation-counts.mjs).
 #pragma once
 
 namespace mtl::emulation {
 
 enum Count {
-  kKernels,  // launched or captured by the host; not those of a graph that is launched
+  kKernels,  // launched or captured by the host; not those of a launched graph
   kSynchronizations,  // calls that may wait for the device
   kCopiesToDevice,
   kCopiesToHost,
   kMemoryCalls,  // of memory from the driver, and back to it: these wait, too
-  kEnqueued,     // calls that enqueue something: kernels, matmuls, copies, graphs
+  kEnqueued,     // calls that enqueue work: kernels, matmuls, copies, graphs
   kGraphLaunches,
   kNumCounts,
 };

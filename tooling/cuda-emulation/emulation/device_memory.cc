@@ -13,7 +13,7 @@
 namespace mtl::emulation {
 namespace {
 
-// Addresses for device memory, each handed out once: what is used after it was given back is noticed, too.
+// Addresses of device memory, each used only once: accesses after release are detected, too.
 constexpr size_t kSpaceBytes = size_t{1} << 42;
 constexpr size_t kGranularity = size_t{2} << 20;  // of a GPU's driver
 constexpr size_t kPinnedAlignment = 512;
@@ -26,7 +26,7 @@ struct Allocation {
 struct Memory {
   std::mutex mutex;
   std::map<const char*, Allocation> allocations;
-  char* space = nullptr;  // of kSpaceBytes, reserved when it is first needed
+  char* space = nullptr;  // of kSpaceBytes, reserved at first use
   size_t used = 0;
   bool is_kept = false;
   int num_in_reach = 0;
@@ -41,14 +41,14 @@ struct sigaction action_before;
 
 void on_fault(int signal, siginfo_t* information, void*) {
   const char* const at = static_cast<char*>(information->si_addr);
-  // no lock: the thread that has it may be this one, and the process ends anyway
+  // no lock: this thread may own it, and the process ends anyway
   if (memory().space != nullptr && at >= memory().space && at < memory().space + kSpaceBytes) {
     static const char text[] =
         "emulation: the host has touched memory of the device, or the device memory that was given back\n";
     const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
     (void)written;
   }
-  sigaction(signal, &action_before, nullptr);  // the access is tried again, and has its usual end
+  sigaction(signal, &action_before, nullptr);  // the access is repeated, and fails as usual
 }
 
 bool reserve_space(Memory& all) {

@@ -1,23 +1,23 @@
-// Memory as the driver gives it: whose it is, so that copies and kernels are checked for what a GPU can
-// access, and, where asked, device memory that the host cannot touch, as on a GPU.
+// Memory of the emulated driver: records the owner, so that copies and kernels are checked for what a GPU can
+// access. On request, the host cannot access device memory, as on a GPU.
 #pragma once
 
 #include <cstddef>
 
 namespace mtl::emulation {
 
-enum class Owner { kDevice, kPinned, kPageable };  // kPageable: everything that the driver does not know
+enum class Owner { kDevice, kPinned, kPageable };  // kPageable: all memory unknown to the driver
 
-// Aligned to 512 bytes, all NaN (where `is_written`); null where there is none.
+// Aligned to 512 bytes, all NaN (if `is_written`); null if there is not enough.
 void* take_device_memory(size_t bytes, bool is_written);
 void* take_pinned_memory(size_t bytes, bool is_written);
-// False for what was not given out.
+// False for memory that was not allocated here.
 bool give_memory_back(void* data);
 // Of all bytes from `data` on; memory that ends within them has no owner.
 Owner owner_of(const void* data, size_t bytes);
 
-// Whether the host is kept from device memory from here on, but for a DeviceMemoryInReach. A touch ends the
-// process, and says so.
+// Whether host access to device memory is forbidden from here on, except within a DeviceMemoryInReach. An
+// access ends the process with a message.
 void keep_from_host(bool is_kept);
 
 class DeviceMemoryInReach {

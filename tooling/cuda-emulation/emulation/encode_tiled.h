@@ -1,13 +1,13 @@
-// The driver's cuTensorMapEncodeTiled for three dimensions of 16-bit elements: with the driver's conditions,
-// so that a shape that a GPU's driver would refuse is refused here. Writes TensorMapFacts (async_work.h).
+// The driver's cuTensorMapEncodeTiled for three dimensions of 16-bit elements, with the driver's conditions:
+// rejects shapes that a GPU's driver would reject. Writes TensorMapFacts (async_work.h).
 #pragma once
 
 #include <cstdint>
 
 namespace mtl::emulation {
 
-// 0, or CUDA_ERROR_INVALID_VALUE (1). Sizes and boxes the innermost dimension first; strides in bytes,
-// without that one.
+// 0, or CUDA_ERROR_INVALID_VALUE (1). Sizes and boxes with the innermost dimension first; strides in bytes,
+// without the innermost.
 int encode_tiled(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
                  const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle, int promotion,
                  int outside);

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// MTL_PORTABLE_FIBERS: to test here what runs on other processors.
+// MTL_PORTABLE_FIBERS: to test here the code that runs on other CPUs.
 #if defined(__x86_64__) && !defined(MTL_PORTABLE_FIBERS)
 #define MTL_FAST_FIBERS 1
 #else
@@ -25,8 +25,8 @@ namespace {
 // Kernels keep their registers here: at most 255 of 4 bytes on a GPU, several times that in a build without
 // optimisation.
 constexpr size_t kStackBytes = 256 << 10;
-// Stacks begin at different lines of a page: else those of a warp, of which each is used for a moment, would
-// push each other out of the processor's first cache.
+// Stacks begin at different lines of a page: otherwise those of a warp, each used only briefly, would evict
+// each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
 // The state of a fiber or its resumer while the other one runs.
@@ -45,17 +45,17 @@ struct FiberState {
   unsigned char* stack;
   size_t stack_bytes;
   Context own, resumer;
-  const void* resumer_stack = nullptr;  // as AddressSanitizer tells it
+  const void* resumer_stack = nullptr;  // as reported by AddressSanitizer
   size_t resumer_stack_bytes = 0;
   void (*body)(void*);
   void* argument;
-  bool is_abandoned = false;  // a body began and has not ended
+  bool is_abandoned = false;  // a body has begun and not ended
 };
 
 }  // namespace mtl::emulation
 
 #if defined(MTL_FAST_FIBERS)
-// Saves what a called function must preserve, exchanges the stacks, restores. System V ABI, without the
+// Saves what a called function must preserve, switches stacks, restores. System V ABI, without the
 // floating-point control words: no kernel changes them.
 extern "C" void mtl_exchange_stacks(void** save, void* load);
 asm(R"(
@@ -125,7 +125,7 @@ void run_fiber() {
 Fiber::Fiber() : state_(new FiberState()) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // below the stack: a kernel that needs more ends at once instead of writing into a neighbour
+  // below the stack: a kernel that needs more crashes at once instead of writing into a neighbour
   if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
     std::fprintf(stderr, "emulation: no memory for a stack of %zu bytes\n", kStackBytes);
     std::abort();
@@ -146,13 +146,13 @@ void Fiber::start(void (*body)(void*), void* argument) {
   state_->argument = argument;
   state_->own.fake_stack = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  // an abandoned body leaves its red zones behind
+  // an abandoned body leaves its red zones in place
   if (state_->is_abandoned) __asan_unpoison_memory_region(state_->stack, state_->stack_bytes);
 #endif
   state_->is_abandoned = true;
 #if defined(MTL_FAST_FIBERS)
   auto* top = reinterpret_cast<uint64_t*>(state_->stack + state_->stack_bytes);
-  *--top = 0;  // the return address of run_fiber, and with it the alignment that a called function expects
+  *--top = 0;  // run_fiber's return address; also gives the alignment that a called function expects
   *--top = reinterpret_cast<uint64_t>(&run_fiber);
   for (int preserved = 0; preserved < 6; ++preserved) *--top = 0;
   state_->own.stack_pointer = top;

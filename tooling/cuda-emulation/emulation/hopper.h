@@ -1,5 +1,5 @@
 // The functions of backends/cuda/instructions/hopper.h of @mtl/kernels, without a GPU (async_work.h).
-// Included by it alone.
+// Included only by that header.
 #pragma once
 
 #include <type_traits>

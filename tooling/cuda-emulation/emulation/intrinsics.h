@@ -1,4 +1,4 @@
-// What CUDA C++ adds to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics,
+// CUDA C++'s additions to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics,
 // fast arithmetic. Same names and meanings; on undefined behaviour the emulation fails instead of guessing.
 #pragma once
 
@@ -66,7 +66,7 @@ struct Vote {
   unsigned value, result;
 };
 
-// Every lane gets `reduce` of the values of all lanes in the mask, with what it says at the first one.
+// Every lane gets `reduce` of the values of all lanes in the mask, as computed by the first one.
 template <unsigned (*reduce)(unsigned sum, unsigned value, int lane)>
 unsigned vote(unsigned mask, unsigned first, unsigned value, Site site) {
   Vote mine = {value, first};

@@ -1,5 +1,5 @@
-// What backends/cuda/launch.h of @mtl/kernels declares, without a GPU: a launch runs the kernel's threads one
-// after the other (block.h). Included by it alone.
+// The declarations of backends/cuda/launch.h of @mtl/kernels, without a GPU: a launch runs the kernel's
+// threads one after the other (block.h). Included only by that header.
 #pragma once
 
 #include <cstdlib>
@@ -39,12 +39,12 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
   emulation::count(emulation::kKernels);
-  // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a GPU.
+  // By value: a captured kernel runs later, and possibly often. Each thread gets a copy, as on a GPU.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
-  // an error that an earlier call left counts as the launch's own, as on a GPU
+  // an error of an earlier call is returned as the launch's own, as on a GPU
   const cudaError_t left = cudaGetLastError();
   return error == cudaSuccess ? left : error;
 }

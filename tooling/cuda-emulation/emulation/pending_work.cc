@@ -14,7 +14,7 @@
 namespace mtl::emulation {
 namespace {
 
-// One record of an event: what waits for it does so whatever the event is recorded for later.
+// One record of an event: waiters wait for this record even if the event is recorded again later.
 struct Mark {
   cudaStream_t stream;
   bool is_done = false, was_asked = false;
@@ -31,13 +31,14 @@ struct Queue {
 };
 
 struct Pending {
-  std::vector<std::unique_ptr<Queue>> queues;  // few: three of a device
+  std::vector<std::unique_ptr<Queue>> queues;  // few: three per device
   Pace pace = Pace::kAtOnce;
   std::mt19937 random;
   cudaError_t failure = cudaSuccess;
 };
 
-// Held while work is done: one kernel at a time. Recursive, because who waits does the work of others.
+// Locked while work is executed: one kernel at a time. Recursive, because a waiting thread executes the work
+// of others.
 std::recursive_mutex& mutex() {
   static auto* one = new std::recursive_mutex();
   return *one;
@@ -74,18 +75,18 @@ Queue& queue_of(cudaStream_t stream) {
 
 void advance(Queue& queue);
 
-// Does what is before the mark in its stream, and what that waits for.
+// Executes the work before the mark in its stream, and the work that it waits for.
 void reach(const Mark& mark) {
   while (!mark.is_done) advance(queue_of(mark.stream));
 }
 
-// Does the first thing of the queue.
+// Executes the first item of the queue.
 void advance(Queue& queue) {
   const Item item = std::move(queue.items.front());
   queue.items.pop_front();
   if (item.awaits != nullptr) reach(*item.awaits);
   if (item.records != nullptr) item.records->is_done = true;
-  // after a kernel that has failed nothing is done, as on a GPU
+  // after a failed kernel nothing is executed, as on a GPU
   if (item.work == nullptr || pending().failure != cudaSuccess) return;
   const DeviceMemoryInReach in_reach;
   const cudaError_t error = item.work();
@@ -111,7 +112,7 @@ cudaError_t add(cudaStream_t stream, Item item) {
 }  // namespace mtl::emulation
 
 struct CUevent_st {
-  std::shared_ptr<mtl::emulation::Mark> last;  // null: never recorded, which counts as happened
+  std::shared_ptr<mtl::emulation::Mark> last;  // null: never recorded, which counts as complete
 };
 
 namespace mtl::emulation {
@@ -134,7 +135,7 @@ cudaError_t put_off(cudaStream_t stream, std::function<cudaError_t()> work) {
 
 cudaError_t finish(cudaStream_t stream) {
   const Lock lock(mutex());
-  const DeviceMemoryInReach in_reach;  // once for all that is done here
+  const DeviceMemoryInReach in_reach;  // once for all work executed here
   for (size_t index = 0; index < pending().queues.size(); ++index) {
     Queue& queue = *pending().queues[index];
     while ((stream == nullptr || queue.stream == stream) && !queue.items.empty()) advance(queue);
@@ -167,7 +168,7 @@ cudaError_t finish_event(cudaEvent_t event) {
   return pending().failure;
 }
 
-// A caller that asks repeatedly must see it complete eventually.
+// A caller that polls must see it complete eventually.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());
   if (event->last == nullptr || event->last->is_done) return pending().failure;

@@ -1,14 +1,14 @@
-// When streams do what they are given. A GPU does it some time after the host has gone on, each stream in
-// its own order, streams concurrently but for the events that order them. The emulation does it at once,
-// which forgives a host that reads, writes or gives back memory too early and streams that do not wait for
-// each other, unless told otherwise:
+// When streams execute their work. A GPU executes it some time after the host has continued, each stream in
+// its own order, streams concurrently except for the events that order them. The emulation by default
+// executes it immediately, which hides errors of a host that reads, writes or releases memory too early and
+// of streams that do not wait for each other. The variable changes that:
 //
-//   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and no more than what is waited for;
-//                                 memory of the device is out of the host's reach but for work that is done
-//                         drawn   whenever a draw says so, streams in any order that events allow (a fixed seed)
+//   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and only the awaited work;
+//                                 the host cannot access device memory except for executed work
+//                         drawn   at random times, streams in any order that events allow (a fixed seed)
 //
-// In both, an event that is asked has not happened the first time, and an error of a kernel is what the next
-// call says that enqueues or waits.
+// In both, the first query of an event reports that it is not complete, and an error of a kernel is returned
+// by the next call that enqueues or waits.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@
 namespace mtl::emulation {
 
 enum class Pace { kAtOnce, kLate, kDrawn };
-// What the variable says unless a test says otherwise; everything that is pending is done first.
+// The variable's mode unless a test sets another one; all pending work is executed first.
 Pace pace();
 void set_pace(Pace pace, uint32_t seed = 0);
 
 // --- streams
 
 cudaError_t put_off(cudaStream_t stream, std::function<cudaError_t()> work);
-// Until all of a stream is done; null: of all streams.
+// Until all work of a stream is done; null: of all streams.
 cudaError_t finish(cudaStream_t stream);
 
 // --- events

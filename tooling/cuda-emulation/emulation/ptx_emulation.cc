@@ -18,7 +18,7 @@ struct MmaRegisters {
   const uint32_t* b;
 };
 
-// Without sanitizers, which would look at every one of these elements: all loops are those of the types.
+// Without sanitizers, which would check every one of these elements: all loops are those of the types.
 [[gnu::no_sanitize("address", "undefined")]]
 void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&products)[16][8]) {
   for (int row = 0; row < 16; ++row) {
@@ -30,7 +30,7 @@ void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&produc
   }
 }
 
-// Products and their sum are exact, and what they are added to is rounded by toward_zero.
+// Products and their sum are exact; the addition to the accumulator is rounded by toward_zero.
 template <typename T>
 void complete_mma(Payloads payloads, uint32_t) {
   float a[16][16], b[16][8];

@@ -1,15 +1,15 @@
-// Warp-wide matrix instructions on the registers of 32 fibers: the layouts stand in ptx.h.
+// Warp-wide matrix instructions on the registers of 32 fibers: the layouts are in ptx.h.
 #pragma once
 
 #include "emulation/intrinsics.h"
 
 namespace mtl::emulation {
 
-// `d` += `a` `b`, of which each lane has its registers; T: __nv_bfloat16, __half.
+// `d` += `a` `b`, where each lane has its registers; T: __nv_bfloat16, __half.
 template <typename T>
 void mma(float* d, const uint32_t* a, const uint32_t* b, Site site);
 
-// Four matrices of 8 x 8 elements of 16 bits; `row`: in shared memory, the one that the lane names.
+// Four matrices of 8 x 8 elements of 16 bits; `row`: the lane's address in shared memory.
 template <bool transposed>
 void load_matrices(uint32_t (&r)[4], const void* row, Site site);
 

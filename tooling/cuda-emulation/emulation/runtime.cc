@@ -16,7 +16,7 @@
 #include "emulation/stream.h"
 
 struct CUgraphExec_st {
-  std::shared_ptr<const CUgraph_st> graph;  // launches that are pending have it, too
+  std::shared_ptr<const CUgraph_st> graph;  // pending launches have it, too
 };
 
 namespace {
@@ -30,16 +30,16 @@ constexpr int kMaxStreams = 64;
 CUstream_st streams[kMaxStreams];
 int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
-thread_local char mark_of_thread;  // its address is the thread's name
+thread_local char mark_of_thread;  // its address identifies the thread
 
-// Of each stream: the thread that captures it, or null, and which threads that concerns.
+// For each stream: the thread that captures it, or null, and the threads that the capture affects.
 struct Capture {
   std::atomic<const void*> thread{nullptr};
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 };
 Capture captures[kMaxStreams];
 
-// Whether the stream, or any (null), is captured; the capture is invalid from here on.
+// Whether the stream, or any (null), is being captured; invalidates the capture.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -49,9 +49,9 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Calls that may wait for the device or change what a graph would find: not while this thread captures, or
-// another one whose mode forbids them, unless it says that it knows better
-// (cudaThreadExchangeStreamCaptureMode). They spoil these captures.
+// Calls that may wait for the device or change data that a graph uses: not while this thread captures, or
+// another thread whose mode forbids them, unless this thread permits them
+// (cudaThreadExchangeStreamCaptureMode). They invalidate these captures.
 bool is_unsafe() {
   if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
   bool found = false;
@@ -77,8 +77,8 @@ bool is_idle() {
   return is_set;
 }
 
-// What the next cudaGetLastError of this thread says: every call that fails leaves it, also one whose status
-// was read, and the next launch of a kernel would be blamed for it.
+// The result of this thread's next cudaGetLastError: every failed call sets it, even if its status was read,
+// and the next kernel launch would return it as its own error.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -92,7 +92,7 @@ cudaError_t allocate(void** data, size_t bytes, void* (*take)(size_t bytes, bool
   return noted(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// As a GPU's driver does it, which waits for what is pending first.
+// Like a GPU's driver, which waits for pending work first.
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
   if (is_unsafe()) return noted(cudaErrorStreamCaptureUnsupported);
@@ -143,7 +143,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::snprintf(properties->name, sizeof properties->name, "emulation on the host");
   properties->totalGlobalMem = size_t{1} << 30;
   properties->major = 9;
-  properties->multiProcessorCount = 3;  // few: kernels whose blocks share out rows take several each
+  properties->multiProcessorCount = 3;  // few: kernels whose blocks share rows use several each
   return cudaSuccess;
 }
 
@@ -182,11 +182,11 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Whether the driver takes a copy of this kind between these.
+// Whether the driver accepts a copy of this kind between these.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
-  if (to < from + bytes && from < to + bytes) return false;  // undefined on a GPU; always a mistake
+  if (to < from + bytes && from < to + bytes) return false;  // undefined on a GPU; always an error
   switch (kind) {
     case cudaMemcpyHostToDevice:
       return to_device && !from_device;
@@ -210,13 +210,13 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const bool from_pageable = owner_of(source, bytes) == Owner::kPageable;
   const bool to_pageable = owner_of(destination, bytes) == Owner::kPageable;
   if (!from_pageable && !to_pageable) return noted(enqueue(stream, copy));
-  // a graph would read or write what the host has by then
+  // a graph would read or write the host memory's contents at launch
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureUnsupported);
   if (to_pageable) {
     const cudaError_t error = enqueue(stream, copy);
     return noted(error == cudaSuccess ? mtl::emulation::finish(stream) : error);
   }
-  // the driver takes it to memory of its own before it returns
+  // the driver copies it to its own memory before it returns
   const auto* const first = static_cast<const char*>(source);
   return noted(enqueue(stream, [destination, taken = std::vector<char>(first, first + bytes)] {
     return std::memcpy(destination, taken.data(), taken.size()), cudaSuccess;
@@ -233,7 +233,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
-  // events happen outside of the graph here: those of other streams in one capture are not emulated
+  // events complete outside of the graph here: events across streams in one capture are not emulated
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;
 }

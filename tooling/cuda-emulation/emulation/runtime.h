@@ -1,8 +1,7 @@
-// The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing.
-// One device (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory.
-// Work is done at once or later (pending_work.h) or, while its stream is captured, when the graph is launched
-// (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing: what is left is the host's
-// own time.
+// The few names of the CUDA runtime that launchers and the library's host code need where CUDA is missing.
+// One device (or MTL_EMULATED_DEVICES devices, for tests of their assignment) with the host's memory. Work is
+// executed immediately or later (pending_work.h) or, while its stream is captured, when the graph is launched
+// (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing: only the host's own time remains.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +60,7 @@ struct cudaDeviceProp {
 };
 
 const char* cudaGetErrorName(cudaError_t error);
-// With what the emulation found, where a kernel failed.
+// With the emulation's findings if a kernel failed.
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
@@ -71,7 +70,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaGetDevice(int* device);
-// Knows cuTensorMapEncodeTiled alone.
+// Supports only cuTensorMapEncodeTiled.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
                                              unsigned long long flags, cudaDriverEntryPointQueryResult* result);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest);
@@ -94,7 +93,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-// What a GPU's driver refuses while a stream is captured fails here too, and makes the capture invalid.
+// Calls that a GPU's driver rejects while a stream is captured fail here too, and invalidate the capture.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);

@@ -1,6 +1,5 @@
-// What streams and graphs are where there is no GPU: work is done when the stream comes to it
-// (pending_work.h) or, while its stream is captured, when the graph is launched. Shared with the emulated
-// cuBLASLt, which enqueues too.
+// Streams and graphs without a GPU: work is executed in the stream's order (pending_work.h) or, while its
+// stream is captured, when the graph is launched. Shared with the emulated cuBLASLt, which enqueues too.
 #pragma once
 
 #include <functional>
@@ -14,10 +13,10 @@ struct CUgraph_st {
 };
 
 struct CUstream_st {
-  CUgraph_st* captured = nullptr;   // where work goes instead of being done
-  bool is_invalid = false;          // the capture: by a call that must not be made in one
+  CUgraph_st* captured = nullptr;   // destination of work that is not executed
+  bool is_invalid = false;          // the capture: by a call that is not allowed in one
   void (*on_enqueue)() = nullptr;   // counts
-  // put_off of pending_work.h, which other libraries are not linked with
+  // put_off of pending_work.h, for other libraries, which do not link it
   cudaError_t (*put_off)(cudaStream_t stream, std::function<cudaError_t()> work) = nullptr;
 };
 

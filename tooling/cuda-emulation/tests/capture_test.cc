@@ -1,5 +1,5 @@
-// Capture as the emulation has it: what is enqueued in a captured stream waits for its graph, and calls that
-// a GPU's driver refuses meanwhile are refused.
+// Emulated capture: work enqueued in a captured stream is executed by its graph, and calls that a GPU's
+// driver rejects meanwhile are rejected.
 #include <thread>
 
 #include <functional>
@@ -18,7 +18,7 @@ cudaStream_t new_stream() {
   return stream;
 }
 
-// Numbers in memory of the device, which the host reaches here.
+// Numbers in device memory, which the host can access here.
 struct DeviceNumbers {
   explicit DeviceNumbers(int count) {
     void* taken = nullptr;
@@ -30,7 +30,7 @@ struct DeviceNumbers {
 };
 
 __global__ void add_to(int* value, int what) {
-  what *= 2;  // a parameter is the launch's own, every time
+  what *= 2;  // each launch has its own copy of a parameter
   if (threadIdx.x == 0) *value += what;
 }
 
@@ -42,7 +42,7 @@ MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   int &value = numbers.data[0] = 1, &copy = numbers.data[1] = 0, &outside = numbers.data[2] = 0, what = 5;
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaErrorIllegalState);
-  EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // or the next launch would be blamed
+  EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // otherwise the next launch would return it
   EXPECT(MTL_LAUNCH(add_to, in(stream), &value, what) == cudaSuccess);
   what = 1000;  // by value
   EXPECT(cudaMemcpyAsync(&copy, &value, sizeof value, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
@@ -61,7 +61,7 @@ MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   EXPECT(cudaGraphExecDestroy(executable) == cudaSuccess);
 }
 
-// Whether a call while a stream is captured gives `expected` and spoils the capture.
+// Whether a call while a stream is captured returns `expected` and invalidates the capture.
 bool spoils(cudaError_t expected, const std::function<cudaError_t(cudaStream_t)>& call) {
   const cudaStream_t stream = new_stream();
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -86,8 +86,7 @@ MTL_TEST(what_waits_or_takes_memory_spoils_a_capture) {
   EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }
 
-// As the driver has it for what a thread captures for itself; engines of ranks do so while passes are
-// recorded.
+// The driver's thread-local capture mode; engines of ranks make such calls while passes are recorded.
 MTL_TEST(what_other_threads_do_spoils_only_a_capture_that_concerns_them) {
   cudaEvent_t event = nullptr;
   EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);

@@ -1,5 +1,5 @@
-// The emulation that proves CUDA kernels without a GPU: that it computes what the PTX ISA and the
-// programming guide say, and that it detects each kind of error that it claims to detect.
+// Tests of the emulation with which CUDA kernels are tested without a GPU: that it computes what the PTX ISA
+// and the programming guide specify, and detects each kind of error that it claims to detect.
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -17,7 +17,7 @@ using emulation::Order;
 constexpr unsigned kAll = 0xffffffffu;
 constexpr Order kOrders[] = {Order::kAscending, Order::kDescending, Order::kShuffled};
 
-// Whether the launch was found in error, with `text` in the message.
+// Whether the launch failed with an error whose message contains `text`.
 bool rejected(cudaError_t status, const char* text) {
   const bool as_expected = status == cudaErrorLaunchFailure && std::strstr(emulation::error(), text) != nullptr;
   if (!as_expected) std::printf("  got status %d: %s\n", status, emulation::error());
@@ -70,7 +70,7 @@ __global__ void shuffles(float* sums, unsigned* lanes) {
   lanes[64 + lane] = static_cast<unsigned>(__shfl_up_sync(kAll, lane, 1));
   lanes[96 + lane] = __ballot_sync(kAll, lane % 3 == 0);
   lanes[128 + lane] = __reduce_add_sync(kAll, static_cast<unsigned>(lane));
-  // the halves of a warp on their own
+  // each half of a warp separately
   const unsigned half = lane < 16 ? 0xffffu : 0xffff0000u;
   lanes[160 + lane] = lane < 16 ? __reduce_max_sync(half, static_cast<unsigned>(lane)) : 7;
 }
@@ -141,7 +141,7 @@ T from_float(float value) {
 float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 float to_float(__half value) { return __half2float(value); }
 
-// c [16, 8] += a [16, 16] b [16, 8]: a by ldmatrix, b (row by row in memory) transposed.
+// c [16, 8] += a [16, 16] b [16, 8]: a by ldmatrix, b (row-major in memory) transposed.
 template <typename T>
 __global__ void multiply(const T* a, const T* b, float* c) {
   MTL_SHARED(T, a_tile, [16 * 16]);
@@ -176,7 +176,7 @@ void check_multiply() {
     }
   }
   EXPECT(ran(MTL_LAUNCH(multiply<T>, (Launch{1, 32}), a.data(), b.data(), c.data())));
-  // one rounding to float on either side, perhaps of sums that differ in the last place of a double
+  // one rounding to float on either side, of sums that may differ in the last place of a double
   for (int i = 0; i < 128; ++i) EXPECT(std::fabs(c[i] - expected[i]) <= 1e-6f);
 }
 
@@ -228,7 +228,7 @@ MTL_TEST(cuda_emulation_reports_threads_that_never_come) {
   EXPECT(rejected(MTL_LAUNCH(two_barriers, (Launch{1, 128})), "another barrier"));
   float out[32];
   EXPECT(rejected(MTL_LAUNCH(shuffle_with_a_lane_gone, (Launch{1, 32}), out), "31 at __shfl_sync"));
-  EXPECT(is_reversed(true));  // and runs on
+  EXPECT(is_reversed(true));  // and continues
 }
 
 MTL_TEST(cuda_emulation_poisons_shared_memory) {

@@ -1,6 +1,6 @@
-// The emulation of what only Hopper has: that boxes, operands and accumulators lie where the PTX ISA's tables
-// put them, repeated here independently, and that each kind of error which would show only on a GPU is
-// noticed.
+// The emulation of Hopper's features: that boxes, operands and accumulators are where the PTX ISA's tables
+// put them (repeated here independently), and that each kind of error that would otherwise show only on a GPU
+// is detected.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -27,7 +27,7 @@ void in_every_order(const Body& body) {
   emulation::set_order(Order::kAscending);
 }
 
-// Whether the launch was found in error, with `text` in the message.
+// Whether the launch failed with an error whose message contains `text`.
 bool rejected(cudaError_t status, const char* text) {
   const bool as_expected = status == cudaErrorLaunchFailure && std::strstr(emulation::error(), text) != nullptr;
   if (!as_expected) std::printf("  got status %d: %s\n", status, emulation::error());
@@ -37,21 +37,21 @@ bool rejected(cudaError_t status, const char* text) {
 
 constexpr int bytes_of(Swizzle swizzle) { return swizzle == Swizzle::k128 ? 128 : swizzle == Swizzle::k64 ? 64 : 32; }
 
-// Where 16-bit element `column` of row `row` lies in a panel whose rows are as long as its swizzle: of 128
-// bytes, unit i of row r is at i XOR r mod 8; of 64, two rows share one line of 128 bytes and the pattern has
-// four lines; of 32, four and two.
+// The position of 16-bit element `column` of row `row` in a panel whose rows are as long as its swizzle: with
+// 128 bytes, unit i of row r is at i XOR r mod 8; with 64, two rows share one line of 128 bytes and the
+// pattern has four lines; with 32, four rows and two lines.
 int place_in_panel(Swizzle swizzle, int row, int column) {
   const int bytes = bytes_of(swizzle), rows_of_line = 128 / bytes, units = bytes / 16;
   const int unit = column / 8 ^ row / rows_of_line % units;
   return row * bytes / 2 + unit * 8 + column % 8;
 }
 
-// Shared memory of the kernels below: a tile, and behind it a barrier.
+// Shared memory of the kernels below: a tile, followed by a barrier.
 constexpr int kTileBytes = 16384, kSharedBytes = kTileBytes + static_cast<int>(sizeof(uint64_t));
 
 __device__ uint64_t* barrier_behind(unsigned char* tile) { return reinterpret_cast<uint64_t*>(tile + kTileBytes); }
 
-// Starts to bring a box to the tile, from `row` on, of which so many bytes are announced. By one thread.
+// Starts to copy a box to the tile, from `row` on, and announces the given number of bytes. By one thread.
 __device__ void bring_box(unsigned char* tile, const TensorMap& map, int column, int vector, int row, int announced) {
   cuda::arrive_expecting(barrier_behind(tile), announced);
   cuda::copy_box(tile, map, column, vector, row, barrier_behind(tile));
@@ -85,7 +85,7 @@ TensorMap map_of(const std::vector<uint16_t>& tensor, Swizzle swizzle) {
   return map;
 }
 
-// Every element of a tensor, its own number.
+// A tensor whose elements are their own indices.
 std::vector<uint16_t> numbered_tensor() {
   std::vector<uint16_t> tensor(kPositions * kVectors * kColumns);
   for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<uint16_t>(i + 1);
@@ -95,11 +95,11 @@ std::vector<uint16_t> numbered_tensor() {
 // --- matmuls
 
 // B [k, n] of 16 x kColumns: in K-major panels (rows n, columns k) or MN-major ones (rows k, columns n),
-// `depth` deep in all.
+// `depth` deep in total.
 struct MatmulCase {
   Swizzle swizzle;
   bool a_in_registers;
-  int start;  // of 16 in k, where the panel is deeper
+  int start;  // of 16 in k, if the panel is deeper
 };
 
 constexpr int kDepth = 32;
@@ -111,7 +111,7 @@ __global__ void multiply(const T* a, const T* b, const float* c, float* d, Matmu
   auto* b_tile = reinterpret_cast<T*>(bytes + 16384);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int row_bytes = bytes_of(how.swizzle), width = row_bytes / 2;
-  // A, K-major: rows of 64, all of its depth in one panel or, where rows are short, in several
+  // A, K-major: rows of 64, the whole depth in one panel or, if rows are short, in several
   for (int i = thread; i < 64 * kDepth; i += 128) {
     const int row = i / kDepth, k = i % kDepth;
     a_tile[k / width * 64 * width + place_in_panel(how.swizzle, row, k % width)] = a[i];
@@ -212,7 +212,7 @@ __global__ void use_barrier(const TensorMap map, Fault fault) {
 
 enum class MatmulFault { kNone, kNoFence, kNoWait, kNoCommit, kOneWarpLess, kOtherDescriptor, kReadsTooEarly };
 
-// Has B brought, all ones, to the beginning of shared memory.
+// Copies B, all ones, to the beginning of shared memory.
 __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
   if (threadIdx.x == 0) {
     cuda::set_up_barrier(barrier_behind(bytes), 1);
@@ -224,7 +224,7 @@ __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
 
 using Sums = float[2][4];
 
-// 64 x 16 x 16: A all ones, too, so that every sum is 16. It is read until the matmul is waited for.
+// 64 x 16 x 16: A is all ones, too, so that every sum is 16. It is read until the matmul is waited for.
 constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
 
 __device__ void start_matmul_of_ones(Sums& sums, uint32_t b) {
@@ -252,7 +252,7 @@ __global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) 
   write_sums(sums, out);
 }
 
-// A tile is used, let go and filled again while the matmul of the first filling may still read it.
+// A tile is used, released and filled again while the matmul of the first filling may still read it.
 __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
@@ -263,13 +263,14 @@ __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* o
   cuda::commit_wgmma();
   if (waits) cuda::wait_for_wgmma<0>();
   __syncthreads();
-  if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, kPositions, kBox * 128);  // behind the last row: zeros
+  if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, kPositions, kBox * 128);  // past the last row: zeros
   cuda::wait_for_phase(barrier_behind(bytes), 1);
   if (!waits) cuda::wait_for_wgmma<0>();
   write_sums(sums, out);
 }
 
-// The first of three warp groups, launched with 168 registers a thread, gives back; the others take.
+// The first of three warp groups, launched with 168 registers per thread, releases registers; the others take
+// them.
 template <int kGiven, int kTaken>
 __global__ void change_registers(bool in_every_warp) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -338,7 +339,7 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
     EXPECT(rejected(use(Fault::kTooManyBytes), "never come"));
     EXPECT(rejected(use(Fault::kNotAligned), "not aligned to 1024"));
   });
-  // while the bytes are on their way: later, the third arrival would be the next phase's first
+  // while the bytes are in flight: later, the third arrival would belong to the next phase
   emulation::set_order(Order::kDescending);
   EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kTooManyArrivals), "more arrivals"));
   EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kCopyUnderWay), "still under way"));
@@ -359,7 +360,7 @@ MTL_TEST(cuda_hopper_emulation_detects_wrong_matmuls) {
     EXPECT(rejected(use(MatmulFault::kOneWarpLess), "not all warps"));
     EXPECT(rejected(use(MatmulFault::kOtherDescriptor), "not start the same matmul"));
   });
-  // what is early on a GPU may be in time by luck: of the two extremes, each fault shows in one
+  // premature reads may succeed by chance on a GPU: each fault shows in one of the two extremes
   emulation::set_order(Order::kDescending);
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, true, out.data())) && all_sixteen(out));
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, false, out.data())) && !all_sixteen(out));
@@ -377,8 +378,8 @@ MTL_TEST(cuda_hopper_emulation_detects_registers_that_are_not_released) {
   });
 }
 
-// A matmul is started before its tile is there: the copy is late and the matmul reads at once, or too late
-// to notice. Drawn, both come together now and then.
+// A matmul is started before its tile has arrived: either the copy is late and the matmul reads at once, or
+// it reads too late to notice. Drawn, both are combined now and then.
 MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
   const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
   const TensorMap map = map_of(ones, Swizzle::k128);
@@ -411,8 +412,8 @@ MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
   EXPECT(refused([](auto& shape) { shape.swizzle = Swizzle::k64; }));  // rows of the box longer than that
 }
 
-// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: a shape is to blame for the
-// first alone.
+// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: only the first is caused by a
+// shape.
 MTL_TEST(cuda_hopper_tensor_maps_tell_what_the_driver_said) {
   EXPECT(cuda::status_of_driver(0) == cudaSuccess);
   EXPECT(cuda::status_of_driver(1) == cudaErrorInvalidValue);

@@ -1,5 +1,5 @@
-// Streams as the emulation has them where work is put off: who does not wait for a stream, an event or
-// another stream sees what was there before, and what a GPU's driver or its memory refuses is refused.
+// Emulated streams with deferred work: code that does not wait for a stream, an event or another stream sees
+// old data, and what a GPU's driver or its memory rejects is rejected.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@ namespace {
 using cuda::Launch;
 using emulation::Pace;
 
-// Everything below runs at this pace; at the end at once again, with the host in reach of device memory.
+// Everything below runs in this mode; at the end the default mode is restored, with host access to device
+// memory.
 struct AtPace {
   explicit AtPace(Pace pace, uint32_t seed = 0) { emulation::set_pace(pace, seed); }
   ~AtPace() { emulation::set_pace(Pace::kAtOnce); }
@@ -31,7 +32,7 @@ struct Event {
   ~Event() { EXPECT(cudaEventDestroy(event) == cudaSuccess); }
   cudaEvent_t event = nullptr;
 };
-// A number in memory of the device or pinned memory.
+// A number in device memory or pinned memory.
 struct Number {
   explicit Number(bool is_pinned) : is_pinned(is_pinned) {
     void* taken = nullptr;
@@ -73,7 +74,7 @@ MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   const Number value(false), host(true);
   const Event event;
   *host.data = -1.0f;
-  EXPECT(cudaEventQuery(event.event) == cudaSuccess);  // one that was never recorded has happened
+  EXPECT(cudaEventQuery(event.event) == cudaSuccess);  // an event that was never recorded counts as complete
   EXPECT(MTL_LAUNCH(put, in(stream), value.data, 3.0f) == cudaSuccess);
   EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, stream));
   EXPECT(cudaStreamSynchronize(other.stream) == cudaSuccess && *host.data == -1.0f);
@@ -86,10 +87,10 @@ MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
 }
 
-// What one stream reads of another's without waiting for it, in both orders that a GPU may take.
+// What one stream reads of another's without waiting for it, in both orders that a GPU may choose.
 float read_by_other(bool waits, uint32_t seed) {
   const AtPace drawn(Pace::kDrawn, seed);
-  static const Stream writer, reader;  // the emulation has few, and takes none back
+  static const Stream writer, reader;  // the emulation has few, and does not reuse them
   const Number value(false), host(true);
   const Event written;
   EXPECT(cudaMemsetAsync(value.data, 0, sizeof(float), writer.stream) == cudaSuccess);
@@ -167,7 +168,7 @@ MTL_TEST(pageable_memory_is_read_before_a_copy_returns_and_written_before_it_doe
   EXPECT(copies(&result, value.data, cudaMemcpyDeviceToHost, stream) && result == 7.0f);
 }
 
-// Whether a process of its own ends well.
+// Whether a separate process succeeds.
 template <typename Body>
 bool ends_well(const Body& body) {
   std::fflush(nullptr);
@@ -185,7 +186,7 @@ bool ends_well(const Body& body) {
 MTL_TEST(the_host_cannot_touch_memory_of_the_device_or_memory_that_was_given_back) {
   const Number value(false);
   volatile float* const touched = value.data;
-  EXPECT(ends_well([&] { *touched = 1.0f; }));  // at once, as tests of kernels do
+  EXPECT(ends_well([&] { *touched = 1.0f; }));  // immediately, as in tests of kernels
   const AtPace late(Pace::kLate);
   EXPECT(ends_well([] {}));
   EXPECT(!ends_well([&] { *touched = 1.0f; }));
@@ -237,8 +238,8 @@ MTL_TEST(accesses_and_shared_memory_that_a_gpu_refuses_are_refused) {
   EXPECT(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values) == cudaSuccess);
   EXPECT(is_refused(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values + 1), "16 bytes at an address that is not aligned"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 32 << 10}), &result) == cudaSuccess);
-  // 16 KB next to 33 KB: more than a block has unasked, and launch() asks only for more than 48 KB dynamic
-  // ones
+  // 16 KB plus 33 KB: more than a block gets without a request, and launch() makes one only for more than 48
+  // KB of dynamic memory
   EXPECT(is_refused(MTL_LAUNCH(much_shared, (Launch{1, 1, 33 << 10}), &result), "static and dynamic shared memory"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 49 << 10}), &result) == cudaSuccess);
 }

@@ -1,5 +1,5 @@
-// In the place of NVTX under emulation: ranges go to the file that MTL_EMULATION_RANGES names, a line each,
-// indented as they are nested (emulation/ranges.cc).
+// Replaces NVTX under emulation: ranges are written to the file that MTL_EMULATION_RANGES names, one per
+// line, indented by nesting depth (emulation/ranges.cc).
 #pragma once
 
 extern "C" int nvtxRangePushA(const char* name);

@@ -21,7 +21,7 @@ std::vector<Test>& all_tests() {
 
 std::atomic<int> num_failures{0};
 
-// Whether a name holds one of the texts, or there are none.
+// Whether a name contains one of the texts, or there are no texts.
 bool is_chosen(const char* name, int num_texts, char** texts) {
   if (num_texts == 0) return true;
   for (int text = 0; text < num_texts; ++text) {
@@ -30,8 +30,7 @@ bool is_chosen(const char* name, int num_texts, char** texts) {
   return false;
 }
 
-// A text that no test's name holds fails the run: a test that was renamed would not be run any more,
-// unnoticed.
+// A text that no test name contains fails the run: a renamed test would otherwise silently not run any more.
 void expect_tests_for(int num_texts, char** texts) {
   for (int text = 0; text < num_texts; ++text) {
     bool is_found = false;
@@ -47,7 +46,7 @@ void expect_tests_for(int num_texts, char** texts) {
 Registration::Registration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
 
 void report_failure(const char* file, int line, const char* expression) {
-  if (++num_failures > 40) return;  // the first ones say it all
+  if (++num_failures > 40) return;  // the first ones are sufficient
   const char* slash = std::strrchr(file, '/');
   std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, expression);
 }
@@ -59,7 +58,7 @@ int run_tests(int argc, char** argv, const TestProgram& program) {
   expect_tests_for(num_texts, argv + 1);
   int num_run = 0, index = 0;
   for (const Test& test : all_tests()) {
-    // neighbours, which are alike and take alike long, in different shares
+    // adjacent tests, which are similar and take equally long, go to different shares
     if (index++ % num_shares != share) continue;
     if (!is_chosen(test.name, num_texts, argv + 1)) continue;
     const int before = num_failures;

@@ -1,5 +1,5 @@
-// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the
-// process ends with 1. No framework, so that the sanitizers see our code and nothing else.
+// A one-page test harness: tests register themselves, a failed expectation is printed and counted, and the
+// process exits with 1. No framework, so that the sanitizers see only our code.
 #pragma once
 
 namespace mtl::testing {
@@ -13,12 +13,12 @@ void report_failure(const char* file, int line, const char* expression);
 
 struct TestProgram {
   const char* name = "native tests";  // as printed in the last line
-  void (*after_each)() = nullptr;     // its failures count to the test
+  void (*after_each)() = nullptr;     // its failures count for the test
   void (*at_end)() = nullptr;
 };
 
-// What main returns: runs the tests whose names contain one of the arguments, or all, or one of several
-// shares of all (`--share 0 2`: the first of two); 0 if there were any, for each argument, and none failed.
+// The result of main: runs the tests whose names contain one of the arguments, or all, or one of several
+// shares of all (`--share 0 2`: the first of two); 0 if each argument matched a test and none failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 
 }  // namespace mtl::testing
