@@ -56,9 +56,9 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
   return access;
 }
 
-// NCCL rejects two ranks on one GPU of one host. Ranks with sharesGpu therefore set a distinct NCCL_HOSTID
-// each, unless the user has set one. Must run before the library reads the variable, which it does once: with
-// its first unique id or communicator.
+// NCCL rejects two ranks on one GPU of one host. Ranks that share a GPU therefore set a distinct NCCL_HOSTID
+// each, unless the user has set it or NCCL_MULTI_RANK_GPU_ENABLE. Must run before the library reads the
+// variable, which it does once: with its first unique id or communicator.
 void claim_own_host(int rank) {
   if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
   setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);

@@ -91,7 +91,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   int64_t told_ns_ = 0;
   int64_t last_check_ns_ = 0;
 
-  std::mutex mutex_;  // of received messages
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::string unsent_;
   Seal seal_;  // of sent messages, in the order of unsent_

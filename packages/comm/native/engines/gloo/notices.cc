@@ -51,7 +51,8 @@ Fate Notices::look(int member, Failure* reason, std::string* error) {
   if (peer.receive == nullptr) return peer.fate;
   if (peer.fate == Fate::kHere) {
     char text[MTL_GLOO_ERROR_BYTES] = "";
-    // A probe cannot distinguish a notice that has arrived from one that has not: its last word can.
+    // A probe cannot distinguish a notice that has arrived from one that has not: the notice's last word
+    // does.
     const auto has_come = [&] { return __atomic_load_n(&peer.incoming.has_come, __ATOMIC_ACQUIRE) != 0; };
     const bool has_ended = !has_come() && api_->probe(peer.receive, text) == MTL_GLOO_FAILED;
     if (has_come()) {

@@ -68,7 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Destroys idle channels, aborts the others: members that still wait for this one then learn of it.
+// Destroys an idle channel, aborts any other: members that still wait for this one then learn of it.
 void NcclCommunicator::close_channel(Channel* channel) {
   take_done(channel);
   const bool is_orderly = channel->state == Channel::State::kReady && channel->is_idle() && !job_->is_aborted();
