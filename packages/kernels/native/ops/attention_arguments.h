@@ -24,7 +24,7 @@ Status expect_statistics_dtype(const OpCall& call, int log_sum_exp, int qkv);
 Status expect_attention_output(const OpCall& call, int output, int qkv);
 Status expect_scale(const OpCall& call, int scale);
 
-// Checks scale and dropout, and that dropout has its samples.
+// The arguments of scale and dropout. Their validation also checks that dropout has its samples.
 struct AttentionAttributes {
   int samples;  // tensor
   int scale, dropout_probability, key_low, key_high, head_offset;

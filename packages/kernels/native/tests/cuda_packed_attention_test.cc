@@ -29,7 +29,7 @@ struct Case {
     return sum;
   }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
-  // The launch parameter of recorded passes: longer than any actual sample.
+  // The length that recorded passes are launched with: more than that of any sample.
   int64_t bound() const { return std::min(rows(), longest() + 130); }
   int64_t batch() const { return static_cast<int64_t>(lengths.size()); }
   std::vector<int64_t> projection() const { return {rows(), heads / members, members + 2, head_size}; }
@@ -39,7 +39,7 @@ struct Case {
 struct Tensors {
   HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, starts, samples;
 
-  // dtype: of the inputs; results: of the results.
+  // dtype: of the inputs; results: dtype of the results.
   Tensors(const Case& one, DType dtype, DType results)
       : qkv(dtype, one.projection()),
         output(results, {one.rows(), one.heads, one.head_size}),

@@ -30,7 +30,7 @@ int64_t widened_bytes(const TensorView& source) {
   return is_float16(source) ? static_cast<int64_t>(sizeof(float)) * source.size() : 0;
 }
 
-// A tensor in the shape of a `Widened`, still with its own data.
+// The view of a `Widened`, still with the tensor's own data.
 TensorView widened_view(TensorView source) {
   if (is_float16(source)) source.dtype = DType::kFloat32;
   return source;

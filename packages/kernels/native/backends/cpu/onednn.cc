@@ -124,8 +124,8 @@ MatrixLayout layout_of_columns(int64_t batch, int64_t rows, int64_t columns, int
   return layout;
 }
 
-// The descriptors of a matmul other than its operands. Freed at the end of the scope, also when the library
-// reports an error.
+// The attributes of a matmul: everything but its operands. Freed at the end of the scope, also when the
+// library reports an error.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;

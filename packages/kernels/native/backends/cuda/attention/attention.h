@@ -5,7 +5,8 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): everything else, float32 (never TF32) and odd head sizes up to 256.
+// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32) and odd head sizes, up to
+//   256.
 //
 // All give the same bits on every run: no sum depends on the order of blocks.
 #pragma once

@@ -201,7 +201,7 @@ MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& pla
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 
-// shown_keys, also where some of the 64 keys are past the last one.
+// shown_keys, or 0 if all 64 keys are past the last one.
 MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
   return first_key < a.sequence ? shown_keys(a, batch, first_key) : 0;
 }

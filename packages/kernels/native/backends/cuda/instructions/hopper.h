@@ -2,8 +2,8 @@
 // under emulation (async_work.h). Layouts are those of the PTX ISA, section "Asynchronous Warpgroup Level
 // Matrix Multiply-Accumulate":
 //
-//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; of them, d[n] is what d is of columns 8 n to 8 n + 7 in ptx.h
-//   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, as a is in ptx.h
+//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
+//   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
 //
 // Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for other
 // GPUs, where the kernels trap. A Hopper GPU with such code (a library built without sm_90a, or compiled by

@@ -41,9 +41,9 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8. A
-// lane gets of each matrix row lane / 4, columns 2 (lane % 4) and the next; transposed: of the matrix's
-// transpose.
+// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8.
+// From each matrix a lane gets row lane / 4, columns 2 (lane % 4) and the next; transposed: the same of the
+// matrix's transpose.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

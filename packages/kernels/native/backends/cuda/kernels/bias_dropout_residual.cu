@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, Dr
       if (a.residual != nullptr) residual[quarter] = in_one_access<Words>(a.residual + at + column + quarter * kQuarter);
     }
     uint32_t dropped[kQuarters] = {};  // a bit for each of the N elements of a quarter
-#pragma unroll 2  // next to each other, more would use the registers of pending loads
+#pragma unroll 2  // interleaving more would use the registers of pending loads
     for (int i = 0; i < N; ++i) {
       const uint32_t counter = static_cast<uint32_t>(group * 16 + first + i);
       const PhiloxBlock block = mask_words(mask, coordinates, counter);

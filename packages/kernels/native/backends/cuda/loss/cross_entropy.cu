@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps) cross_entropy_kernel(Arguments
   float maximum, sum, label_logit;
   if constexpr (kStatistics) {
     label_logit = has_label(row) ? Numbers<T>::widen(mine[row.label]) : 0.0f;
-    const Pair pair = row_statistics(mine, row);  // has a barrier: the label's logit is read before gradients
+    const Pair pair = row_statistics(mine, row);  // barrier: label_logit is read before gradients are written
     maximum = pair.maximum;
     sum = pair.sum;
     if (threadIdx.x == 0) {

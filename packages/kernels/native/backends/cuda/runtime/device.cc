@@ -139,7 +139,7 @@ Status allocate_device_memory(size_t bytes, void** data) {
 
 void release_device_memory(void* data) {
   {
-    // declared first: the first block of a segment has the segment's address in the device's memory
+    // graph memories first: the first block of a segment has the segment's address in the device's memory
     const std::lock_guard<std::mutex> lock(own_memories_mutex);
     for (MemoryArena* const memory : own_memories) {
       if (memory->release(data)) return;

@@ -9,7 +9,7 @@ namespace {
 
 // Locked from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
 std::mutex recorded_stream;
-// The graph state of the capturing thread.
+// The capturing thread's lock on it.
 thread_local std::unique_lock<std::mutex> capture;
 
 Status create_memory(void** memory) {
