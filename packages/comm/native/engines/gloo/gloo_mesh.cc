@@ -44,7 +44,7 @@ struct GlooMesh::Peer {
   MtlGlooTransfer* agreement = nullptr;
 };
 
-// Terminates a connection attempt in progress.
+// The limits of a connection attempt.
 struct GlooMesh::Limits {
   int64_t deadline_ns;
   std::function<Status()> check;

@@ -118,8 +118,8 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // half the timeout is far longer than a live member is silent, and far shorter than the delay of a failed
-    // one
+    // half the timeout is far longer than a live member is silent, and far shorter than the silence of a
+    // failed one
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;
