@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   }
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their shared memory is reused to reorder the output
-  // computed again, so that it occupies no registers in between
+  // read again, so that it occupies no registers in between
   const HeadPlace end = kPacked ? enter_head(a, reread_block_y()) : head_place(a, reread_block_y());
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {

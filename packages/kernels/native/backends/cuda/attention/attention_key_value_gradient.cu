@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of keys and values is reused to reorder their gradients
-  // computed again, so that it occupies no registers in between
+  // read again, so that it occupies no registers in between
   const int first_of_group = reread_block_y() * a.members;
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
   const int first_row = first_key + warp_row, num_rows = a.sequence - first_row;

@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
   // no warp of the group still reads the queries: their shared memory is reused to reorder the output
   meet(1 + group, kGroupThreads);
-  // computed again, so that it occupies no registers in between
+  // read again, so that it occupies no registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
   finish_rows<T, kWidth>(a, end, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
   if (!real) return;
-  // computed again, so that it occupies no registers in between
+  // read again, so that it occupies no registers in between
   const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
   store_plain_row(rows_of<T>(a.query_gradient, end) + query * a.query_gradient.position, sums, 1.0f, a.head_size);
 }

@@ -224,7 +224,7 @@ Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, 1, &plan->choice, &found);
     plan->status = result;
-    // the set of epilogues depends on version and types; any status but "not supported" is our bug
+    // the set of epilogues depends on version and types; any error but a rejection is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) found = 0;
   }
