@@ -14,6 +14,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { emulatedLibraries } from '../cuda-emulation/emulated-libraries.mjs';
 import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
@@ -23,6 +24,7 @@ Builds what is not built yet, and runs everything of device cuda: on a GPU where
 
   --emulation  Under emulation only: needs neither nvcc nor a GPU.
   --ranks      Only what several ranks do.
+  --build-only Builds only.
   --sanitize   Operations only, under NVIDIA's Compute Sanitizer.`);
 const kernels = join(root, 'packages/kernels');
 const args = process.argv.slice(2);
@@ -77,8 +79,6 @@ async function testUnderEmulation() {
     const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
     if (run(words, { cwd: kernels }) !== 0) return 1;
   }
-  // not before packages are installed
-  const { emulatedLibraries } = await import('@mtl/cuda-emulation/libraries');
   const env = emulatedLibraries();
   const ofTrainings = onlyRanks ? trainingsOfRanks : shortTrainings;
   return testRanks('under emulation, on the processor', { env, ofTrainings });
@@ -91,5 +91,6 @@ function testOnGpu() {
   return testRanks(title, { ofTrainings: onlyRanks ? trainingsOfRanks : ['test/cuda'] });
 }
 
+if (args.includes('--build-only')) process.exit(ofOperations); // they have built what there is to build
 const onGpu = isEmulationOnly ? 0 : testOnGpu();
 process.exit(ofOperations || onGpu || (await testUnderEmulation()));

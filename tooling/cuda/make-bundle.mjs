@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
+import { emulatedTargets } from '../cuda-emulation/emulated-libraries.mjs';
 
 answerHelp(`usage: npm run bundle:cuda [-- FLAGS]
 
@@ -21,8 +22,6 @@ const run = (script, given, cwd) => {
   const { status } = spawnSync(process.execPath, [join(root, 'tooling', script), ...given], options);
   if (status !== 0) process.exit(status ?? 1);
 };
-// not before packages are installed
-const { emulatedTargets } = await import('@mtl/cuda-emulation/libraries');
 for (const target of ['kernels_native_tests', ...emulatedTargets]) {
   run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
 }
