@@ -1,0 +1,19 @@
+export { loadProfile } from './load-profile.js';
+export { attentionBackward, attentionForward } from './operations/attention-operations.js';
+export { layerBackward, layerForward } from './operations/layer-operations.js';
+export type { LayerShape, Recomputation } from './operations/layer-shape.js';
+export type {
+  CollectiveOperation,
+  FusedAttentionOperation,
+  HiddenCollective,
+  KernelOperation,
+  MatmulOperation,
+  Operation,
+  RankGroup,
+} from './operations/operation.js';
+export { type HardwareProfile, hardwareProfile } from './profiles/hardware-profile.js';
+export type { Profile } from './profiles/profile.js';
+export { type SoftwareProfile, softwareProfile } from './profiles/software-profile.js';
+export { predictStep, type StepBreakdown, type StepPrediction } from './step/predict-step.js';
+export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
+export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';

@@ -1,0 +1,72 @@
+import type { LayerShape } from './layer-shape.js';
+import type {
+  CollectiveOperation,
+  KernelOperation,
+  MatmulOperation,
+  Operation,
+  TimeKind,
+} from './operation.js';
+
+/** Makes operations with the sizes of a layer: n tokens of a micro-batch, h hidden size, t ranks. */
+export class OperationMaker {
+  readonly #shape: LayerShape;
+  /** n: tokens of a micro-batch. */
+  readonly numTokens: number;
+  /** n, or n/t where sequence parallelism splits what is not tensor-parallel. */
+  readonly numOwnTokens: number;
+
+  constructor(shape: LayerShape) {
+    this.#shape = shape;
+    this.numTokens = shape.sequenceLength * shape.microBatchSize;
+    this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tensorParallelSize : 1);
+  }
+
+  /** A kernel that moves `bytesPerElement` for each of `elements`. */
+  kernel(
+    name: string,
+    elements: number,
+    bytesPerElement: number,
+    time: TimeKind = 'kernels',
+  ): KernelOperation {
+    return { kind: 'kernel', name, time, bytes: elements * bytesPerElement };
+  }
+
+  matmul(name: string, [rows, columns, depth]: readonly [number, number, number]): MatmulOperation {
+    return { kind: 'matmul', name, time: 'matmuls', batch: 1, rows, columns, depth, resultBytes: 2 };
+  }
+
+  /** Scores or their gradients, one matrix for each sample and head of this rank. */
+  attentionMatmul(name: string, [rows, columns, depth]: readonly [number, number, number]): MatmulOperation {
+    const { microBatchSize, numHeads, tensorParallelSize } = this.#shape;
+    const batch = (microBatchSize * numHeads) / tensorParallelSize;
+    return { kind: 'matmul', name, time: 'attention', batch, rows, columns, depth, resultBytes: 2 };
+  }
+
+  /** The gradient of a weight [outputs, inputs], and its addition to the accumulated one. */
+  weightGradient(
+    name: string,
+    [outputs, inputs]: readonly [number, number],
+  ): readonly [MatmulOperation, ...Operation[]] {
+    const { gradientBytes, fusesGradientAccumulation } = this.#shape.software;
+    const matmul = this.matmul(name, [outputs, inputs, this.numTokens]);
+    if (fusesGradientAccumulation) return [{ ...matmul, resultBytes: 2 * gradientBytes }];
+    return [matmul, this.kernel(`${name} accumulation`, outputs * inputs, 2 + 2 * gradientBytes)];
+  }
+
+  /** A collective on activations of all tokens; none on one rank. */
+  collective(name: string, collective: CollectiveOperation['collective']): CollectiveOperation[] {
+    const { hiddenSize, group } = this.#shape;
+    if (group.size === 1) return [];
+    return [{ kind: 'collective', name, collective, bytes: 2 * this.numTokens * hiddenSize, group }];
+  }
+}
+
+/** The collective behind the matmul where the program overlaps them, else one after the other. */
+export function overlap(
+  overlaps: boolean,
+  [collective]: readonly CollectiveOperation[],
+  matmul: MatmulOperation,
+): Operation[] {
+  if (collective === undefined) return [matmul];
+  return overlaps ? [{ kind: 'hidden-collective', collective, behind: matmul }] : [collective, matmul];
+}

@@ -1,0 +1,68 @@
+/**
+ * What a pass runs, with what its time depends on. The lists of this folder are made by hand; a recorder of
+ * operations on device meta (names, shapes, FLOPs, bytes; kind, bytes and group of collectives) can make the
+ * same lists, and everything above `operationsTime` stays as it is.
+ */
+export type Operation =
+  | MatmulOperation
+  | KernelOperation
+  | FusedAttentionOperation
+  | CollectiveOperation
+  | HiddenCollective;
+
+/** Where time goes. */
+export type TimeKind = 'matmuls' | 'attention' | 'kernels';
+
+/** `batch` products of [rows, depth] and [depth, columns], with operands of 2 bytes. */
+export interface MatmulOperation {
+  readonly kind: 'matmul';
+  readonly name: string;
+  readonly time: TimeKind;
+  readonly batch: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  /** Read and written of one element of the result: 2, or 8 where it is added to a sum in fp32. */
+  readonly resultBytes: number;
+}
+
+/** A kernel whose time is that of the bytes it reads and writes. */
+export interface KernelOperation {
+  readonly kind: 'kernel';
+  readonly name: string;
+  readonly time: TimeKind;
+  readonly bytes: number;
+}
+
+/** Attention in one kernel that keeps scores on the chip. */
+export interface FusedAttentionOperation {
+  readonly kind: 'fused-attention';
+  readonly name: string;
+  readonly flops: number;
+  readonly bytes: number;
+}
+
+/** The ranks of a collective. */
+export interface RankGroup {
+  readonly axis: 'tensor' | 'pipeline' | 'data';
+  readonly size: number;
+  /** Ranks of the group on one node. */
+  readonly perNode: number;
+}
+
+/** A collective that the computation waits for. */
+export interface CollectiveOperation {
+  readonly kind: 'collective';
+  readonly name: string;
+  readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter';
+  /** Of the whole tensor. */
+  readonly bytes: number;
+  readonly group: RankGroup;
+}
+
+/** A collective that runs at the same time as a matmul. */
+export interface HiddenCollective {
+  readonly kind: 'hidden-collective';
+  readonly collective: CollectiveOperation;
+  readonly behind: MatmulOperation;
+}

@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { constant } from './constant.js';
+
+const link = z.strictObject({
+  /** Of one GPU, in one direction. */
+  bytesPerSecond: constant,
+  /** Part of it that large transfers reach. */
+  efficiency: constant,
+  /** Of one step of a ring. */
+  latencySeconds: constant,
+});
+
+/** What a GPU and the machines around it can do. */
+export const hardwareProfile = z.strictObject({
+  version: z.literal(1),
+  name: z.string(),
+  device: z.string(),
+  /** `fitted` on measured rows, or `predicted` from data sheets and other GPUs. */
+  state: z.enum(['fitted', 'predicted']),
+  memoryBytes: constant,
+  gpusPerNode: constant,
+  matmul: z.strictObject({
+    peakFlops: z.strictObject({ fp16: constant, bf16: constant, fp32: constant }),
+    numMultiprocessors: constant,
+    /** Part of the peak that a matmul of many whole waves of the best tile sustains. */
+    efficiency: constant,
+    /** Start and end of a tile, as steps of its depth. */
+    tileOverheadDepth: constant,
+    /** What one multiprocessor computes at a time; rates relative to the best tile. */
+    tiles: z
+      .array(
+        z.strictObject({
+          rows: z.int().positive(),
+          columns: z.int().positive(),
+          relativeRate: z.number().positive().max(1),
+        }),
+      )
+      .min(1),
+    tilesSource: z.string(),
+  }),
+  /** Part of the peak that fused attention reaches. */
+  attention: z.strictObject({ flashEfficiency: constant }),
+  memory: z.strictObject({
+    bytesPerSecond: constant,
+    /** Part of it that a kernel reaches on large tensors. */
+    efficiency: constant,
+  }),
+  /** Fixed time of a kernel on the GPU: with it, small tensors have a low bandwidth. */
+  kernelStartSeconds: constant,
+  linkInside: link,
+  /** Between nodes, the part of the node's adapters that belongs to one GPU. */
+  linkBetween: link,
+  /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
+  overlapCost: constant,
+});
+
+export type HardwareProfile = z.infer<typeof hardwareProfile>;

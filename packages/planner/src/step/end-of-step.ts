@@ -1,0 +1,62 @@
+import type { RankGroup } from '../operations/operation.js';
+import { collectiveSeconds } from '../timing/collective-seconds.js';
+import type { StepOptions } from './step-options.js';
+
+/** What follows the passes of a step, on the rank with the most parameters. */
+export interface EndOfStep {
+  /** Reduction of gradients and gathering of parameters that nothing hides. */
+  readonly dataCommunication: number;
+  /** Sum of the gradients of the embedding, which the first and the last stage share. */
+  readonly embeddingCommunication: number;
+  readonly optimizer: number;
+}
+
+/**
+ * Bytes that the optimizer's kernels move for one parameter: check and unscale (8), norm (4), clip (8), Adam
+ * (28), 16-bit copy (6), zero of gradients, and gradients in fp32 first where they are accumulated in 16 bit.
+ */
+const optimizerBytes = { 2: 62, 4: 58 } as const;
+
+/** Part of a reduction in buckets that the end of backward leaves. */
+const lastBucket = 0.05;
+
+/** `lastBackward`: seconds of the backward passes of a micro-batch on a rank, which can hide a reduction. */
+export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
+  const { hardware, software } = profile;
+  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
+  const h = model.hiddenSize;
+  const embedding = (model.vocabularySize * h) / t;
+  const parameters =
+    (model.numLayers / p) * ((12 * h * h) / t + 13 * h) + embedding + model.sequenceLength * h;
+  const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
+  const data: RankGroup = { axis: 'data', size: d, perNode };
+  const gradients = parameters * software.gradientBytes;
+  const isSharded = software.distributedOptimizer;
+  const reduction = collectiveSeconds(
+    { collective: isSharded ? 'reduce-scatter' : 'all-reduce', bytes: gradients, group: data },
+    profile,
+  );
+  const gather = isSharded
+    ? collectiveSeconds({ collective: 'all-gather', bytes: 2 * parameters, group: data }, profile)
+    : 0;
+  const hidden = (seconds: number): number =>
+    software.overlapsDataReduction ? Math.max(lastBucket * seconds, seconds - lastBackward) : seconds;
+  const embeddingCommunication =
+    p === 1
+      ? 0
+      : collectiveSeconds(
+          {
+            collective: 'all-reduce',
+            bytes: embedding * software.gradientBytes,
+            group: { axis: 'pipeline', size: 2, perNode: 1 },
+          },
+          profile,
+        );
+  const bandwidth = hardware.memory.bytesPerSecond.value * hardware.memory.efficiency.value;
+  const owned = parameters / (isSharded ? d : 1);
+  return {
+    dataCommunication: hidden(reduction) + hidden(gather),
+    embeddingCommunication,
+    optimizer: (owned * optimizerBytes[software.gradientBytes]) / bandwidth,
+  };
+}

@@ -1,0 +1,94 @@
+import {
+  buildSchedule,
+  oneStage,
+  type PipelineSchedule,
+  type Simulation,
+  simulateSchedule,
+} from '@mtl/pipeline/schedules';
+import { type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
+import { checkLayout } from './check-layout.js';
+import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
+import { endOfStep } from './end-of-step.js';
+import { messageSeconds } from './message-seconds.js';
+import type { Layout, StepOptions } from './step-options.js';
+
+/** Seconds of a step by what they are spent on, mean of the ranks; their sum is the step. */
+export interface StepBreakdown extends PassSeconds {
+  /** Messages between stages that a rank waits for after a pass, and the sum of embedding gradients. */
+  pipelineCommunication: number;
+  dataCommunication: number;
+  /** Ranks wait for other stages. */
+  bubble: number;
+  optimizer: number;
+}
+
+export interface StepPrediction {
+  readonly seconds: number;
+  readonly breakdown: StepBreakdown;
+  /** The step on a clock, to draw or to write as a trace. */
+  readonly simulation: Simulation;
+}
+
+/**
+ * Predicts the time of a training step: operations of each chunk's passes, their times by the profile, and
+ * the schedule on a clock.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; `MTL_SCHEDULE_NAME` and
+ *   `MTL_SCHEDULE_SIZE` of the schedules
+ */
+export function predictStep(options: StepOptions): StepPrediction {
+  checkLayout(options);
+  const { layout, profile } = options;
+  const chunks = chunkPasses(options);
+  const message = messageSeconds(options);
+  const isBlocking = profile.software.pipelineMessages === 'blocking';
+  const numRanks = layout.pipelineParallelSize;
+  const passMessage = isBlocking ? message : 0;
+  const backward = chunks.map((chunk) => passSeconds(chunk.backward));
+  const lastBackward = backward.reduce((sum, seconds) => sum + seconds, 0) / numRanks;
+  const end = endOfStep(options, lastBackward);
+  const schedule = scheduleOf(layout);
+  const simulation = simulateSchedule({
+    schedule,
+    times: {
+      forward: chunks.map(
+        (chunk, i) => passSeconds(chunk.forward) + (i < chunks.length - 1 ? passMessage : 0),
+      ),
+      backward: backward.map((seconds, i) => seconds + (i > 0 ? passMessage : 0)),
+      communication: isBlocking ? 0 : message,
+      optimizer: end.dataCommunication + end.embeddingCommunication + end.optimizer,
+    },
+  });
+  const numMicroBatches = schedule.numMicroBatches;
+  const idle = simulation.ranks.reduce((sum, rank) => sum + rank.idle, 0) / numRanks;
+  const numMessages = (2 * (chunks.length - 1) * numMicroBatches) / numRanks;
+  return {
+    seconds: simulation.stepTime,
+    breakdown: {
+      ...meanOfRanks(chunks, numMicroBatches / numRanks),
+      pipelineCommunication: passMessage * numMessages + end.embeddingCommunication,
+      dataCommunication: end.dataCommunication,
+      bubble: idle,
+      optimizer: end.optimizer,
+    },
+    simulation,
+  };
+}
+
+function meanOfRanks(chunks: readonly ChunkPasses[], factor: number): PassSeconds {
+  const total: PassSeconds = { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
+  for (const { forward, backward } of chunks) {
+    for (const key of Object.keys(total) as (keyof PassSeconds)[]) {
+      total[key] += (forward[key] + backward[key]) * factor;
+    }
+  }
+  return total;
+}
+
+function scheduleOf(layout: Layout): PipelineSchedule {
+  const { pipelineParallelSize: numStages, numChunks = 1, microBatchSize, dataParallelSize } = layout;
+  const numMicroBatches = layout.globalBatchSize / (microBatchSize * dataParallelSize);
+  if (numStages === 1) return oneStage(numMicroBatches);
+  const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
+  return buildSchedule(name, { numStages, numMicroBatches, numChunks });
+}

@@ -1,0 +1,33 @@
+import type { Recomputation } from '../operations/layer-shape.js';
+import type { Profile } from '../profiles/profile.js';
+
+/** A GPT model. */
+export interface ModelSize {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  readonly numHeads: number;
+  readonly sequenceLength: number;
+  /** With padding. */
+  readonly vocabularySize: number;
+}
+
+/** How a step is spread over GPUs. Ranks of a tensor-parallel group are neighbours, then data, then pipeline. */
+export interface Layout {
+  readonly tensorParallelSize: number;
+  readonly pipelineParallelSize: number;
+  readonly dataParallelSize: number;
+  /** v, chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
+  readonly numChunks?: number;
+  /** Of `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk. */
+  readonly schedule?: string;
+  readonly microBatchSize: number;
+  readonly globalBatchSize: number;
+  readonly sequenceParallel?: boolean;
+  readonly recomputation: Recomputation;
+}
+
+export interface StepOptions {
+  readonly model: ModelSize;
+  readonly layout: Layout;
+  readonly profile: Profile;
+}

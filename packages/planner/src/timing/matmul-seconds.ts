@@ -1,0 +1,35 @@
+import type { MatmulOperation } from '../operations/operation.js';
+import type { HardwareProfile } from '../profiles/hardware-profile.js';
+
+/** Parts into which the depth of a matmul can be split where its tiles do not fill the multiprocessors. */
+const splits = [1, 2, 4, 8];
+
+/**
+ * Time of a matmul on operands of 2 bytes. The result is cut into tiles, one on each multiprocessor at a
+ * time, so that the time of the tiles is a whole number of waves; the best of the library's tiles is taken.
+ * Not less than the time of the bytes of operands and result.
+ */
+export function matmulSeconds(
+  operation: MatmulOperation,
+  { matmul, memory, kernelStartSeconds }: HardwareProfile,
+): number {
+  const { batch, rows, columns, depth, resultBytes } = operation;
+  const bandwidth = memory.bytesPerSecond.value * memory.efficiency.value;
+  const numMultiprocessors = matmul.numMultiprocessors.value;
+  const rate = (matmul.peakFlops.fp16.value * matmul.efficiency.value) / numMultiprocessors;
+  const results = batch * rows * columns;
+  const bytes = 2 * batch * (rows * depth + depth * columns) + results * resultBytes;
+  let best = Number.POSITIVE_INFINITY;
+  for (const tile of matmul.tiles) {
+    const numTiles = batch * Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns);
+    for (const split of splits) {
+      if (split > 1 && numTiles * split > numMultiprocessors) break;
+      const waves = Math.ceil((numTiles * split) / numMultiprocessors);
+      const tileFlops = 2 * tile.rows * tile.columns * (depth / split + matmul.tileOverheadDepth.value);
+      const computing = (waves * tileFlops) / (rate * tile.relativeRate);
+      const moving = (bytes + (split > 1 ? 8 * results * split : 0)) / bandwidth;
+      best = Math.min(best, Math.max(computing, moving));
+    }
+  }
+  return best + kernelStartSeconds.value;
+}

@@ -1,0 +1,16 @@
+import type { Layout, ModelSize } from '../src/index.js';
+
+/** A measured step and the settings that its source states. */
+export interface MeasuredRow {
+  readonly set: string;
+  readonly name: string;
+  readonly profile: string;
+  readonly model: ModelSize;
+  readonly layout: Layout;
+  readonly seconds: number;
+  /** Constants are fitted on it. */
+  readonly fitted: boolean;
+  /** Settings of the software that differ from the profile's. */
+  readonly scattersMessages?: boolean;
+  readonly fusesKernels?: boolean;
+}

@@ -1,0 +1,270 @@
+import type { Layout, ModelSize } from '../src/index.js';
+import type { MeasuredRow } from './measured-row.js';
+import { paperFlops } from './paper-flops.js';
+
+const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
+  numLayers,
+  hiddenSize,
+  numHeads,
+  sequenceLength: 2048,
+  vocabularySize: 51_200,
+});
+
+interface Sizes {
+  readonly t?: number;
+  readonly p?: number;
+  readonly d?: number;
+  readonly v?: number;
+  readonly b: number;
+  readonly batch: number;
+}
+
+const full = ({ t = 1, p = 1, d = 1, v = 1, b, batch }: Sizes): Layout => ({
+  tensorParallelSize: t,
+  pipelineParallelSize: p,
+  dataParallelSize: d,
+  numChunks: v,
+  microBatchSize: b,
+  globalBatchSize: batch,
+  recomputation: 'full',
+});
+
+/** Korthikanti et al. 2022 (arXiv 2205.05198), table 5 and the run of 530 B on 2240 GPUs. */
+function korthikanti(): MeasuredRow[] {
+  const rows: readonly (readonly [string, ModelSize, Sizes, readonly [number, number], boolean])[] = [
+    ['22B', gpt(48, 6144, 64), { t: 8, b: 4, batch: 4 }, [1.42, 1.1], true],
+    ['175B', gpt(96, 12_288, 96), { t: 8, p: 8, v: 3, b: 1, batch: 64 }, [18.13, 13.75], true],
+    ['530B', gpt(105, 20_480, 128), { t: 8, p: 35, v: 3, b: 1, batch: 280 }, [49.05, 37.83], false],
+    ['1T', gpt(128, 25_600, 160), { t: 8, p: 64, b: 1, batch: 512 }, [94.42, 71.49], false],
+  ];
+  const base = { set: 'Korthikanti table 5', profile: 'a100-80gb-megatron' };
+  return rows.flatMap(([name, model, sizes, [fullSeconds, newSeconds], fitted]) => {
+    const layout = full(sizes);
+    const better: Layout = { ...layout, sequenceParallel: true, recomputation: 'selective' };
+    return [
+      { ...base, name: `${name} full`, model, layout, seconds: fullSeconds, fitted },
+      { ...base, name: `${name} selective, sequence`, model, layout: better, seconds: newSeconds, fitted },
+    ];
+  });
+}
+
+const ofTeraflops = (
+  row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
+): MeasuredRow => {
+  const { teraflops, ...rest } = row;
+  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d, globalBatchSize } = row.layout;
+  const seconds = paperFlops(row.model, globalBatchSize) / (t * p * d * teraflops * 1e12);
+  return { ...rest, seconds, fitted: false };
+};
+
+const narayananProfile = 'a100-80gb-megatron-2021';
+
+/** Narayanan et al. 2021 (arXiv 2104.04473), table 1. */
+function narayananWeakScaling(): MeasuredRow[] {
+  const rows: readonly (readonly [string, ModelSize, Sizes, number])[] = [
+    ['1.7B', gpt(24, 2304, 24), { d: 32, b: 16, batch: 512 }, 137],
+    ['3.6B', gpt(30, 3072, 32), { t: 2, d: 32, b: 16, batch: 512 }, 138],
+    ['7.5B', gpt(36, 4096, 32), { t: 4, d: 32, b: 16, batch: 512 }, 142],
+    ['18.4B', gpt(40, 6144, 48), { t: 8, d: 32, b: 8, batch: 1024 }, 135],
+    ['39.1B', gpt(48, 8192, 64), { t: 8, p: 2, d: 32, b: 4, batch: 1536 }, 138],
+    ['76.1B', gpt(60, 10_240, 80), { t: 8, p: 4, d: 32, v: 3, b: 2, batch: 1792 }, 140],
+    ['145.6B', gpt(80, 12_288, 96), { t: 8, p: 8, d: 24, v: 2, b: 2, batch: 2304 }, 148],
+    ['310.1B', gpt(96, 16_384, 128), { t: 8, p: 16, d: 15, v: 2, b: 1, batch: 2160 }, 155],
+    ['529.6B', gpt(105, 20_480, 128), { t: 8, p: 35, d: 9, v: 3, b: 1, batch: 2520 }, 163],
+    ['1T', gpt(128, 25_600, 160), { t: 8, p: 64, d: 6, b: 1, batch: 3072 }, 163],
+  ];
+  return rows.map(([name, model, sizes, teraflops]) =>
+    ofTeraflops({
+      set: 'Narayanan table 1',
+      name,
+      profile: narayananProfile,
+      model,
+      layout: full(sizes),
+      teraflops,
+    }),
+  );
+}
+
+/**
+ * Table 2, rows of PTD-P. (ZeRO-3 is no layout of the planner.) The paper does not state the virtual stages:
+ * those of figure 12 and table 1 are assumed, where the number of micro-batches allows them.
+ */
+function narayananComparison(): MeasuredRow[] {
+  const rows: readonly (readonly [string, ModelSize, Sizes, number])[] = [
+    ...(
+      [
+        [4, 153],
+        [8, 149],
+        [16, 141],
+      ] as const
+    ).map(
+      ([d, teraflops]) =>
+        [
+          `175B on ${96 * d}`,
+          gpt(96, 12_288, 96),
+          { t: 8, p: 12, d, v: 4, b: 1, batch: 1536 },
+          teraflops,
+        ] as const,
+    ),
+    ...(
+      [
+        [2, 171],
+        [4, 167],
+        [8, 159],
+      ] as const
+    ).map(
+      ([d, teraflops]) =>
+        [
+          `530B on ${280 * d}`,
+          gpt(105, 20_480, 128),
+          { t: 8, p: 35, d, v: 3, b: 1, batch: 2240 },
+          teraflops,
+        ] as const,
+    ),
+  ];
+  return rows.map(([name, model, sizes, teraflops]) =>
+    ofTeraflops({
+      set: 'Narayanan table 2',
+      name,
+      profile: narayananProfile,
+      model,
+      layout: full(sizes),
+      teraflops,
+    }),
+  );
+}
+
+/** Points of figures 11, 12, 13 and 18 and two runs without fused kernels, read off the plots. */
+function narayananFigures(): MeasuredRow[] {
+  const rows: MeasuredRow[] = [];
+  const add = (
+    name: string,
+    options: { model: ModelSize; sizes: Sizes; teraflops: number } & Partial<MeasuredRow>,
+  ) => {
+    const { model, sizes, teraflops, ...rest } = options;
+    rows.push(
+      ofTeraflops({
+        ...rest,
+        set: 'Narayanan figures',
+        name,
+        profile: narayananProfile,
+        model,
+        layout: full(sizes),
+        teraflops,
+      }),
+    );
+  };
+  for (const [p, batch, teraflops] of [
+    [1, 8, 165],
+    [8, 8, 88],
+    [1, 128, 178],
+    [8, 128, 163],
+  ] as const) {
+    add(`11: p ${p}, batch ${batch}`, {
+      model: gpt(3 * p, 20_480, 128),
+      sizes: { t: 8, p, b: 1, batch },
+      teraflops,
+    });
+  }
+  const gpt3 = gpt(96, 12_288, 96);
+  const batches = [12, 24, 36, 48, 60];
+  const points = {
+    plain: [82, 109, 122, 130, 135],
+    interleaved: [119, 134, 141, 143, 146],
+    unscattered: [107, 120, 127, 130, 131],
+  };
+  for (const [i, batch] of batches.entries()) {
+    const sizes = { t: 8, p: 12, b: 1, batch };
+    add(`12: 1F1B, batch ${batch}`, { model: gpt3, sizes, teraflops: points.plain[i]! });
+    add(`12: interleaved, batch ${batch}`, {
+      model: gpt3,
+      sizes: { ...sizes, v: 4 },
+      teraflops: points.interleaved[i]!,
+    });
+    add(`18: no scatter, batch ${batch}`, {
+      model: gpt3,
+      sizes: { ...sizes, v: 4 },
+      teraflops: points.unscattered[i]!,
+      scattersMessages: false,
+    });
+  }
+  return rows;
+}
+
+/** Measurements of vTrain on several nodes with Megatron-DeepSpeed: (micro-batch, t, d, p) milliseconds. */
+function deepspeed(): MeasuredRow[] {
+  const groups: readonly (readonly [string, ModelSize, number, readonly (readonly number[])[]])[] = [
+    [
+      '3.6B',
+      gpt(30, 3072, 32),
+      512,
+      [
+        [2, 2, 32, 1, 4264.2],
+        [4, 4, 16, 1, 4764.0],
+        [8, 8, 8, 1, 5178.0],
+        [2, 4, 16, 1, 6228.3],
+        [64, 8, 8, 1, 9838.9],
+      ],
+    ],
+    [
+      '18.4B',
+      gpt(40, 6144, 48),
+      1024,
+      [
+        [8, 8, 32, 1, 9603.6],
+        [4, 4, 32, 2, 10950.4],
+        [8, 8, 4, 8, 11026.1],
+      ],
+    ],
+    [
+      '39.1B',
+      gpt(48, 8192, 64),
+      1536,
+      [
+        [2, 4, 8, 16, 14529.6],
+        [2, 8, 16, 4, 14713.4],
+        [2, 8, 8, 8, 15001.9],
+        [3, 8, 8, 8, 15270.7],
+        [6, 8, 4, 16, 16232.8],
+        [8, 8, 4, 16, 16877.1],
+        [3, 4, 16, 8, 17606.1],
+        [6, 2, 32, 8, 23062.9],
+        [6, 2, 16, 16, 27228.4],
+      ],
+    ],
+    [
+      '175B',
+      gpt(96, 12_288, 96),
+      1536,
+      [
+        [3, 8, 2, 32, 57324.4],
+        [4, 8, 4, 16, 57504.3],
+        [4, 4, 8, 16, 57720.0],
+        [6, 4, 4, 32, 66632.5],
+      ],
+    ],
+  ];
+  return groups.flatMap(([name, model, batch, rows]) =>
+    rows.map((row): MeasuredRow => {
+      const [b, t, d, p, milliseconds] = row as [number, number, number, number, number];
+      return {
+        set: 'Megatron-DeepSpeed',
+        name: `${name}, b ${b} t ${t} d ${d} p ${p}`,
+        profile: 'a100-80gb-deepspeed',
+        model,
+        layout: full({ t, p, d, b, batch }),
+        seconds: milliseconds / 1000,
+        fitted: name === '3.6B',
+      };
+    }),
+  );
+}
+
+/** Every measured row. */
+export const paperRows: readonly MeasuredRow[] = [
+  ...korthikanti(),
+  ...narayananWeakScaling(),
+  ...narayananComparison(),
+  ...narayananFigures(),
+  ...deepspeed(),
+];

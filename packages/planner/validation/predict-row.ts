@@ -1,0 +1,13 @@
+import { loadProfile, type Profile, predictStep, type StepPrediction } from '../src/index.js';
+import type { MeasuredRow } from './measured-row.js';
+
+/** Predicts a measured row, with the profile it names or with another that stands for it. */
+export function predictRow(row: MeasuredRow, profile: Profile = loadProfile(row.profile)): StepPrediction {
+  const { model, layout, scattersMessages, fusesKernels } = row;
+  const software = {
+    ...profile.software,
+    ...(scattersMessages === undefined ? {} : { scattersMessages }),
+    ...(fusesKernels === undefined ? {} : { fusesKernels }),
+  };
+  return predictStep({ model, layout, profile: { ...profile, software } });
+}
