@@ -8,6 +8,8 @@ export interface MeasuredRow {
   readonly model: ModelSize;
   readonly layout: Layout;
   readonly seconds: number;
+  /** Of a GPU, as the source states it, where seconds are computed from it. */
+  readonly teraflops?: number;
   /** Constants are fitted on it. */
   readonly fitted: boolean;
   /** Settings of the software that differ from the profile's. */

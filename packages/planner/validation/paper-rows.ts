@@ -1,6 +1,6 @@
 import type { Layout, ModelSize } from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
-import { paperFlops } from './paper-flops.js';
+import { modelFlops, paperFlops } from './paper-flops.js';
 
 const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
   numLayers,
@@ -51,10 +51,16 @@ function korthikanti(): MeasuredRow[] {
 const ofTeraflops = (
   row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
 ): MeasuredRow => {
-  const { teraflops, ...rest } = row;
+  const { teraflops } = row;
   const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d, globalBatchSize } = row.layout;
   const seconds = paperFlops(row.model, globalBatchSize) / (t * p * d * teraflops * 1e12);
-  return { ...rest, seconds, fitted: false };
+  return { ...row, seconds, fitted: false };
+};
+
+/** The same where the source counts no recomputation. */
+const ofModelTeraflops = (row: Parameters<typeof ofTeraflops>[0]): MeasuredRow => {
+  const counted = ofTeraflops(row);
+  return { ...counted, seconds: counted.seconds * (modelFlops(row.model) / paperFlops(row.model, 1)) };
 };
 
 const narayananProfile = 'a100-80gb-megatron-2021';
@@ -260,6 +266,71 @@ function deepspeed(): MeasuredRow[] {
   );
 }
 
+/**
+ * Shoeybi et al. 2019 (arXiv 1909.08053), figure 5: TFLOP/s of each V100 by the efficiencies of weak scaling
+ * and the 39 of one GPU; and its headline, 15.1 PFLOP/s on 512. The paper does not say whether it counts
+ * recomputation. If it did, one GPU could not reach the 71.9 TFLOP/s of Megatron-LM's README of 2020, which does:
+ * the fitted efficiency of matmuls would be 0.52 of 130 TFLOP/s. So it is taken not to count it.
+ */
+function shoeybi(): MeasuredRow[] {
+  const models = [gpt(40, 1536, 16), gpt(54, 1920, 20), gpt(64, 2304, 24), gpt(72, 3072, 32)];
+  const one = 39;
+  const efficiencies = { 1: [1, 0.95, 0.82, 0.77], 64: [0.96, 0.83, 0.79, 0.74] };
+  const rows = ([1, 64] as const).flatMap((d) =>
+    models.map((size, i) => {
+      const t = 2 ** i;
+      const model = { ...size, sequenceLength: 1024 };
+      const teraflops = one * efficiencies[d][i]!;
+      const layout = full({ t, d, b: 8, batch: 8 * d });
+      const row = ofModelTeraflops({
+        set: d === 1 ? 'Shoeybi model' : 'Shoeybi model and data',
+        name: `${t * d} GPUs, t ${t}`,
+        profile: 'v100-32gb-megatron',
+        model,
+        layout,
+        teraflops,
+      });
+      return { ...row, fitted: t * d === 1 };
+    }),
+  );
+  const { seconds, ...largest } = rows.at(-1)!;
+  const headline = { ...largest, set: 'Headline runs', name: '8.3B on 512 V100', teraflops: 15_100 / 512 };
+  return [...rows, ofModelTeraflops(headline)];
+}
+
+/** 1 T parameters on 3,072 A100: 502 PFLOP/s. */
+function narayananHeadline(): MeasuredRow[] {
+  const row = narayananWeakScaling().at(-1)!;
+  return [ofTeraflops({ ...row, set: 'Headline runs', name: '1T on 3072 A100', teraflops: 502_000 / 3072 })];
+}
+
+/** Megatron-LM's README (core r0.8.0): model FLOPs of one H100 in TFLOP/s, attention in full. */
+function megatronOnH100(): MeasuredRow[] {
+  const rows: readonly (readonly [string, ModelSize, Sizes, number])[] = [
+    ['1.7B', gpt(24, 2048, 16), { d: 48, b: 1, batch: 192 }, 408.8],
+    ['7.1B', gpt(30, 4096, 32), { t: 2, d: 48, b: 1, batch: 192 }, 465.9],
+    ['16B', gpt(32, 6144, 48), { t: 4, d: 48, b: 1, batch: 192 }, 489.1],
+    ['32B', gpt(48, 7168, 56), { t: 8, d: 48, b: 1, batch: 192 }, 459.6],
+    ['70B', gpt(84, 8192, 64), { t: 8, p: 2, d: 48, b: 1, batch: 384 }, 419.7],
+    ['119B', gpt(92, 10_240, 80), { t: 8, p: 4, d: 48, b: 1, batch: 768 }, 420.5],
+    ['177B', gpt(96, 12_288, 96), { t: 8, p: 6, d: 48, b: 1, batch: 1152 }, 432.8],
+    ['314B', gpt(96, 16_384, 128), { t: 8, p: 8, d: 48, b: 1, batch: 1536 }, 474.4],
+    ['462B', gpt(112, 18_432, 144), { t: 8, p: 16, d: 48, b: 1, batch: 3072 }, 459.9],
+  ];
+  return rows.map(([name, size, sizes, teraflops]) => {
+    const model = { ...size, sequenceLength: 4096, vocabularySize: 131_072 };
+    const layout: Layout = { ...full(sizes), sequenceParallel: true, recomputation: 'none' };
+    return ofModelTeraflops({
+      set: 'Megatron README H100',
+      name,
+      profile: 'h100-80gb-megatron',
+      model,
+      layout,
+      teraflops,
+    });
+  });
+}
+
 /** Every measured row. */
 export const paperRows: readonly MeasuredRow[] = [
   ...korthikanti(),
@@ -267,4 +338,7 @@ export const paperRows: readonly MeasuredRow[] = [
   ...narayananComparison(),
   ...narayananFigures(),
   ...deepspeed(),
+  ...shoeybi(),
+  ...narayananHeadline(),
+  ...megatronOnH100(),
 ];

@@ -12,7 +12,7 @@ export function layerForward(shape: LayerShape): Operation[] {
   const reduce = make.collective('sum of ranks', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const gelu = software.fusesKernels
     ? [make.kernel('bias and GeLU', (4 * n * h) / t, 4)]
-    : [make.kernel('bias', (4 * n * h) / t, 4), make.kernel('GeLU', (4 * n * h) / t, 4 * geluKernels)];
+    : [make.kernel('bias', (4 * n * h) / t, 4), make.kernel('GeLU', (4 * n * h) / t, 4)];
   return [
     make.kernel('layer norm', make.numOwnTokens * h, 4),
     ...gather,
@@ -45,11 +45,8 @@ export function layerBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** The passes over memory of GeLU by its formula, one kernel for each step of it. */
-const geluKernels = 5;
-
 function mlpBackward(shape: LayerShape): Operation[] {
-  const { hiddenSize: h, tensorParallelSize: t, software } = shape;
+  const { hiddenSize: h, tensorParallelSize: t } = shape;
   const make = new OperationMaker(shape);
   const n = make.numTokens;
   return [
@@ -57,7 +54,7 @@ function mlpBackward(shape: LayerShape): Operation[] {
     ...gatherOfGradients(shape),
     make.matmul('4h to h input gradient', [n, (4 * h) / t, h]),
     ...make.weightGradient('4h to h weight gradient', [h, (4 * h) / t]),
-    make.kernel('GeLU backward', (4 * n * h) / t, software.fusesKernels ? 6 : 6 * geluKernels),
+    make.kernel('GeLU backward', (4 * n * h) / t, 6),
     make.kernel('gradient of the bias', (4 * n * h) / t, 2),
     ...columnParallelBackward(shape, { name: 'h to 4h', outputs: (4 * h) / t }),
     ...normBackward(shape),

@@ -48,6 +48,8 @@ export interface RankGroup {
   readonly size: number;
   /** Ranks of the group on one node. */
   readonly perNode: number;
+  /** Adapters of a node that the group uses. Default: those of its ranks. */
+  readonly adapters?: number;
 }
 
 /** A collective that the computation waits for. */

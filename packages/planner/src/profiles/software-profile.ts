@@ -24,10 +24,12 @@ export const softwareProfile = z.strictObject({
   /** Whether each tensor-parallel rank sends its part of a message only. */
   scattersMessages: z.boolean(),
   overlapsDataReduction: z.boolean(),
+  /** Whether gradients are reduced in large buckets, or each tensor by itself. */
+  reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
   /** Time of the host for one operation: a pass takes at least that of its operations. */
   hostSecondsPerOperation: constant,
-  /** Part of the links' bandwidth that this program reaches in collectives. */
+  /** Part of the bandwidth between nodes that this program reaches in collectives. */
   linkFactor: constant,
 });
 

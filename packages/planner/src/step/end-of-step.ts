@@ -4,7 +4,7 @@ import type { StepOptions } from './step-options.js';
 
 /** What follows the passes of a step, on the rank with the most parameters. */
 export interface EndOfStep {
-  /** Reduction of gradients and gathering of parameters that nothing hides. */
+  /** Reduction of gradients and gathering of parameters: what nothing hides, and the cost of hiding. */
   readonly dataCommunication: number;
   /** Sum of the gradients of the embedding, which the first and the last stage share. */
   readonly embeddingCommunication: number;
@@ -17,10 +17,18 @@ export interface EndOfStep {
  */
 const optimizerBytes = { 2: 62, 4: 58 } as const;
 
+/** Weights and biases of four matmuls and two layer norms. */
+const tensorsOfLayer = 12;
+
 /** Part of a reduction in buckets that the end of backward leaves. */
 const lastBucket = 0.05;
 
-/** `lastBackward`: seconds of the backward passes of a micro-batch on a rank, which can hide a reduction. */
+/**
+ * Single tensors are small messages, for which NCCL uses few channels: one adapter of a node. Buckets use those of
+ * all ranks of the group.
+ *
+ * `lastBackward`: seconds of the backward passes of a micro-batch on a rank, which can hide a reduction.
+ */
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
   const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
@@ -29,18 +37,29 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   const parameters =
     (model.numLayers / p) * ((12 * h * h) / t + 13 * h) + embedding + model.sequenceLength * h;
   const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
-  const data: RankGroup = { axis: 'data', size: d, perNode };
+  const adapters = software.reducesInBuckets ? perNode : 1;
+  const data: RankGroup = { axis: 'data', size: d, perNode, adapters };
   const gradients = parameters * software.gradientBytes;
   const isSharded = software.distributedOptimizer;
-  const reduction = collectiveSeconds(
-    { collective: isSharded ? 'reduce-scatter' : 'all-reduce', bytes: gradients, group: data },
-    profile,
-  );
+  const numMessages = software.reducesInBuckets ? 1 : 1 + (tensorsOfLayer * model.numLayers) / p;
+  const reduction =
+    numMessages *
+    collectiveSeconds(
+      {
+        collective: isSharded ? 'reduce-scatter' : 'all-reduce',
+        bytes: gradients / numMessages,
+        group: data,
+      },
+      profile,
+    );
   const gather = isSharded
     ? collectiveSeconds({ collective: 'all-gather', bytes: 2 * parameters, group: data }, profile)
     : 0;
-  const hidden = (seconds: number): number =>
-    software.overlapsDataReduction ? Math.max(lastBucket * seconds, seconds - lastBackward) : seconds;
+  const exposed = (seconds: number): number => {
+    if (!software.overlapsDataReduction) return seconds;
+    const waiting = Math.max(lastBucket * seconds, seconds - lastBackward);
+    return waiting + (seconds - waiting) * hardware.overlapCost.value;
+  };
   const embeddingCommunication =
     p === 1
       ? 0
@@ -55,7 +74,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   const bandwidth = hardware.memory.bytesPerSecond.value * hardware.memory.efficiency.value;
   const owned = parameters / (isSharded ? d : 1);
   return {
-    dataCommunication: hidden(reduction) + hidden(gather),
+    dataCommunication: exposed(reduction) + exposed(gather),
     embeddingCommunication,
     optimizer: (owned * optimizerBytes[software.gradientBytes]) / bandwidth,
   };

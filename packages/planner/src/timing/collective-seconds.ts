@@ -10,13 +10,14 @@ export function collectiveSeconds(
   { hardware, software }: Profile,
 ): number {
   if (group.size === 1) return 0;
+  const { adapters = group.perNode } = group;
   const rounds = collective === 'all-reduce' ? 2 : 1;
   const { linkInside, linkBetween } = hardware;
   const isInside = group.size <= group.perNode;
   const inside = linkInside.bytesPerSecond.value * linkInside.efficiency.value;
-  const between = linkBetween.bytesPerSecond.value * linkBetween.efficiency.value * group.perNode;
-  const bandwidth = (isInside ? inside : Math.min(inside, between)) * software.linkFactor.value;
+  const between = linkBetween.bytesPerSecond.value * linkBetween.efficiency.value * adapters;
+  const bandwidth = isInside ? inside : Math.min(inside, between * software.linkFactor.value);
   const latency = (isInside ? linkInside : linkBetween).latencySeconds.value;
-  const steps = isInside ? group.size - 1 : group.size / group.perNode - 1 + Math.log2(group.perNode);
+  const steps = isInside ? group.size - 1 : group.size / group.perNode - 1;
   return rounds * ((((group.size - 1) / group.size) * bytes) / bandwidth + steps * latency);
 }

@@ -13,8 +13,9 @@ export function matmulSeconds(
   operation: MatmulOperation,
   { matmul, memory, kernelStartSeconds }: HardwareProfile,
 ): number {
-  const { batch, rows, columns, depth, resultBytes } = operation;
-  const bandwidth = memory.bytesPerSecond.value * memory.efficiency.value;
+  const { batch, rows, columns, depth, resultBytes, time } = operation;
+  const efficiency = time === 'attention' ? memory.scoresEfficiency : memory.efficiency;
+  const bandwidth = memory.bytesPerSecond.value * efficiency.value;
   const numMultiprocessors = matmul.numMultiprocessors.value;
   const rate = (matmul.peakFlops.fp16.value * matmul.efficiency.value) / numMultiprocessors;
   const results = batch * rows * columns;

@@ -30,14 +30,17 @@ export function passSeconds(seconds: PassSeconds): number {
 
 function add(seconds: PassSeconds, operation: Operation, profile: Profile): void {
   const { hardware } = profile;
-  const bandwidth = hardware.memory.bytesPerSecond.value * hardware.memory.efficiency.value;
+  const { memory } = hardware;
+  const bandwidth = memory.bytesPerSecond.value * memory.efficiency.value;
+  const scoresBandwidth = memory.bytesPerSecond.value * memory.scoresEfficiency.value;
   const start = hardware.kernelStartSeconds.value;
   switch (operation.kind) {
     case 'matmul':
       seconds[operation.time] += matmulSeconds(operation, hardware);
       return;
     case 'kernel':
-      seconds[operation.time] += start + operation.bytes / bandwidth;
+      seconds[operation.time] +=
+        start + operation.bytes / (operation.time === 'attention' ? scoresBandwidth : bandwidth);
       return;
     case 'fused-attention': {
       const rate = hardware.matmul.peakFlops.fp16.value * hardware.attention.flashEfficiency.value;

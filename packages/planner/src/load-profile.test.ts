@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { loadProfile } from './load-profile.js';
+import { hardwareProfile } from './profiles/hardware-profile.js';
+
+const names = [
+  'a100-80gb-megatron',
+  'a100-80gb-megatron-2021',
+  'a100-80gb-deepspeed',
+  'v100-32gb-megatron',
+  'h100-80gb-megatron',
+  'a100-80gb',
+  'h100-80gb',
+  'h200-141gb',
+];
+
+describe('loadProfile', () => {
+  it.each(names)('%s names the source of every constant', (name) => {
+    const profile = loadProfile(name);
+    expect(profile.name).toBe(name);
+    const sources = JSON.stringify(profile).match(/"source":"[^"]+"/g)!;
+    expect(sources.length).toBeGreaterThan(20);
+    expect(sources.filter((source) => source.includes('start of the fit'))).toEqual([]);
+  });
+
+  it('refuses other names with the nearest', () => {
+    expect(() => loadProfile('a100-80gb-megatro')).toThrow(
+      expect.objectContaining({ code: 'MTL_PROFILE_NAME', remedy: 'did you mean a100-80gb-megatron?' }),
+    );
+  });
+
+  it('refuses a constant without a source', () => {
+    const { hardware } = loadProfile('a100-80gb');
+    expect(hardwareProfile.safeParse({ ...hardware, gpusPerNode: { value: 8 } }).success).toBe(false);
+    expect(
+      hardwareProfile.safeParse({ ...hardware, gpusPerNode: { value: 0, source: 'none' } }).success,
+    ).toBe(false);
+  });
+});

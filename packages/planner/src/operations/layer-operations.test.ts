@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { loadProfile } from '../load-profile.js';
+import { operationsSeconds, passSeconds } from '../timing/operations-seconds.js';
+import { layerBackward, layerForward } from './layer-operations.js';
+import type { LayerShape } from './layer-shape.js';
+import type { Operation } from './operation.js';
+
+const profile = loadProfile('a100-80gb-megatron');
+/** The layer of table 4 in Korthikanti et al. 2022: 22 B, 8 GPUs. */
+const shape: LayerShape = {
+  sequenceLength: 2048,
+  microBatchSize: 4,
+  hiddenSize: 6144,
+  numHeads: 64,
+  tensorParallelSize: 8,
+  sequenceParallel: false,
+  recomputation: 'none',
+  group: { axis: 'tensor', size: 8, perNode: 8 },
+  software: profile.software,
+};
+
+const matmulsOf = (operations: readonly Operation[]) =>
+  operations.flatMap((operation) => {
+    if (operation.kind === 'matmul') return [operation];
+    return operation.kind === 'hidden-collective' ? [operation.behind] : [];
+  });
+const flopsOf = (operations: readonly Operation[]): number =>
+  matmulsOf(operations).reduce(
+    (sum, { batch, rows, columns, depth }) => sum + 2 * batch * rows * columns * depth,
+    0,
+  );
+const collectiveBytes = (operations: readonly Operation[]): number =>
+  operations.reduce((sum, operation) => {
+    const collective =
+      operation.kind === 'collective'
+        ? operation
+        : operation.kind === 'hidden-collective'
+          ? operation.collective
+          : undefined;
+    if (collective === undefined) return sum;
+    return sum + collective.bytes * (collective.collective === 'all-reduce' ? 2 : 1);
+  }, 0);
+
+describe('layerForward and layerBackward', () => {
+  const [n, s, h, t] = [4 * 2048, 2048, 6144, 8];
+
+  it('compute 24 n h h + 4 n s h FLOPs forward, twice that backward, and again what they recompute', () => {
+    const forward = (24 * n * h * h + 4 * n * s * h) / t;
+    expect(flopsOf(layerForward(shape))).toBe(forward);
+    expect(flopsOf(layerBackward(shape))).toBe(2 * forward);
+    expect(flopsOf(layerBackward({ ...shape, recomputation: 'full' }))).toBe(3 * forward);
+    const selective = flopsOf(layerBackward({ ...shape, recomputation: 'selective' }));
+    expect(selective).toBe(2 * forward + (4 * n * s * h) / t);
+  });
+
+  it('send as much with sequence parallelism, and one more gather for each of two matmuls of backward', () => {
+    const sequence = { ...shape, sequenceParallel: true };
+    const bytes = 2 * n * h;
+    expect(collectiveBytes(layerForward(shape))).toBe(4 * bytes);
+    expect(collectiveBytes(layerForward(sequence))).toBe(4 * bytes);
+    expect(collectiveBytes(layerBackward(shape))).toBe(4 * bytes);
+    expect(collectiveBytes(layerBackward(sequence))).toBe(6 * bytes);
+  });
+
+  it('has no collectives on one rank', () => {
+    const alone = { ...shape, tensorParallelSize: 1, group: { ...shape.group, size: 1 } };
+    expect(collectiveBytes([...layerForward(alone), ...layerBackward(alone)])).toBe(0);
+  });
+
+  it.each([
+    ['baseline', false, 'none', 7.7, 11.9],
+    ['sequence', true, 'none', 7.2, 11.8],
+    ['full', false, 'full', 7.7, 19.5],
+    ['selective', false, 'selective', 7.7, 13.2],
+    ['selective and sequence', true, 'selective', 7.2, 13.1],
+  ] as const)(
+    'takes the time of table 4 within 8 %%: %s',
+    (_, sequenceParallel, recomputation, forward, backward) => {
+      const layer = { ...shape, sequenceParallel, recomputation };
+      const ms = (operations: readonly Operation[]) =>
+        1000 * passSeconds(operationsSeconds(operations, profile));
+      expect(Math.abs(ms(layerForward(layer)) / forward - 1)).toBeLessThan(0.08);
+      expect(Math.abs(ms(layerBackward(layer)) / backward - 1)).toBeLessThan(0.08);
+    },
+  );
+});

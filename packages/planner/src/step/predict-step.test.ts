@@ -1,0 +1,99 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { loadProfile } from '../load-profile.js';
+import { predictStep } from './predict-step.js';
+import type { Layout, ModelSize } from './step-options.js';
+
+const profile = loadProfile('a100-80gb-megatron-2021');
+const model: ModelSize = {
+  numLayers: 32,
+  hiddenSize: 20_480,
+  numHeads: 128,
+  sequenceLength: 2048,
+  vocabularySize: 51_200,
+};
+const layout: Layout = {
+  tensorParallelSize: 8,
+  pipelineParallelSize: 8,
+  dataParallelSize: 1,
+  microBatchSize: 1,
+  globalBatchSize: 32,
+  recomputation: 'full',
+};
+const secondsOf = (change: Partial<Layout>, size: Partial<ModelSize> = {}): number =>
+  predictStep({ model: { ...model, ...size }, layout: { ...layout, ...change }, profile }).seconds;
+
+describe('predictStep', () => {
+  it('has a breakdown that sums to the step', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(1, 2, 4, 8),
+        fc.constantFrom(1, 2, 4, 8),
+        fc.constantFrom(1, 2, 4),
+        fc.boolean(),
+        fc.constantFrom('none' as const, 'selective' as const, 'full' as const),
+        (tensorParallelSize, pipelineParallelSize, dataParallelSize, sequenceParallel, recomputation) => {
+          const { seconds, breakdown } = predictStep({
+            model,
+            layout: {
+              ...layout,
+              tensorParallelSize,
+              pipelineParallelSize,
+              dataParallelSize,
+              sequenceParallel,
+              recomputation,
+            },
+            profile,
+          });
+          const sum = Object.values(breakdown).reduce((total, part) => total + part, 0);
+          expect(sum / seconds).toBeCloseTo(1, 9);
+          expect(Math.min(...Object.values(breakdown))).toBeGreaterThan(-1e-9);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it('finds the best division of 64 GPUs of figure 13: tensor parallelism within a node (takeaway 1)', () => {
+    for (const globalBatchSize of [32, 128]) {
+      const seconds = [2, 4, 8, 16, 32].map((tensorParallelSize) =>
+        secondsOf({ tensorParallelSize, pipelineParallelSize: 64 / tensorParallelSize, globalBatchSize }),
+      );
+      expect(seconds.indexOf(Math.min(...seconds))).toBe(2);
+    }
+  });
+
+  it('has data parallelism faster than a pipeline where the model fits (takeaway 2, figure 14)', () => {
+    const small = { hiddenSize: 3840, numHeads: 32 };
+    const seconds = [2, 4, 8, 16, 32].map((pipelineParallelSize) =>
+      secondsOf(
+        {
+          tensorParallelSize: 1,
+          pipelineParallelSize,
+          dataParallelSize: 64 / pipelineParallelSize,
+          globalBatchSize: 128,
+        },
+        small,
+      ),
+    );
+    expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
+  });
+
+  it('finds the best micro-batch of figure 16: 2 for 91 B on t 8, p 8 (takeaway 3)', () => {
+    for (const globalBatchSize of [128, 512]) {
+      const seconds = [1, 2, 4, 8].map((microBatchSize) =>
+        secondsOf({ microBatchSize, globalBatchSize }, { hiddenSize: 15_360 }),
+      );
+      expect(seconds.indexOf(Math.min(...seconds)), `batch ${globalBatchSize}: ${seconds}`).toBe(1);
+    }
+  });
+
+  it('refuses sizes that do not divide, with the nearest that does', () => {
+    expect(() => secondsOf({ pipelineParallelSize: 5 })).toThrow('layers 32 cannot be split over 5');
+    expect(() => secondsOf({ pipelineParallelSize: 5 })).toThrow(
+      expect.objectContaining({ code: 'MTL_PLAN_LAYOUT', expected: 'a multiple of 5, such as 30' }),
+    );
+    expect(() => secondsOf({ tensorParallelSize: 3 })).toThrow('attention heads 128');
+    expect(() => secondsOf({ globalBatchSize: 33, dataParallelSize: 2 })).toThrow('global batch 33');
+  });
+});

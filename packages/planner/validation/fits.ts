@@ -1,0 +1,81 @@
+import { loadProfile, type Profile } from '../src/index.js';
+import type { MeasuredRow } from './measured-row.js';
+import { paperRows } from './paper-rows.js';
+import { predictRow } from './predict-row.js';
+import { type Constants, setConstant } from './set-constant.js';
+
+/** Constants of a profile that are fitted, and on what. */
+export interface Fit {
+  /** Relative to profiles/, without .json. */
+  readonly file: string;
+  readonly rows: readonly MeasuredRow[];
+  readonly description: string;
+  /** Keys of each constant, its value before the fit, which the fit leaves only for a gain, and its limit. */
+  readonly start: readonly (readonly [keys: readonly string[], value: number, most?: number])[];
+  /** Weight of the squared relative distance from the start, against squared relative errors of rows. */
+  readonly inertia: number;
+  /** Sum of absolute instead of squared errors, where a row may be an outlier. */
+  readonly absolute?: boolean;
+}
+
+const rowsOf = (profile: string): MeasuredRow[] =>
+  paperRows.filter((row) => row.fitted && row.profile === profile);
+
+/** No kernel moves bytes faster than a copy, which reaches about this part of the data sheet's bandwidth. */
+const copyEfficiency = 0.92;
+
+/** At most six constants of a GPU and two of a program. */
+export const fits: readonly Fit[] = [
+  {
+    file: 'hardware/a100-80gb',
+    rows: rowsOf('a100-80gb-megatron'),
+    description: 'Korthikanti et al. 2022, table 5, rows of 22 B and 175 B',
+    start: [
+      [['matmul', 'efficiency'], 0.8],
+      [['memory', 'efficiency'], 0.85, copyEfficiency],
+      [['memory', 'scoresEfficiency'], 0.75],
+      [['linkInside', 'efficiency'], 0.75],
+    ],
+    inertia: 0.005,
+  },
+  {
+    file: 'software/megatron-deepspeed',
+    rows: rowsOf('a100-80gb-deepspeed'),
+    description: 'rows of 3.6 B of the multi-node measurements of vTrain',
+    start: [
+      [['hostSecondsPerOperation'], 1e-4],
+      [['linkFactor'], 1, 1],
+    ],
+    inertia: 0,
+    absolute: true,
+  },
+  {
+    file: 'hardware/v100-32gb',
+    rows: rowsOf('v100-32gb-megatron'),
+    description: 'Shoeybi et al. 2019, 39 TFLOP/s of one GPU',
+    start: [[['matmul', 'efficiency'], 0.8]],
+    inertia: 0,
+  },
+];
+
+/** What a fit makes small: errors of its rows, and the distance from the start. */
+export function costOf(fit: Fit, point: readonly number[]): number {
+  let cost = 0;
+  for (const row of fit.rows) {
+    const error = Math.log(
+      predictRow(row, withValues(loadProfile(row.profile), fit, point)).seconds / row.seconds,
+    );
+    cost += fit.absolute ? Math.abs(error) : error ** 2;
+  }
+  for (const [i, [, start]] of fit.start.entries()) cost += fit.inertia * Math.log(point[i]! / start) ** 2;
+  return cost;
+}
+
+function withValues(profile: Profile, fit: Fit, point: readonly number[]): Profile {
+  const changed = structuredClone(profile);
+  const part = fit.file.startsWith('hardware') ? changed.hardware : changed.software;
+  for (const [i, [keys]] of fit.start.entries()) {
+    setConstant(part as unknown as Constants, keys, { value: point[i]!, source: 'trial', fitted: true });
+  }
+  return changed;
+}
