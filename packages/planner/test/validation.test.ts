@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../src/index.js';
+import { errorsOf, type PredictedRow } from '../validation/errors-of.js';
 import { costOf, fits } from '../validation/fits.js';
 import { paperRows } from '../validation/paper-rows.js';
 import { predictRow } from '../validation/predict-row.js';
-import { errorsOf, type PredictedRow } from '../validation/summarize.js';
 
 const rows: readonly PredictedRow[] = paperRows.map((row) => ({
   ...row,

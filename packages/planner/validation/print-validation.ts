@@ -1,22 +1,64 @@
-// Prints predictions of measured steps, and the errors of each set, fitted and held-out rows apart.
+// Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where the
+// predicted time goes.
 // Usage: npm run validate
-
+import type { StepBreakdown } from '../src/index.js';
+import { errorsOf } from './errors-of.js';
 import { paperRows } from './paper-rows.js';
-import { passKinds } from './pass-kinds.js';
 import { predictRow } from './predict-row.js';
-import { summarize } from './summarize.js';
 
-for (const row of paperRows) {
+const kinds = {
+  matmuls: 'matmuls',
+  attention: 'attention',
+  kernels: 'other kernels',
+  host: 'host',
+  tensorCommunication: 'tensor',
+  pipelineCommunication: 'pipeline',
+  dataCommunication: 'data',
+  bubble: 'bubble',
+  optimizer: 'optimizer',
+} as const satisfies Record<keyof StepBreakdown, string>;
+
+const rows = paperRows.map((row) => {
   const { seconds, breakdown } = predictRow(row);
-  const error = 100 * (seconds / row.seconds - 1);
-  const shares = passKinds
-    .map((kind) => `${kind} ${((100 * breakdown[kind]) / seconds).toFixed(0)}`)
-    .join(' ');
-  console.log(
-    `${row.set.padEnd(20)} ${row.name.padEnd(28)} ${row.seconds.toFixed(2).padStart(7)} s ${seconds.toFixed(2).padStart(7)} s ${error.toFixed(1).padStart(6)} %${row.fitted ? ' fitted' : '       '} | ${shares}`,
-  );
+  return { ...row, predicted: seconds, breakdown };
+});
+
+printTable(
+  ['set', 'rows', 'number', 'mean error', 'largest error'],
+  [...new Set(rows.map(({ set }) => set))].flatMap((set) =>
+    [true, false].flatMap((fitted) => {
+      const members = rows.filter((row) => row.set === set && row.fitted === fitted);
+      if (members.length === 0) return [];
+      const { mean, most } = errorsOf(members);
+      return [[set, fitted ? 'fitted' : 'held out', `${members.length}`, percent(mean), percent(most)]];
+    }),
+  ),
+);
+console.log('\nMeasured and predicted seconds of each row (* fitted), and percent of the predicted step:\n');
+printTable(
+  ['set', 'row', 'measured', 'predicted', 'error', ...Object.values(kinds)],
+  rows.map(({ set, name, seconds, predicted, fitted, breakdown }) => [
+    set,
+    fitted ? `${name} *` : name,
+    seconds.toFixed(2),
+    predicted.toFixed(2),
+    percent(predicted / seconds - 1),
+    ...Object.keys(kinds).map((kind) =>
+      Math.abs((100 * breakdown[kind as keyof StepBreakdown]) / predicted).toFixed(0),
+    ),
+  ]),
+);
+
+function percent(part: number): string {
+  return `${(100 * part).toFixed(1)} %`;
 }
-console.log();
-for (const line of summarize(paperRows.map((row) => ({ ...row, predicted: predictRow(row).seconds })))) {
-  console.log(line);
+
+/** Columns of equal width, as the formatter of the repository writes them. */
+function printTable(titles: readonly string[], lines: readonly (readonly string[])[]): void {
+  const widths = titles.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
+  const print = (cells: readonly string[]) =>
+    console.log(`| ${cells.map((cell, i) => cell.padEnd(widths[i]!)).join(' | ')} |`);
+  print(titles);
+  print(widths.map((width) => '-'.repeat(width)));
+  for (const line of lines) print(line);
 }

@@ -53,7 +53,7 @@ export function headBackward(shape: EndsShape): Operation[] {
   return [
     make.kernel('cross entropy backward', (make.numTokens * vocabularySize) / t, lossBytes.backward),
     make.matmul('logits input gradient', [make.numTokens, h, vocabularySize / t]),
-    ...overlap(software.overlapsTensorCollectives, reduce, weightGradient),
+    ...overlap(software.tensorOverlap !== 'none', reduce, weightGradient),
     ...rest,
     make.kernel('layer norm backward', make.numOwnTokens * h, 10),
   ];

@@ -1,7 +1,7 @@
 import { attentionBackward, attentionForward } from './attention-operations.js';
 import type { LayerShape } from './layer-shape.js';
-import type { Operation } from './operation.js';
-import { OperationMaker, overlap } from './operation-maker.js';
+import type { MatmulOperation, Operation } from './operation.js';
+import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
 /** Operations of a GPT layer on one rank, forward. */
 export function layerForward(shape: LayerShape): Operation[] {
@@ -10,24 +10,21 @@ export function layerForward(shape: LayerShape): Operation[] {
   const n = make.numTokens;
   const gather = sequenceParallel ? make.collective('all-gather of sequences', 'all-gather') : [];
   const reduce = make.collective('sum of ranks', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
+  const inParts = software.tensorOverlap === 'all';
   const gelu = software.fusesKernels
     ? [make.kernel('bias and GeLU', (4 * n * h) / t, 4)]
     : [make.kernel('bias', (4 * n * h) / t, 4), make.kernel('GeLU', (4 * n * h) / t, 4)];
   return [
     make.kernel('layer norm', make.numOwnTokens * h, 4),
-    ...gather,
-    make.matmul('QKV', [n, (3 * h) / t, h]),
+    ...overlap(inParts, gather, make.matmul('QKV', [n, (3 * h) / t, h])),
     make.kernel('bias of QKV', (3 * n * h) / t, 4),
     ...attentionForward(shape),
-    make.matmul('output projection', [n, h, h / t]),
-    ...reduce,
+    ...overlapResult(inParts, make.matmul('output projection', [n, h, h / t]), reduce),
     ...residualForward(shape),
     make.kernel('layer norm', make.numOwnTokens * h, 4),
-    ...gather,
-    make.matmul('h to 4h', [n, (4 * h) / t, h]),
+    ...overlap(inParts, gather, make.matmul('h to 4h', [n, (4 * h) / t, h])),
     ...gelu,
-    make.matmul('4h to h', [n, h, (4 * h) / t]),
-    ...reduce,
+    ...overlapResult(inParts, make.matmul('4h to h', [n, h, (4 * h) / t]), reduce),
     ...residualForward(shape),
   ];
 }
@@ -51,8 +48,7 @@ function mlpBackward(shape: LayerShape): Operation[] {
   const n = make.numTokens;
   return [
     ...residualBackward(shape),
-    ...gatherOfGradients(shape),
-    make.matmul('4h to h input gradient', [n, (4 * h) / t, h]),
+    ...gatherOfGradients(shape, make.matmul('4h to h input gradient', [n, (4 * h) / t, h])),
     ...make.weightGradient('4h to h weight gradient', [h, (4 * h) / t]),
     make.kernel('GeLU backward', (4 * n * h) / t, 6),
     make.kernel('gradient of the bias', (4 * n * h) / t, 2),
@@ -67,8 +63,7 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
   const n = make.numTokens;
   return [
     ...residualBackward(shape),
-    ...gatherOfGradients(shape),
-    make.matmul('output projection input gradient', [n, h / t, h]),
+    ...gatherOfGradients(shape, make.matmul('output projection input gradient', [n, h / t, h])),
     ...make.weightGradient('output projection weight gradient', [h, h / t]),
     ...attentionBackward(shape),
     make.kernel('gradient of the bias', (3 * n * h) / t, 2),
@@ -87,7 +82,7 @@ function columnParallelBackward(
 ): Operation[] {
   const { hiddenSize: h, sequenceParallel, software } = shape;
   const make = new OperationMaker(shape);
-  const overlaps = software.overlapsTensorCollectives;
+  const overlaps = software.tensorOverlap !== 'none';
   const gather = sequenceParallel ? make.collective('all-gather of inputs', 'all-gather') : [];
   const reduce = make.collective('sum of gradients', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const [weightGradient, ...rest] = make.weightGradient(`${name} weight gradient`, [outputs, h]);
@@ -98,9 +93,10 @@ function columnParallelBackward(
   ];
 }
 
-function gatherOfGradients(shape: LayerShape): Operation[] {
-  if (!shape.sequenceParallel) return [];
-  return new OperationMaker(shape).collective('all-gather of gradients', 'all-gather');
+function gatherOfGradients(shape: LayerShape, matmul: MatmulOperation): Operation[] {
+  if (!shape.sequenceParallel) return [matmul];
+  const gather = new OperationMaker(shape).collective('all-gather of gradients', 'all-gather');
+  return overlap(shape.software.tensorOverlap === 'all', gather, matmul);
 }
 
 /** Bias, dropout and residual connection. */

@@ -70,3 +70,12 @@ export function overlap(
   if (collective === undefined) return [matmul];
   return overlaps ? [{ kind: 'hidden-collective', collective, behind: matmul }] : [collective, matmul];
 }
+
+/** The same for a collective on the result of the matmul. */
+export function overlapResult(
+  overlaps: boolean,
+  matmul: MatmulOperation,
+  reduce: readonly CollectiveOperation[],
+): Operation[] {
+  return overlaps ? overlap(overlaps, reduce, matmul) : [matmul, ...reduce];
+}

@@ -17,8 +17,11 @@ export const softwareProfile = z.strictObject({
   gradientBytes: z.union([z.literal(2), z.literal(4)]),
   /** Whether matmuls of weight gradients add to the accumulated gradients themselves. */
   fusesGradientAccumulation: z.boolean(),
-  /** Whether collectives of backward run behind matmuls of gradients. */
-  overlapsTensorCollectives: z.boolean(),
+  /**
+   * Which tensor-parallel collectives run behind matmuls: those of backward that another matmul can hide, or also
+   * those of a matmul's own operands and result, in parts.
+   */
+  tensorOverlap: z.enum(['none', 'backward', 'all']),
   /** Whether a rank waits for its messages, or computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** Whether each tensor-parallel rank sends its part of a message only. */
