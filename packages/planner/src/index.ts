@@ -14,6 +14,6 @@ export type {
 export { type HardwareProfile, hardwareProfile } from './profiles/hardware-profile.js';
 export type { Profile } from './profiles/profile.js';
 export { type SoftwareProfile, softwareProfile } from './profiles/software-profile.js';
-export { predictStep, type StepBreakdown, type StepPrediction } from './step/predict-step.js';
+export { predictStepTime, type StepBreakdown, type StepPrediction } from './step/predict-step-time.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';

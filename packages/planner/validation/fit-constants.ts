@@ -1,5 +1,6 @@
-// Fits the constants of profiles on the rows that paper-rows.ts marks, and writes them to the profiles. Held-out
-// rows are not read. Every run starts from the values below, so that running it again changes nothing.
+// Fits the constants of profiles on the rows that paper-rows.ts marks, and writes them to the profiles.
+// Held-out rows are not read. Every run starts from the values below, so that running it again changes
+// nothing.
 // Usage: npm run fit
 import { readFileSync, writeFileSync } from 'node:fs';
 import { costOf, fits } from './fits.js';

@@ -269,8 +269,8 @@ function deepspeed(): MeasuredRow[] {
 /**
  * Shoeybi et al. 2019 (arXiv 1909.08053), figure 5: TFLOP/s of each V100 by the efficiencies of weak scaling
  * and the 39 of one GPU; and its headline, 15.1 PFLOP/s on 512. The paper does not say whether it counts
- * recomputation. If it did, one GPU could not reach the 71.9 TFLOP/s of Megatron-LM's README of 2020, which does:
- * the fitted efficiency of matmuls would be 0.52 of 130 TFLOP/s. So it is taken not to count it.
+ * recomputation. If it did, one GPU could not reach the 71.9 TFLOP/s of Megatron-LM's README of 2020, which
+ * does: the fitted efficiency of matmuls would be 0.52 of 130 TFLOP/s. So it is taken not to count it.
  */
 function shoeybi(): MeasuredRow[] {
   const models = [gpt(40, 1536, 16), gpt(54, 1920, 20), gpt(64, 2304, 24), gpt(72, 3072, 32)];

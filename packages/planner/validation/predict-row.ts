@@ -1,4 +1,4 @@
-import { loadProfile, type Profile, predictStep, type StepPrediction } from '../src/index.js';
+import { loadProfile, type Profile, predictStepTime, type StepPrediction } from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
 
 /** Predicts a measured row, with the profile it names or with another that stands for it. */
@@ -9,5 +9,5 @@ export function predictRow(row: MeasuredRow, profile: Profile = loadProfile(row.
     ...(scattersMessages === undefined ? {} : { scattersMessages }),
     ...(fusesKernels === undefined ? {} : { fusesKernels }),
   };
-  return predictStep({ model, layout, profile: { ...profile, software } });
+  return predictStepTime({ model, layout, profile: { ...profile, software } });
 }

@@ -1,5 +1,5 @@
-// Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where the
-// predicted time goes.
+// Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where
+// the predicted time goes.
 // Usage: npm run validate
 import type { StepBreakdown } from '../src/index.js';
 import { errorsOf } from './errors-of.js';

@@ -44,7 +44,9 @@ export const hardwareProfile = z.strictObject({
     bytesPerSecond: constant,
     /** Part of it that a kernel reaches on large tensors. */
     efficiency: constant,
-    /** The same of kernels on attention scores, which reduce rows, draw random numbers or multiply by batches. */
+    /**
+     * The same of kernels on attention scores, which reduce rows, draw random numbers or multiply by batches.
+     */
     scoresEfficiency: constant,
   }),
   /** Fixed time of a kernel on the GPU: with it, small tensors have a low bandwidth. */

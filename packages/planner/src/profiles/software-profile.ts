@@ -18,8 +18,8 @@ export const softwareProfile = z.strictObject({
   /** Whether matmuls of weight gradients add to the accumulated gradients themselves. */
   fusesGradientAccumulation: z.boolean(),
   /**
-   * Which tensor-parallel collectives run behind matmuls: those of backward that another matmul can hide, or also
-   * those of a matmul's own operands and result, in parts.
+   * Which tensor-parallel collectives run behind matmuls: those of backward that another matmul can hide, or
+   * also those of a matmul's own operands and result, in parts.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
   /** Whether a rank waits for its messages, or computes meanwhile. */

@@ -24,8 +24,8 @@ const tensorsOfLayer = 12;
 const lastBucket = 0.05;
 
 /**
- * Single tensors are small messages, for which NCCL uses few channels: one adapter of a node. Buckets use those of
- * all ranks of the group.
+ * Single tensors are small messages, for which NCCL uses few channels: one adapter of a node. Buckets use
+ * those of all ranks of the group.
  *
  * `lastBackward`: seconds of the backward passes of a micro-batch on a rank, which can hide a reduction.
  */

@@ -11,7 +11,9 @@ export interface ModelSize {
   readonly vocabularySize: number;
 }
 
-/** How a step is spread over GPUs. Ranks of a tensor-parallel group are neighbours, then data, then pipeline. */
+/**
+ * How a step is spread over GPUs. Ranks of a tensor-parallel group are neighbours, then data, then pipeline.
+ */
 export interface Layout {
   readonly tensorParallelSize: number;
   readonly pipelineParallelSize: number;

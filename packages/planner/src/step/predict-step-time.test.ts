@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
-import { predictStep } from './predict-step.js';
+import { predictStepTime } from './predict-step-time.js';
 import type { Layout, ModelSize } from './step-options.js';
 
 const profile = loadProfile('a100-80gb-megatron-2021');
@@ -21,9 +21,9 @@ const layout: Layout = {
   recomputation: 'full',
 };
 const secondsOf = (change: Partial<Layout>, size: Partial<ModelSize> = {}): number =>
-  predictStep({ model: { ...model, ...size }, layout: { ...layout, ...change }, profile }).seconds;
+  predictStepTime({ model: { ...model, ...size }, layout: { ...layout, ...change }, profile }).seconds;
 
-describe('predictStep', () => {
+describe('predictStepTime', () => {
   it('has a breakdown that sums to the step', () => {
     fc.assert(
       fc.property(
@@ -33,7 +33,7 @@ describe('predictStep', () => {
         fc.boolean(),
         fc.constantFrom('none' as const, 'selective' as const, 'full' as const),
         (tensorParallelSize, pipelineParallelSize, dataParallelSize, sequenceParallel, recomputation) => {
-          const { seconds, breakdown } = predictStep({
+          const { seconds, breakdown } = predictStepTime({
             model,
             layout: {
               ...layout,

@@ -33,10 +33,9 @@ export interface StepPrediction {
  * Predicts the time of a training step: operations of each chunk's passes, their times by the profile, and
  * the schedule on a clock.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; `MTL_SCHEDULE_NAME` and
- *   `MTL_SCHEDULE_SIZE` of the schedules
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
  */
-export function predictStep(options: StepOptions): StepPrediction {
+export function predictStepTime(options: StepOptions): StepPrediction {
   checkLayout(options);
   const { layout, profile } = options;
   const chunks = chunkPasses(options);
