@@ -12,8 +12,15 @@ export type {
   RankGroup,
 } from './operations/operation.js';
 export { type HardwareProfile, hardwareProfile } from './profiles/hardware-profile.js';
+export { parseProfile } from './profiles/parse-profile.js';
 export type { Profile } from './profiles/profile.js';
 export { type SoftwareProfile, softwareProfile } from './profiles/software-profile.js';
-export { predictStepTime, type StepBreakdown, type StepPrediction } from './step/predict-step-time.js';
+export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
+export {
+  type PredictOptions,
+  predictStepTime,
+  type StepBreakdown,
+  type StepPrediction,
+} from './step/predict-step-time.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from './load-profile.js';
-import { hardwareProfile } from './profiles/hardware-profile.js';
+import { parseProfile } from './profiles/parse-profile.js';
 
 const names = [
   'a100-80gb-megatron',
@@ -27,12 +27,21 @@ describe('loadProfile', () => {
       expect.objectContaining({ code: 'MTL_PROFILE_NAME', remedy: 'did you mean a100-80gb-megatron?' }),
     );
   });
+});
 
-  it('refuses a constant without a source', () => {
-    const { hardware } = loadProfile('a100-80gb');
-    expect(hardwareProfile.safeParse({ ...hardware, gpusPerNode: { value: 8 } }).success).toBe(false);
-    expect(
-      hardwareProfile.safeParse({ ...hardware, gpusPerNode: { value: 0, source: 'none' } }).success,
-    ).toBe(false);
+describe('parseProfile', () => {
+  const profile = loadProfile('a100-80gb');
+
+  it('accepts what loadProfile returns', () => {
+    expect(parseProfile(JSON.parse(JSON.stringify(profile)))).toEqual(profile);
+  });
+
+  it.each([
+    [{ value: 8 }, 'own.json: hardware.gpusPerNode.source'],
+    [{ value: 0, source: 'none' }, 'own.json: hardware.gpusPerNode.value'],
+  ])('refuses the constant %j', (gpusPerNode, message) => {
+    const wrong = { ...profile, hardware: { ...profile.hardware, gpusPerNode } };
+    expect(() => parseProfile(wrong, 'own.json')).toThrow(message);
+    expect(() => parseProfile(wrong)).toThrow(expect.objectContaining({ code: 'MTL_PROFILE' }));
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
+import { chunkOperations } from './chunk-operations.js';
 import { predictStepTime } from './predict-step-time.js';
 import type { Layout, ModelSize } from './step-options.js';
 
@@ -86,6 +87,22 @@ describe('predictStepTime', () => {
       );
       expect(seconds.indexOf(Math.min(...seconds)), `batch ${globalBatchSize}: ${seconds}`).toBe(1);
     }
+  });
+
+  it('takes operations from elsewhere, and shows what they cost', () => {
+    const options = { model, layout, profile };
+    const operations = chunkOperations(options);
+    const { seconds } = predictStepTime(options);
+    expect(predictStepTime({ ...options, operations }).seconds).toBe(seconds);
+    const kernel = { kind: 'kernel', name: 'another', time: 'kernels', bytes: 1e10 } as const;
+    const slower = operations.map((chunk) => [...chunk, { times: 1, forward: [kernel], backward: [] }]);
+    const bandwidth = 2039e9 * profile.hardware.memory.efficiency.value;
+    const each = 1e10 / bandwidth + profile.hardware.kernelStartSeconds.value;
+    // 32 micro-batches and 7 more passes while the pipeline fills.
+    expect(predictStepTime({ ...options, operations: slower }).seconds - seconds).toBeCloseTo(39 * each, 6);
+    expect(() => predictStepTime({ ...options, operations: operations.slice(1) })).toThrow(
+      'operations of 7 chunks',
+    );
   });
 
   it('refuses sizes that do not divide, with the nearest that does', () => {

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '@mtl/errors';
 import {
   buildSchedule,
   oneStage,
@@ -7,6 +8,7 @@ import {
 } from '@mtl/pipeline/schedules';
 import { type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { checkLayout } from './check-layout.js';
+import { type ChunkOperations, chunkOperations } from './chunk-operations.js';
 import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
 import { endOfStep } from './end-of-step.js';
 import { messageSeconds } from './message-seconds.js';
@@ -22,6 +24,13 @@ export interface StepBreakdown extends PassSeconds {
   optimizer: number;
 }
 
+export interface PredictOptions extends StepOptions {
+  /**
+   * What each chunk runs, in the order of the model, such as a dry run recorded. Default: `chunkOperations`.
+   */
+  readonly operations?: readonly ChunkOperations[];
+}
+
 export interface StepPrediction {
   readonly seconds: number;
   readonly breakdown: StepBreakdown;
@@ -35,10 +44,16 @@ export interface StepPrediction {
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
  */
-export function predictStepTime(options: StepOptions): StepPrediction {
+export function predictStepTime(options: PredictOptions): StepPrediction {
   checkLayout(options);
-  const { layout, profile } = options;
-  const chunks = chunkPasses(options);
+  const { layout, profile, operations = chunkOperations(options) } = options;
+  const numChunks = layout.pipelineParallelSize * (layout.numChunks ?? 1);
+  if (operations.length !== numChunks) {
+    throw new ConfigurationError('MTL_PLAN_LAYOUT', `there are operations of ${operations.length} chunks`, {
+      expected: `those of ${numChunks}, as the layout says`,
+    });
+  }
+  const chunks = chunkPasses(operations, profile);
   const message = messageSeconds(options);
   const isBlocking = profile.software.pipelineMessages === 'blocking';
   const numRanks = layout.pipelineParallelSize;
