@@ -1,5 +1,6 @@
 export { loadProfile } from './load-profile.js';
 export { attentionBackward, attentionForward } from './operations/attention-operations.js';
+export type { Block } from './operations/block-sizes.js';
 export { layerBackward, layerForward } from './operations/layer-operations.js';
 export type { LayerShape, Recomputation } from './operations/layer-shape.js';
 export type {

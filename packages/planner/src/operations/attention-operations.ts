@@ -1,3 +1,4 @@
+import { blockSizes } from './block-sizes.js';
 import type { LayerShape } from './layer-shape.js';
 import type { Operation } from './operation.js';
 import { OperationMaker } from './operation-maker.js';
@@ -58,6 +59,9 @@ function sizes(shape: LayerShape) {
 /** Causal: half of the 4 n s h/t FLOPs, times the matmuls of backward over those of forward. */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
+  // Queries and the result, keys and values.
+  const { keysAndValues } = blockSizes(shape);
+  const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tensorParallelSize);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;
-  return { kind: 'fused-attention', name, flops, bytes: 8 * make.numTokens * ownHidden * factor };
+  return { kind: 'fused-attention', name, flops, bytes: 2 * elements * factor };
 }

@@ -17,7 +17,7 @@ export function embeddingForward(shape: EndsShape): Operation[] {
   return [
     make.kernel('embedding of tokens', elements, 4),
     ...make.collective('sum of embeddings', shape.sequenceParallel ? 'reduce-scatter' : 'all-reduce'),
-    make.kernel('embedding of positions', own, 6),
+    ...(shape.block === 'llama' ? [] : [make.kernel('embedding of positions', own, 6)]),
     ...(shape.software.hasDropout ? [make.kernel('dropout', own, 5)] : []),
   ];
 }
@@ -27,7 +27,7 @@ export function embeddingBackward(shape: EndsShape): Operation[] {
   const elements = make.numTokens * shape.hiddenSize;
   const weights = (shape.vocabularySize * shape.hiddenSize) / shape.tensorParallelSize;
   return [
-    make.kernel('gradient of positions', elements, 6),
+    ...(shape.block === 'llama' ? [] : [make.kernel('gradient of positions', elements, 6)]),
     make.kernel('gradient of the embedding', elements, 6),
     make.kernel('zeros and accumulation', weights, 4 + 2 * shape.software.gradientBytes),
   ];
@@ -38,7 +38,7 @@ export function headForward(shape: EndsShape): Operation[] {
   const { hiddenSize: h, vocabularySize, tensorParallelSize: t, sequenceParallel } = shape;
   const make = new OperationMaker(shape);
   return [
-    make.kernel('layer norm', make.numOwnTokens * h, 4),
+    make.kernel('norm', make.numOwnTokens * h, 4),
     ...(sequenceParallel ? make.collective('all-gather of sequences', 'all-gather') : []),
     make.matmul('logits', [make.numTokens, vocabularySize / t, h]),
     make.kernel('cross entropy', (make.numTokens * vocabularySize) / t, lossBytes.forward),
@@ -55,6 +55,6 @@ export function headBackward(shape: EndsShape): Operation[] {
     make.matmul('logits input gradient', [make.numTokens, h, vocabularySize / t]),
     ...overlap(software.tensorOverlap !== 'none', reduce, weightGradient),
     ...rest,
-    make.kernel('layer norm backward', make.numOwnTokens * h, 10),
+    make.kernel('norm backward', make.numOwnTokens * h, 10),
   ];
 }

@@ -53,6 +53,18 @@ describe('layerForward and layerBackward', () => {
     expect(selective).toBe(2 * forward + (4 * n * s * h) / t);
   });
 
+  it('compute 4 h h (1 + g/a) + 6 h F FLOPs of a token in a block of Llama, and attention', () => {
+    const llama = { ...shape, block: 'llama', numQueryGroups: 8, ffnHiddenSize: 16_384 } as const;
+    const linear = 4 * h * h * (1 + 8 / 64) + 6 * h * 16_384;
+    const forward = (n * (linear + 4 * s * h)) / t;
+    expect(flopsOf(layerForward(llama))).toBe(forward);
+    expect(flopsOf(layerBackward(llama))).toBe(2 * forward);
+    const names = layerForward(llama).flatMap((operation) => ('name' in operation ? [operation.name] : []));
+    expect(names).toContain('rotary');
+    expect(names).toContain('SwiGLU');
+    expect(names).not.toContain('bias of QKV');
+  });
+
   it('send as much with sequence parallelism, and one more gather for each of two matmuls of backward', () => {
     const sequence = { ...shape, sequenceParallel: true };
     const bytes = 2 * n * h;

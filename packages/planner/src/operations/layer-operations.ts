@@ -1,32 +1,58 @@
 import { attentionBackward, attentionForward } from './attention-operations.js';
+import { blockSizes } from './block-sizes.js';
 import type { LayerShape } from './layer-shape.js';
 import type { MatmulOperation, Operation } from './operation.js';
 import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
-/** Operations of a GPT layer on one rank, forward. */
+/** Operations of a layer on one rank, forward. */
 export function layerForward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tensorParallelSize: t, sequenceParallel, software } = shape;
+  const { ffn, qkv, fc1 } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const n = make.numTokens;
   const gather = sequenceParallel ? make.collective('all-gather of sequences', 'all-gather') : [];
   const reduce = make.collective('sum of ranks', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const inParts = software.tensorOverlap === 'all';
-  const gelu = software.fusesKernels
-    ? [make.kernel('bias and GeLU', (4 * n * h) / t, 4)]
-    : [make.kernel('bias', (4 * n * h) / t, 4), make.kernel('GeLU', (4 * n * h) / t, 4)];
   return [
-    make.kernel('layer norm', make.numOwnTokens * h, 4),
-    ...overlap(inParts, gather, make.matmul('QKV', [n, (3 * h) / t, h])),
-    make.kernel('bias of QKV', (3 * n * h) / t, 4),
+    make.kernel('norm', make.numOwnTokens * h, 4),
+    ...overlap(inParts, gather, make.matmul('QKV', [n, qkv / t, h])),
+    ...afterQkv(shape),
     ...attentionForward(shape),
     ...overlapResult(inParts, make.matmul('output projection', [n, h, h / t]), reduce),
     ...residualForward(shape),
-    make.kernel('layer norm', make.numOwnTokens * h, 4),
-    ...overlap(inParts, gather, make.matmul('h to 4h', [n, (4 * h) / t, h])),
-    ...gelu,
-    ...overlapResult(inParts, make.matmul('4h to h', [n, h, (4 * h) / t]), reduce),
+    make.kernel('norm', make.numOwnTokens * h, 4),
+    ...overlap(inParts, gather, make.matmul('fc1', [n, fc1 / t, h])),
+    ...activationForward(shape),
+    ...overlapResult(inParts, make.matmul('fc2', [n, h, ffn / t]), reduce),
     ...residualForward(shape),
   ];
+}
+
+/** The bias of queries, keys and values, or the rotation of queries and keys; the same bytes in backward. */
+function afterQkv(shape: LayerShape): Operation[] {
+  const { isLlama, qkv, keysAndValues } = blockSizes(shape);
+  const make = new OperationMaker(shape);
+  const outputs = isLlama ? qkv - keysAndValues / 2 : qkv;
+  return [
+    make.kernel(isLlama ? 'rotary' : 'bias of QKV', (make.numTokens * outputs) / shape.tensorParallelSize, 4),
+  ];
+}
+
+function activationForward(shape: LayerShape): Operation[] {
+  const { isLlama, ffn } = blockSizes(shape);
+  const make = new OperationMaker(shape);
+  const elements = (make.numTokens * ffn) / shape.tensorParallelSize;
+  if (isLlama) return [make.kernel('SwiGLU', elements, 6)];
+  if (shape.software.fusesKernels) return [make.kernel('bias and GeLU', elements, 4)];
+  return [make.kernel('bias', elements, 4), make.kernel('GeLU', elements, 4)];
+}
+
+function activationBackward(shape: LayerShape): Operation[] {
+  const { isLlama, ffn } = blockSizes(shape);
+  const make = new OperationMaker(shape);
+  const elements = (make.numTokens * ffn) / shape.tensorParallelSize;
+  if (isLlama) return [make.kernel('SwiGLU backward', elements, 10)];
+  return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
 /** Its backward, and what it recomputes before. */
@@ -44,21 +70,21 @@ export function layerBackward(shape: LayerShape): Operation[] {
 
 function mlpBackward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tensorParallelSize: t } = shape;
+  const { ffn, fc1 } = blockSizes(shape);
   const make = new OperationMaker(shape);
-  const n = make.numTokens;
   return [
     ...residualBackward(shape),
-    ...gatherOfGradients(shape, make.matmul('4h to h input gradient', [n, (4 * h) / t, h])),
-    ...make.weightGradient('4h to h weight gradient', [h, (4 * h) / t]),
-    make.kernel('GeLU backward', (4 * n * h) / t, 6),
-    make.kernel('gradient of the bias', (4 * n * h) / t, 2),
-    ...columnParallelBackward(shape, { name: 'h to 4h', outputs: (4 * h) / t }),
+    ...gatherOfGradients(shape, make.matmul('fc2 input gradient', [make.numTokens, ffn / t, h])),
+    ...make.weightGradient('fc2 weight gradient', [h, ffn / t]),
+    ...activationBackward(shape),
+    ...columnParallelBackward(shape, { name: 'fc1', outputs: fc1 / t }),
     ...normBackward(shape),
   ];
 }
 
 function selfAttentionBackward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tensorParallelSize: t } = shape;
+  const { isLlama, qkv } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const n = make.numTokens;
   return [
@@ -66,8 +92,8 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
     ...gatherOfGradients(shape, make.matmul('output projection input gradient', [n, h / t, h])),
     ...make.weightGradient('output projection weight gradient', [h, h / t]),
     ...attentionBackward(shape),
-    make.kernel('gradient of the bias', (3 * n * h) / t, 2),
-    ...columnParallelBackward(shape, { name: 'QKV', outputs: (3 * h) / t }),
+    ...(isLlama ? afterQkv(shape) : [make.kernel('gradient of the bias', (n * qkv) / t, 2)]),
+    ...columnParallelBackward(shape, { name: 'QKV', outputs: qkv / t }),
     ...normBackward(shape),
   ];
 }
@@ -107,7 +133,7 @@ function residualForward(shape: LayerShape): Operation[] {
   const maskBytes = software.hasDropout ? 1 : 0;
   if (software.fusesKernels) return [make.kernel('bias, dropout and residual', elements, 6 + maskBytes)];
   return [
-    make.kernel('bias', elements, 4),
+    ...(blockSizes(shape).isLlama ? [] : [make.kernel('bias', elements, 4)]),
     ...(software.hasDropout ? [make.kernel('dropout', elements, 5)] : []),
     make.kernel('residual', elements, 6),
   ];
@@ -118,17 +144,17 @@ function residualBackward(shape: LayerShape): Operation[] {
   const elements = make.numOwnTokens * shape.hiddenSize;
   return [
     ...(shape.software.hasDropout ? [make.kernel('dropout backward', elements, 5)] : []),
-    make.kernel('gradient of the bias', elements, 2),
+    ...(blockSizes(shape).isLlama ? [] : [make.kernel('gradient of the bias', elements, 2)]),
   ];
 }
 
-/** Layer norm backward, and the sum of its gradient with that of the residual connection. */
+/** Norm backward, and the sum of its gradient with that of the residual connection. */
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
   return [
-    make.kernel('layer norm backward', elements, 6),
-    make.kernel('gradients of the layer norm', elements, 4),
+    make.kernel('norm backward', elements, 6),
+    make.kernel('gradients of the norm', elements, 4),
     make.kernel('sum with the gradient of the residual', elements, 6),
   ];
 }

@@ -11,6 +11,8 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
   const rules: readonly (readonly [what: string, value: number, divisor: number, parts: string])[] = [
     ['attention heads', model.numHeads, t, 'tensor-parallel ranks'],
     ['hidden size', model.hiddenSize, model.numHeads, 'attention heads'],
+    ['query groups', model.numQueryGroups ?? model.numHeads, t, 'tensor-parallel ranks'],
+    ['feed-forward size', model.ffnHiddenSize ?? 4 * model.hiddenSize, t, 'tensor-parallel ranks'],
     ['vocabulary', model.vocabularySize, t, 'tensor-parallel ranks'],
     ['layers', model.numLayers, p * v, 'chunks of the pipeline'],
     [

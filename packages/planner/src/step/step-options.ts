@@ -1,8 +1,9 @@
+import type { Block } from '../operations/block-sizes.js';
 import type { Recomputation } from '../operations/layer-shape.js';
 import type { Profile } from '../profiles/profile.js';
 
-/** A GPT model. */
-export interface ModelSize {
+/** A GPT, or another decoder that `Block` describes. */
+export interface ModelSize extends Block {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly numHeads: number;
