@@ -54,6 +54,23 @@ describe('MetaWorld', () => {
     expect(broadcast).toEqual({ calls: 2, sentBytes: 1600, waitedSeconds: 0 });
   });
 
+  it('tells where a rank waits for an operation', () => {
+    const told: string[] = [];
+    const { group } = new MetaWorld({
+      rank: 1,
+      size: 4,
+      onOperation: ({ operation }) => told.push(operation),
+      onWait: ({ operation }) => told.push(`wait for ${operation}`),
+    });
+    tidy(() => {
+      const sum = group.allReduce(meta(4));
+      const sent = group.send(meta(4), { to: 0 });
+      sum.wait();
+      sent.wait();
+    });
+    expect(told).toEqual(['allReduce', 'send', 'wait for allReduce', 'wait for send']);
+  });
+
   it('refuses what every group refuses', () => {
     const { group } = new MetaWorld({ rank: 0, size: 4 });
     tidy(() => {

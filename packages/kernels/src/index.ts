@@ -47,6 +47,9 @@ export * from './operations/index.js';
 export {
   countedFlops,
   listOperations,
+  type Operands,
+  type OperationObserver,
+  observeOperations,
   operationStatistics,
   resetCountedFlops,
   supportsOperation,

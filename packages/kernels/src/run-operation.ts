@@ -116,6 +116,26 @@ export function runOperation(name: string, operands: Operands): void {
   }
   if (numMissing > 0) throw missingOperand(name, operands);
   callNative(() => addon().run(operation.number));
+  observer?.(name, operands);
+}
+
+/** Told of an operation that has run: its name, and tensors and attributes by the names of its schema. */
+export type OperationObserver = (name: string, operands: Operands) => void;
+
+let observer: OperationObserver | undefined;
+
+/**
+ * Runs `body` and tells `observe` of every operation that it runs on this thread, in order; an observer
+ * further out is told of none of them.
+ */
+export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
+  const outer = observer;
+  observer = observe;
+  try {
+    return body();
+  } finally {
+    observer = outer;
+  }
 }
 
 /** An attribute as native code reads it; undefined for a value that is none. */

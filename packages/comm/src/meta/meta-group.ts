@@ -37,9 +37,9 @@ export interface MetaGroupOptions {
   readonly worldRank: number;
   /** Told of every operation, in order. */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
+  /** Told where the rank waits for an operation that `onOperation` was told of. */
+  readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
-
-const done: Work = { wait: () => {}, isDone: true };
 
 const operations: readonly CommunicationOperation[] = [
   ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
@@ -58,27 +58,29 @@ export class MetaGroup implements ProcessGroup {
   readonly rank: number;
   readonly size: number;
   readonly #onOperation: MetaGroupOptions['onOperation'];
+  readonly #onWait: MetaGroupOptions['onWait'];
   readonly #counts = new Map<CommunicationOperation, { calls: number; sentBytes: number }>();
 
-  constructor({ name, ranks, worldRank, onOperation }: MetaGroupOptions) {
+  constructor({ name, ranks, worldRank, onOperation, onWait }: MetaGroupOptions) {
     this.name = name;
     this.ranks = ranks;
     this.rank = ranks.indexOf(worldRank);
     this.size = ranks.length;
     this.#onOperation = onOperation;
+    this.#onWait = onWait;
   }
 
   allReduce(tensor: Tensor, { operation = 'sum' }: { readonly operation?: ReduceOperation } = {}): Work {
     checkTensor('allReduce', tensor);
     checkReduction(operation);
-    this.#count('allReduce', tensor.bytes);
+    const work = this.#count('allReduce', tensor.bytes);
     if (hasValues(tensor) && operation === 'sum') write(tensor, timesSize(tensor.toArray(), this.size));
-    return done;
+    return work;
   }
 
   allGather({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
     checkParts('allGather', { whole: output, part: input, group: this });
-    this.#count('allGather', input.bytes);
+    const work = this.#count('allGather', input.bytes);
     if (hasValues(output)) {
       const own = input.toArray();
       write(
@@ -86,7 +88,7 @@ export class MetaGroup implements ProcessGroup {
         this.ranks.flatMap(() => own),
       );
     }
-    return done;
+    return work;
   }
 
   reduceScatter(call: {
@@ -97,24 +99,23 @@ export class MetaGroup implements ProcessGroup {
     const { output, input, operation = 'sum' } = call;
     checkParts('reduceScatter', { whole: input, part: output, group: this });
     checkReduction(operation);
-    this.#count('reduceScatter', input.bytes);
+    const work = this.#count('reduceScatter', input.bytes);
     if (hasValues(output)) {
       const own = this.#ownPart(input, output.size);
       write(output, operation === 'sum' ? timesSize(own, this.size) : own);
     }
-    return done;
+    return work;
   }
 
   broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
     checkTensor('broadcast', tensor);
     checkMember(root, this);
-    this.#count('broadcast', tensor.bytes, { root });
-    return done;
+    return this.#count('broadcast', tensor.bytes, { root });
   }
 
   allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
     checkExchange({ input, output, group: this });
-    this.#count('allToAll', input.bytes);
+    const work = this.#count('allToAll', input.bytes);
     if (hasValues(output)) {
       const own = this.#ownPart(input, input.size / this.size);
       write(
@@ -122,14 +123,13 @@ export class MetaGroup implements ProcessGroup {
         this.ranks.flatMap(() => own),
       );
     }
-    return done;
+    return work;
   }
 
   send(tensor: Tensor, { to }: { readonly to: number }): Work {
     checkTensor('send', tensor);
     checkPeer(to, this);
-    this.#count('send', tensor.bytes, { peer: to });
-    return done;
+    return this.#count('send', tensor.bytes, { peer: to });
   }
 
   /**
@@ -148,13 +148,11 @@ export class MetaGroup implements ProcessGroup {
         },
       );
     }
-    this.#count('receive', tensor.bytes, { peer: from });
-    return done;
+    return this.#count('receive', tensor.bytes, { peer: from });
   }
 
   barrier(): Work {
-    this.#count('barrier', 0);
-    return done;
+    return this.#count('barrier', 0);
   }
 
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
@@ -171,20 +169,22 @@ export class MetaGroup implements ProcessGroup {
     operation: CommunicationOperation,
     bytes: number,
     { root, peer }: { readonly root?: number; readonly peer?: number } = {},
-  ): void {
+  ): Work {
     const { rank, size } = this;
     const sent = sentBytes(operation, { inputBytes: bytes, size, rank, root });
     const count = this.#counts.get(operation) ?? { calls: 0, sentBytes: 0 };
     count.calls += 1;
     count.sentBytes += sent;
     this.#counts.set(operation, count);
-    this.#onOperation?.({
+    const started: MetaOperation = {
       group: this.name,
       operation,
       bytes,
       sentBytes: sent,
       ...(peer === undefined ? {} : { peer }),
-    });
+    };
+    this.#onOperation?.(started);
+    return { wait: () => this.#onWait?.(started), isDone: true };
   }
 
   #ownPart(tensor: Tensor, size: number): number[] {
