@@ -10,6 +10,7 @@ import {
   type TypedArray,
 } from '@mtl/kernels';
 import { checkExchange, checkMember, checkParts, checkPeer } from '../check-operation.js';
+import { communicationOperations } from '../communication-operations.js';
 import type {
   CommunicationOperation,
   OperationCount,
@@ -30,11 +31,6 @@ export interface InMemoryGroupOptions {
 }
 
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
-
-const operations: readonly CommunicationOperation[] = [
-  ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
-  ...(['allToAll', 'send', 'receive', 'barrier'] as const),
-];
 
 /** What a member contributes to an operation: the same bytes for all, or a part for each. */
 interface Operation {
@@ -77,10 +73,9 @@ export class InMemoryGroup implements ProcessGroup {
       throw new UsageError('MTL_GROUP', `rank ${options.worldRank} is not in [${options.ranks.join(', ')}]`);
     }
     const count = (): Count => ({ calls: 0, sentBytes: 0, waitedSeconds: 0 });
-    this.#counts = Object.fromEntries(operations.map((operation) => [operation, count()])) as Record<
-      CommunicationOperation,
-      Count
-    >;
+    this.#counts = Object.fromEntries(
+      communicationOperations.map((operation) => [operation, count()]),
+    ) as Record<CommunicationOperation, Count>;
     this.#numSent = options.ranks.map(() => 0);
     this.#numReceived = options.ranks.map(() => 0);
   }
