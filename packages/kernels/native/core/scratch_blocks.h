@@ -14,7 +14,13 @@ struct ScratchBlocks {
   int count = 0;
 
   void add(int64_t size) {
-    if (count < kMost) bytes[count++] = static_cast<size_t>(size);
+    if (count < kMost) bytes[count] = static_cast<size_t>(size);
+    ++count;
+  }
+  // MTL_ARGUMENT if more blocks were added than there is room for.
+  Status check(const char* op) const {
+    if (count <= kMost) return ok_status();
+    return error_status("MTL_ARGUMENT", "%s: declares %d blocks of scratch memory, expected %d at most", op, count, kMost);
   }
 };
 

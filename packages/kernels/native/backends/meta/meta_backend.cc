@@ -45,6 +45,7 @@ Status count_scratch(const OpCall& call) {
   if (scratch == nullptr) return ok_status();
   ScratchBlocks blocks;
   MTL_RETURN_IF_ERROR(scratch(call, &blocks));
+  MTL_RETURN_IF_ERROR(blocks.check(call.op));
   void* taken[ScratchBlocks::kMost];
   int num_taken = 0;
   Status status;
