@@ -25,6 +25,7 @@ export {
   dryRunRank,
 } from './dry-run/dry-run-rank.js';
 export { formatDryRun } from './dry-run/format-dry-run.js';
+export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export {
   type FineTuningConfiguration,

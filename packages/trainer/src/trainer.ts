@@ -37,6 +37,11 @@ export interface TrainerOptions<Batch> {
   readonly batches: AsyncIterator<Batch>;
   /** What the loss is a sum of: every loss that a stage makes, by its name. */
   readonly losses: readonly LossKind<Batch>[];
+  /**
+   * Losses that are known to be made by stages of ranks that do not take part: in a dry run of one rank.
+   * Default: none, each loss is made by a rank of the groups.
+   */
+  readonly lossesOfAbsentRanks?: readonly string[];
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
@@ -295,10 +300,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const ofStage = sums.map((own) => total(this.ranks.gatherMicroBatches(own)));
     const isMade = sums.map(({ length }) => (length > 0 ? 1 : 0));
     const all = this.ranks.sumOverStages([...ofStage, ...isMade]);
-    const missing = this.#options.losses.filter((_, kind) => all[sums.length + kind] === 0);
-    // of a dry run there is one rank, which need not make all of them
-    const isDry = this.#options.device === 'meta';
-    if (missing.length === 0 || isDry) return all.slice(0, sums.length);
+    const { losses, lossesOfAbsentRanks = [] } = this.#options;
+    const missing = losses.filter(
+      ({ name }, kind) => all[sums.length + kind] === 0 && !lossesOfAbsentRanks.includes(name),
+    );
+    if (missing.length === 0) return all.slice(0, sums.length);
     throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
       expected: 'the losses that the stages of the model make',
     });

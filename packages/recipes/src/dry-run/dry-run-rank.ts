@@ -14,6 +14,7 @@ import { recipeOf } from '../models/recipe-of.js';
 import { AssembledTraining } from '../training/assembled-training.js';
 import { newTrainer } from '../training/new-trainer.js';
 import { TrainingProcesses } from '../training/training-processes.js';
+import type { MetaRun } from './meta-run.js';
 
 /**
  * Who a rank communicates with: the ranks along an axis, the other owner of a tied embedding, or all ranks.
@@ -39,24 +40,19 @@ export interface DryRunRankOptions {
   readonly model: TransformerConfiguration;
   /** Steps that are run; later ones find the cached memory of earlier ones. Default 1. */
   readonly numSteps?: number;
-  /**
-   * Micro-batches of a step that are run, see `enoughMicroBatches`. FLOPs and bytes of passes are multiplied;
-   * the 8 bytes for the loss of each other micro-batch are left out. Default: all.
-   */
-  readonly numMicroBatches?: number;
 }
 
 /**
  * Builds one rank of a training run on device `meta`, as the run builds it, and runs its first steps.
- * Nothing is computed or communicated; placeholder batches fill their sequences.
+ * Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of the passes
+ * of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left out.
  *
  * @throws whatever building and running it throws
  */
 export async function dryRunRank(
-  run: PretrainingConfiguration,
-  { rank, model, numSteps = 1, numMicroBatches = run.training.numMicroBatches }: DryRunRankOptions,
+  { configuration, scale }: MetaRun,
+  { rank, model, numSteps = 1 }: DryRunRankOptions,
 ): Promise<DryRunRank> {
-  const configuration = onMeta(run, numMicroBatches);
   const { training } = configuration;
   trimMemory('meta');
   const { bytesInUse } = memoryStatistics('meta');
@@ -77,11 +73,13 @@ export async function dryRunRank(
   });
   try {
     const batch = recipe.placeholderBatch(configuration);
+    const losses = recipe.losses(model);
     const trainer = newTrainer({
       configuration,
       assembled,
       batches: { next: async () => ({ done: false, value: batch }) },
-      losses: recipe.losses(model),
+      losses,
+      lossesOfAbsentRanks: losses.map(({ name }) => name),
       flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
       progress: undefined,
       profiler: undefined,
@@ -93,7 +91,7 @@ export async function dryRunRank(
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = sentBytesOf(processes.groups);
     // of what was counted, the passes that were not run
-    const more = run.training.numMicroBatches / numMicroBatches - 1;
+    const more = scale - 1;
     return {
       rank,
       coordinates: processes.coordinates,
@@ -134,30 +132,6 @@ export function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationSc
     );
   }
   return sent;
-}
-
-const onMetaOf = new WeakMap<PretrainingConfiguration, Map<number, PretrainingConfiguration>>();
-
-/**
- * A run of so many micro-batches on device `meta`: one object for all ranks, so that they share schedules.
- */
-function onMeta(run: PretrainingConfiguration, numMicroBatches: number): PretrainingConfiguration {
-  const known = onMetaOf.get(run) ?? new Map<number, PretrainingConfiguration>();
-  onMetaOf.set(run, known);
-  const { rampup: _, ...training } = run.training;
-  const { microBatchSize } = training;
-  const configuration: PretrainingConfiguration = known.get(numMicroBatches) ?? {
-    ...run,
-    // graphs have memory of their own, which is not counted
-    parallel: { ...run.parallel, device: 'meta', cudaGraphs: false },
-    training: {
-      ...training,
-      numMicroBatches,
-      globalBatchSize: numMicroBatches * microBatchSize * run.parallel.dataParallelSize,
-    },
-  };
-  known.set(numMicroBatches, configuration);
-  return configuration;
 }
 
 /** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */

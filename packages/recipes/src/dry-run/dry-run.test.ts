@@ -13,6 +13,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type DryRun, dryRun } from './dry-run.js';
 import { dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
+import { metaRun } from './meta-run.js';
 import { printDryRun } from './print-dry-run.js';
 
 const sizes = [
@@ -112,8 +113,8 @@ describe('dryRun', () => {
     const lossBytes = 8 * (16 - numMicroBatches);
     const lastStage = schedule === 'zb-v' ? 0 : 4;
     for (const rank of [0, 4]) {
-      const all = await dryRunRank(configuration, { rank, model });
-      const some = await dryRunRank(configuration, { rank, model, numMicroBatches });
+      const all = await dryRunRank(metaRun(configuration), { rank, model });
+      const some = await dryRunRank(metaRun(configuration, { numMicroBatches }), { rank, model });
       expect(all.peakBytes - some.peakBytes).toBeGreaterThanOrEqual(0);
       expect(all.peakBytes - some.peakBytes).toBeLessThan(lossBytes + 64);
       expect(some).toEqual({

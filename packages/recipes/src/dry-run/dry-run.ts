@@ -7,6 +7,7 @@ import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face
 import { openHuggingFace, trainingModel } from '../training/training-model.js';
 import { type DryRunRank, dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
+import { metaRun } from './meta-run.js';
 
 /** What a training run takes, by rank. */
 export interface DryRun {
@@ -39,9 +40,9 @@ export async function dryRun(configuration: PretrainingConfiguration): Promise<D
   const model = trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace });
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];
-  const numMicroBatches = enoughMicroBatches(configuration);
+  const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
   for (const rank of distinctRanks(configuration)) {
-    ranks.push(await dryRunRank(configuration, { rank, model, numMicroBatches }));
+    ranks.push(await dryRunRank(run, { rank, model }));
   }
   return { vocabularySize, numParameters: recipeOf(configuration).numParameters(model), ranks };
 }

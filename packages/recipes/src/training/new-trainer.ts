@@ -11,6 +11,8 @@ export interface NewTrainerOptions {
   readonly configuration: PretrainingConfiguration;
   readonly assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>>;
   readonly losses: readonly LossKind<NumberedBatch>[];
+  /** See `TrainerOptions`. */
+  readonly lossesOfAbsentRanks?: readonly string[];
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
@@ -21,10 +23,12 @@ export interface NewTrainerOptions {
 
 /** The loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
-  const { configuration, assembled, losses, batches, progress, profiler, onGradients } = parts;
+  const { configuration, assembled, losses, lossesOfAbsentRanks = [], batches } = parts;
+  const { progress, profiler, onGradients } = parts;
   const { training, parallel, model } = configuration;
   return assembled.trainer({
     losses,
+    lossesOfAbsentRanks,
     batches,
     profiler,
     learningRate: learningRateOf(configuration),

@@ -7,6 +7,7 @@ import {
   dryRunRank,
   type MemoryPrediction,
   memoryShapeOf,
+  metaRun,
   predictStages,
   Training,
 } from '../../src/index.js';
@@ -61,7 +62,11 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
   const stages = predictStages(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
   const predicted = stages[training.processes.coordinates.pp]!;
   await training.close();
-  const dry = await dryRunRank(configuration, { rank: world.rank, model: training.model, numSteps });
+  const dry = await dryRunRank(metaRun(configuration), {
+    rank: world.rank,
+    model: training.model,
+    numSteps,
+  });
   return { peak, flops, sentBytes, predicted, dry };
 }
 
