@@ -44,8 +44,8 @@ export interface DryRunRankOptions {
 
 /**
  * Builds one rank of a training run on device `meta`, as the run builds it, and runs its first steps.
- * Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of the passes
- * of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left out.
+ * Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of the
+ * passes of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left out.
  *
  * @throws whatever building and running it throws
  */

@@ -9,7 +9,8 @@ export interface MetaRun {
 }
 
 /**
- * The dry run of a training run. Of a step, `numMicroBatches` are run (see `enoughMicroBatches`; default: all).
+ * The dry run of a training run. Of a step, `numMicroBatches` are run (see `enoughMicroBatches`; default:
+ * all).
  */
 export function metaRun(
   run: PretrainingConfiguration,
