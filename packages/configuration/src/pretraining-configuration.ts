@@ -1,18 +1,24 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { GeluKind } from '@mtl/kernels';
-import type { LayerLayout, LayerNormPlacement, Recomputation } from '@mtl/models';
+import type {
+  BlockVariants,
+  LayerLayout,
+  LayerNormPlacement,
+  PositionEmbeddingType,
+  Recomputation,
+} from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
 
-/** The architecture, as far as GPT and BERT share it. */
-export interface ModelConfiguration {
+/** The architecture: what GPT and BERT share, and what only a GPT may have otherwise. */
+export interface ModelConfiguration extends BlockVariants {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly ffnHiddenSize: number;
   readonly numAttentionHeads: number;
-  /** hiddenSize / numAttentionHeads. */
   readonly headSize: number;
+  readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
   readonly sequenceLength: number;
   readonly maxPositionEmbeddings: number;
   readonly attentionDropout: number;

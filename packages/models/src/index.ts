@@ -13,6 +13,7 @@ export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/
 export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-batch.js';
 export { attentions, feedForwards, norms } from './blocks/block-kinds.js';
 export type { BlockSpecification, LayerNormPlacement } from './blocks/block-specification.js';
+export type { BlockVariants } from './blocks/block-variants.js';
 export type { FeedForwardSpecification, GeluFeedForwardSpecification } from './blocks/gelu-feed-forward.js';
 export type { KindRegistry } from './blocks/kind-registry.js';
 export type { LayerLosses } from './blocks/layer-losses.js';
@@ -28,12 +29,11 @@ export { paddedVocabularySize, type TransformerConfiguration } from './blocks/tr
 export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
-export {
-  type GptModelConfiguration,
-  numParameters,
-} from './gpt/gpt-model-configuration.js';
+export { type GptMatmulSizes, gptMatmulSizes } from './gpt/gpt-matmul-sizes.js';
+export type { GptModelConfiguration, PositionEmbeddingType } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
+export { numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';

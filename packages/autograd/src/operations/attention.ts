@@ -11,9 +11,15 @@ import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
 
 export interface AttentionOptions {
-  /** `[S, B, A * 3 * D]`: for each head its query, key and value. */
+  /**
+   * `[S, B, (A + 2 G) * D]`: for each group its A / G queries, then its key and its value; where every head
+   * is a group, for each head its query, key and value.
+   */
   readonly qkv: Variable;
+  /** A: query heads of this process. */
   readonly numHeads: number;
+  /** G: groups of heads that share a key and a value. Default: as many as heads. */
+  readonly numGroups?: number | undefined;
   readonly causal: boolean;
   /** int32 [B, S]: the first key that a query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
@@ -29,11 +35,11 @@ export interface AttentionOptions {
  * them again from the log-sum-exp of each row (FlashAttention), which is what selective recomputation is for.
  */
 export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
-  const { qkv, numHeads, causal, keyStart, keyMask, dropout, headOffset = 0 } = options;
+  const { qkv, numHeads, numGroups = numHeads, causal, keyStart, keyMask, dropout, headOffset = 0 } = options;
   const { dtype, device, shape } = qkv.tensor;
   const [sequence, batch, width] = shape as [number, number, number];
-  const headSize = width / (3 * numHeads);
-  const qkvShape = [sequence, batch, numHeads, 3, headSize];
+  const headSize = width / (numHeads + 2 * numGroups);
+  const qkvShape = [sequence, batch, numGroups, numHeads / numGroups + 2, headSize];
   const outputShape = [sequence, batch, numHeads, headSize];
   const flatShape = [sequence, batch, numHeads * headSize];
   const call = (samples: Tensor | undefined, start: Tensor | undefined, mask: Tensor | undefined) => ({

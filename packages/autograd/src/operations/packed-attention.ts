@@ -10,9 +10,12 @@ import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
 
 export interface PackedAttentionOptions {
-  /** [T, ..., A * 3 * D], T rows of samples one after the other: for each head its query, key and value. */
+  /** [T, ..., (A + 2 G) * D], T rows of samples one after the other, features as those of `attention`. */
   readonly qkv: Variable;
+  /** A: query heads of this process. */
   readonly numHeads: number;
+  /** G: groups of heads that share a key and a value. Default: as many as heads. */
+  readonly numGroups?: number | undefined;
   /** `starts` is int32 [N + 1]. */
   readonly packed: Omit<PackedSamples, 'starts'> & { readonly starts: Variable };
   /** `samples` is int64 [N]. */
@@ -28,11 +31,11 @@ export interface PackedAttentionOptions {
 export const packedAttention = checkedOperation(
   'packedAttention',
   (tape: Tape, options: PackedAttentionOptions): Variable => {
-    const { qkv, numHeads, packed, dropout, headOffset = 0 } = options;
+    const { qkv, numHeads, numGroups = numHeads, packed, dropout, headOffset = 0 } = options;
     const { dtype, device, shape } = qkv.tensor;
-    const headSize = shape.at(-1)! / (3 * numHeads);
+    const headSize = shape.at(-1)! / (numHeads + 2 * numGroups);
     const rows = qkv.tensor.size / shape.at(-1)!;
-    const qkvShape = [rows, numHeads, 3, headSize];
+    const qkvShape = [rows, numGroups, numHeads / numGroups + 2, headSize];
     const outputShape = [rows, numHeads, headSize];
     const call = (starts: Tensor, samples: Tensor | undefined) => ({
       packed: { ...packed, starts },

@@ -8,6 +8,7 @@ import {
 } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import {
+  checkPredictable,
   type MemoryPrediction,
   type MemoryShape,
   memorySavings,
@@ -87,6 +88,7 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const parsed = parseFlags(argv, { model, unused: tflops === undefined ? unused : unusedWithTime });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   const configuration = validateConfiguration(loaded, { worldSize: numProcesses });
+  checkPredictable(configuration);
   const vocabularySize = await vocabularySizeOf(configuration);
   const shape = memoryShapeOf(configuration, vocabularySize);
   const prediction = predictMemory(shape);

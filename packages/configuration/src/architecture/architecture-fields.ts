@@ -5,8 +5,10 @@ import type { ModelKind } from '../model-kind.js';
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
 export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly kind?: ModelKind | undefined;
-  readonly hiddenSize?: number;
-  readonly sequenceLength?: number;
+  readonly hiddenSize?: number | undefined;
+  readonly numAttentionHeads?: number | undefined;
+  readonly groupQueryAttention?: boolean | undefined;
+  readonly sequenceLength?: number | undefined;
 };
 
 /** One property of a model's architecture. */
@@ -86,6 +88,41 @@ export const architectureFields = {
     isRequired: true,
     isSize: true,
   },
+  'kv-channels': {
+    flag: count('Features of an attention head.', { defaultText: '--hidden-size / --num-attention-heads' }),
+    kind: 'gpt',
+    key: 'kvChannels',
+    decides: 'weights',
+    isSize: true,
+    otherwise: ({ hiddenSize, numAttentionHeads }) =>
+      hiddenSize && numAttentionHeads && hiddenSize / numAttentionHeads,
+  },
+  'group-query-attention': {
+    flag: toggle('Let the attention heads of a group share keys and values (--num-query-groups).'),
+    kind: 'gpt',
+    key: 'groupQueryAttention',
+    decides: 'weights',
+  },
+  'num-query-groups': {
+    flag: count('Groups of attention heads, with --group-query-attention.', {
+      defaultText: '1 with --group-query-attention, else --num-attention-heads',
+    }),
+    kind: 'gpt',
+    key: 'numQueryGroups',
+    decides: 'weights',
+    isSize: true,
+    otherwise: ({ groupQueryAttention, numAttentionHeads }) => (groupQueryAttention ? 1 : numAttentionHeads),
+  },
+  'position-embedding-type': {
+    flag: choice(
+      ['learned_absolute', 'none'],
+      'How a model knows the positions of tokens: by embeddings, or only by its causal mask.',
+      { default: 'learned_absolute' },
+    ),
+    kind: 'gpt',
+    key: 'positionEmbeddingType',
+    decides: 'weights',
+  },
   'max-position-embeddings': {
     flag: count('Positions that the model has embeddings for.', {
       defaultText: 'with a preset: --seq-length',
@@ -119,6 +156,19 @@ export const architectureFields = {
     decides: 'weights',
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isLeftOpen: true,
+  },
+  'disable-bias-linear': {
+    flag: toggle('No biases in linear layers.'),
+    kind: 'gpt',
+    key: 'addBiasLinear',
+    isNegated: true,
+    decides: 'weights',
+  },
+  'add-qkv-bias': {
+    flag: toggle('Biases of queries, keys and values even with --disable-bias-linear.'),
+    kind: 'gpt',
+    key: 'addQkvBias',
+    decides: 'weights',
   },
   'init-method-std': {
     flag: positiveNumber(

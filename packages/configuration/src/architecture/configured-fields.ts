@@ -15,6 +15,8 @@ export function configuredFields(
   const known = {
     kind: flags.model,
     hiddenSize: flags.required('hidden-size'),
+    numAttentionHeads: flags.required('num-attention-heads'),
+    groupQueryAttention: flags.get('group-query-attention'),
     sequenceLength: flags.required('seq-length'),
   };
   const chosen = fieldsOf().filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));

@@ -207,7 +207,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--context-parallel-size 2',
       /--context-parallel-size 2 .*expected 1\n {2}remedy: use --sequence-parallel/,
     ],
-    ['--position-embedding-type rope', /positions are learned embeddings.*expected learned_absolute/],
+    ['--softmax-type learnable', /attention has the usual softmax.*expected vanilla/],
     ['--wandb-project gpt', /Weights & Biases.*\n {2}remedy: use --tensorboard-dir/],
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
@@ -232,7 +232,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ],
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
-    ['--position-embedding-type=learned_absolute', 'has no effect: that is how it always is here'],
+    ['--softmax-type=vanilla', 'has no effect: that is how it always is here'],
   ])('is said to have no effect where leaving it out changes nothing: %s', (line, notice) => {
     expect(parse(`${line} --bf16`).notices).toEqual([expect.stringContaining(notice)]);
   });

@@ -7,11 +7,14 @@ import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 /** All but what follows from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
-/** @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH` or `MTL_FLAG_REQUIRED`. */
+/**
+ * @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS` or `MTL_FLAG_REQUIRED`.
+ */
 export function modelConfiguration(flags: FlagReader): ModelConfiguration {
   const hiddenSize = flags.required('hidden-size');
   const numAttentionHeads = flags.required('num-attention-heads');
-  if (hiddenSize % numAttentionHeads !== 0) {
+  const headSize = flags.get('kv-channels') ?? hiddenSize / numAttentionHeads;
+  if (!Number.isInteger(headSize)) {
     const heads = nearestDivisors(hiddenSize, numAttentionHeads);
     const widths = nearestMultiples(numAttentionHeads, hiddenSize);
     throw new ConfigurationError(
@@ -24,6 +27,7 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
       },
     );
   }
+  checkQueryGroups(flags, numAttentionHeads);
   const sequenceLength = flags.required('seq-length');
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
   if (sequenceLength > maxPositionEmbeddings) {
@@ -42,7 +46,26 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
   return {
     ...(configuredFields(flags, 'others') as unknown as FieldsOfFlags),
     ...(vocabularySize === undefined ? {} : { vocabularySize }),
-    headSize: hiddenSize / numAttentionHeads,
+    headSize,
     sequenceLength,
   };
+}
+
+function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
+  const numQueryGroups = flags.get('num-query-groups');
+  if (numQueryGroups === undefined || numAttentionHeads === numQueryGroups) return;
+  if (!flags.required('group-query-attention')) {
+    flags.needs('num-query-groups', '--group-query-attention', 'has no effect without it');
+  }
+  if (numAttentionHeads % numQueryGroups === 0) return;
+  const groups = nearestDivisors(numAttentionHeads, numQueryGroups);
+  throw new ConfigurationError(
+    'MTL_HEADS',
+    `${flags.written('num-query-groups')} does not divide ${flags.written('num-attention-heads')}`,
+    {
+      expected: `${groups.join(' or ')} groups`,
+      remedy: `pass --num-query-groups ${groups.at(-1)}`,
+      details: { numAttentionHeads, numQueryGroups, groups },
+    },
+  );
 }

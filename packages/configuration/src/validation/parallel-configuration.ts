@@ -12,7 +12,12 @@ import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 export interface ShardedModel
   extends Pick<
     ModelConfiguration,
-    'numLayers' | 'numAttentionHeads' | 'ffnHiddenSize' | 'makeVocabSizeDivisibleBy'
+    | 'numLayers'
+    | 'numAttentionHeads'
+    | 'groupQueryAttention'
+    | 'numQueryGroups'
+    | 'ffnHiddenSize'
+    | 'makeVocabSizeDivisibleBy'
   > {
   /** Absent where sequence parallelism shards packed samples, whatever their length. */
   readonly sequenceLength?: number | undefined;
@@ -131,6 +136,7 @@ function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
 function checkTensorParallel(flags: FlagReader, model: ShardedModel, size: number): void {
   const split: ReadonlyArray<readonly [FlagName, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
+    ...(model.groupQueryAttention ? ([['num-query-groups', model.numQueryGroups ?? 1]] as const) : []),
     ['ffn-hidden-size', model.ffnHiddenSize],
     ['make-vocab-size-divisible-by', model.makeVocabSizeDivisibleBy],
     ...(flags.required('sequence-parallel') && model.sequenceLength !== undefined

@@ -5,12 +5,14 @@ import type { RowCoordinates } from './row-coordinates.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {
-  /** `[S, B, A * 3 * D]`: for each head of this rank its query, key and value. */
+  /** `[S, B, (A + 2 G) * D]`: for each group of this rank its A / G queries, its key and its value. */
   readonly qkv: Variable;
   /** Global index of the layer. */
   readonly layer: number;
-  /** A: the heads of this rank. */
+  /** A: the query heads of this rank. */
   readonly numHeads: number;
+  /** G: their groups. */
+  readonly numGroups: number;
   /** Global number of the first of them. */
   readonly headOffset: number;
   readonly dropout: DropoutSite;

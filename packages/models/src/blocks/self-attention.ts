@@ -4,27 +4,34 @@ import {
   columnParallelParameters,
   rowParallelLinear,
   rowParallelParameters,
-  sliceOfRank,
 } from '@mtl/tensor-parallel';
+import { HeadGroups } from './head-groups.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
 /** Which attention, with what. Kinds may add fields. */
 export interface AttentionSpecification {
   readonly kind: string;
-  /** A */
+  /** A: query heads. */
   readonly numHeads: number;
+  /**
+   * G: groups of A / G heads that share a key and a value (Ainslie et al. 2023). Default: as many as heads.
+   */
+  readonly numGroups?: number | undefined;
   /** D: features of a head; A * D may differ from the hidden size. */
   readonly headSize: number;
-  /** Whether the projections to queries, keys and values, and to the output, have biases. */
+  /** Whether the projection to the output has a bias. */
   readonly bias: boolean;
+  /** Whether the projections to queries, keys and values have biases. Default: `bias`. */
+  readonly qkvBias?: boolean | undefined;
   /** Probability with which attention weights are dropped. */
   readonly dropout: number;
 }
 
 /**
- * Self-attention with as many keys and values as queries (Vaswani et al. 2017). A rank holds complete heads:
- * the packed projection is [A, 3, D, H], so that the shard of a rank is one slice.
+ * Self-attention (Vaswani et al. 2017), also with fewer keys and values than queries. A rank holds complete
+ * groups of heads: the packed projection is [G, A / G + 2, D, H], the queries of each group, then its key and
+ * its value, so that the shard of a rank is one slice. Where every head is a group it is [A, 3, D, H].
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -32,36 +39,36 @@ export class SelfAttention implements Sublayer {
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ReturnType<typeof columnParallelParameters>;
   readonly #projection: ReturnType<typeof rowParallelParameters>;
-  readonly #numHeads: number;
-  readonly #headOffset: number;
+  readonly #groups: HeadGroups;
 
-  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads cannot be sharded evenly */
+  /**
+   * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
+   *   MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
+   */
   constructor(options: SublayerOptions<AttentionSpecification>) {
     const { name, hiddenSize, specification, initialization, tensorParallel } = options;
-    const { numHeads, headSize, bias } = specification;
-    const what = 'attention heads';
+    const { headSize, bias, qkvBias = bias } = specification;
+    this.#groups = new HeadGroups(specification, tensorParallel);
+    const { numGroups, headsPerGroup, what } = this.#groups;
     this.#options = options;
     this.#qkv = columnParallelParameters({
       name: `${name}.linear_qkv`,
       inputs: hiddenSize,
-      outputs: [numHeads, 3, headSize],
+      outputs: [numGroups, headsPerGroup + 2, headSize],
       what,
       standardDeviation: initialization.standardDeviation,
-      bias,
+      bias: qkvBias,
       tensorParallel,
     });
     this.#projection = rowParallelParameters({
       name: `${name}.linear_proj`,
-      inputs: { numGroups: numHeads, groupSize: headSize },
+      inputs: { numGroups, groupSize: headsPerGroup * headSize },
       outputs: hiddenSize,
       what,
       standardDeviation: initialization.residualStandardDeviation,
       bias,
       tensorParallel,
     });
-    const own = sliceOfRank(tensorParallel, { size: numHeads, what });
-    this.#numHeads = own.end - own.start;
-    this.#headOffset = own.start;
     this.outputBias = this.#projection.bias;
     this.parameters = [this.#qkv, this.#projection]
       .flatMap(({ weight, bias: own }) => [weight, own])
@@ -71,13 +78,15 @@ export class SelfAttention implements Sublayer {
   forward(tape: Tape, { input, used }: SublayerInput, context: MicroBatchContext): Variable {
     const { name, layer, specification } = this.#options;
     const { tensorParallel } = context;
+    const { groups, heads } = this.#groups;
     const qkv = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
     used();
     const attended = context.attend(tape, {
       qkv,
       layer,
-      numHeads: this.#numHeads,
-      headOffset: this.#headOffset,
+      numHeads: heads.end - heads.start,
+      numGroups: groups.end - groups.start,
+      headOffset: heads.start,
       dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
     });
     qkv.release();

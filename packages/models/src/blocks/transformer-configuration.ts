@@ -1,5 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
+import type { BlockVariants } from './block-variants.js';
+import { nearestDivisors } from './nearest-divisors.js';
 
 /** What the architectures of GPT and BERT have in common. */
 export interface TransformerConfiguration {
@@ -42,20 +44,20 @@ export function numBlockParameters(configuration: TransformerConfiguration): num
   return numLayers * (attention + mlp + 4 * h);
 }
 
-/** Features of an attention head. @throws ConfigurationError MTL_ATTENTION_HEADS */
+/**
+ * Features of an attention head: hidden size / heads where nothing else is given.
+ * @throws ConfigurationError MTL_ATTENTION_HEADS where the heads do not divide the hidden size
+ */
 export function headSizeOf({
   hiddenSize,
   numAttentionHeads,
-}: Pick<TransformerConfiguration, 'hiddenSize' | 'numAttentionHeads'>): number {
+  kvChannels,
+}: Pick<TransformerConfiguration, 'hiddenSize' | 'numAttentionHeads'> & BlockVariants): number {
+  if (kvChannels !== undefined) return kvChannels;
   if (hiddenSize % numAttentionHeads === 0) return hiddenSize / numAttentionHeads;
-  const divisors = Array.from({ length: hiddenSize }, (_, index) => index + 1).filter(
-    (n) => hiddenSize % n === 0,
-  );
-  const below = divisors.filter((n) => n < numAttentionHeads).at(-1);
-  const above = divisors.find((n) => n > numAttentionHeads);
   throw new ConfigurationError(
     'MTL_ATTENTION_HEADS',
     `${numAttentionHeads} attention heads do not divide a hidden size of ${hiddenSize}`,
-    { expected: [below, above].filter((n) => n !== undefined).join(' or ') },
+    { expected: nearestDivisors(hiddenSize, numAttentionHeads).join(' or ') },
   );
 }

@@ -15,6 +15,7 @@ import type { LoadedBatch, LossFactors, Stage, StageForward, StageLoss, Upload }
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
+import { HeadGroups } from './head-groups.js';
 import { LayerLosses } from './layer-losses.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
@@ -161,8 +162,9 @@ export abstract class TransformerStage<
   readonly tensorParallel: TensorParallel | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** The heads that this process computes. */
+  /** The query heads that this process computes, and their groups. */
   readonly heads: Slice;
+  readonly groups: Slice;
   /**
    * Those of the embedding, the layers and the final norm, in the order in which forward uses them.
    */
@@ -184,7 +186,7 @@ export abstract class TransformerStage<
     const { stack, block } = specification;
     this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
     this.block = block;
-    this.heads = sliceOfRank(tensorParallel, { size: block.attention.numHeads, what: 'attention heads' });
+    ({ heads: this.heads, groups: this.groups } = new HeadGroups(block.attention, tensorParallel));
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
@@ -501,13 +503,13 @@ export abstract class TransformerStage<
 
   #attend(
     tape: Tape,
-    { qkv, numHeads, headOffset, dropout: site }: AttendCall,
+    { dropout: site, layer: _, ...operands }: AttendCall,
     call: StageCall<OnDevice>,
   ): Variable {
     const { packed } = call.batch;
-    const heads = { qkv, numHeads, headOffset, dropout: this.#dropout(site, call) };
-    if (packed !== undefined) return packedAttention(tape, { ...heads, packed });
-    return attention(tape, { ...heads, ...this.attentionMask(call.batch) });
+    const options = { ...operands, dropout: this.#dropout(site, call) };
+    if (packed !== undefined) return packedAttention(tape, { ...options, packed });
+    return attention(tape, { ...options, ...this.attentionMask(call.batch) });
   }
 
   #context(call: StageCall<OnDevice>): MicroBatchContext {

@@ -57,7 +57,7 @@ export class GptLanguageModel {
 
   /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
-    const { block, heads, device, dtype } = this.#stage;
+    const { block, groups, device, dtype } = this.#stage;
     if (capacity > this.maximumContext) {
       throw new UsageError('MTL_CONTEXT', `a cache of ${capacity} positions`, {
         expected: `at most ${this.maximumContext}, the model's position embeddings`,
@@ -67,7 +67,7 @@ export class GptLanguageModel {
       batchSize,
       capacity,
       numLayers: this.#cacheIndex.size,
-      numHeads: heads.end - heads.start,
+      numGroups: groups.end - groups.start,
       headSize: block.attention.headSize,
       device,
       dtype,
@@ -170,15 +170,17 @@ export class GptLanguageModel {
     });
   }
 
-  /** qkv [N, 1, A * 3 * D] of packed tokens to [N, 1, A * D], A being the heads of this process. */
+  /** qkv [N, 1, (A + 2 G) * D] of packed tokens to [N, 1, A * D], A and G being those of this process. */
   #attend(
     tape: Tape,
-    { qkv, layer, numHeads: heads }: AttendCall,
+    { qkv, layer, numHeads, numGroups }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { dtype, device } = qkv.tensor;
     const { headSize } = this.#stage.block.attention;
-    const width = heads * headSize;
+    const width = numHeads * headSize;
+    const parts = numHeads / numGroups + 2;
+    const qkvWidth = numGroups * parts * headSize;
     const numTokens = qkv.tensor.dim(0);
     const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });
     tidy(() => {
@@ -186,8 +188,11 @@ export class GptLanguageModel {
         const length = end - start;
         attentionCachedForward({
           ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
-          output: output.view({ offset: start * width, shape: [length, 1, heads, headSize] }),
-          qkv: qkv.tensor.view({ offset: start * 3 * width, shape: [length, 1, heads, 3, headSize] }),
+          output: output.view({ offset: start * width, shape: [length, 1, numHeads, headSize] }),
+          qkv: qkv.tensor.view({
+            offset: start * qkvWidth,
+            shape: [length, 1, numGroups, parts, headSize],
+          }),
           position,
         });
       }

@@ -1,22 +1,15 @@
-import {
-  numBlockParameters,
-  paddedVocabularySize,
-  type TransformerConfiguration,
-} from '../blocks/transformer-configuration.js';
+import type { BlockVariants } from '../blocks/block-variants.js';
+import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 
-/** The architecture of a GPT: what its weights look like and what they compute. */
-export interface GptModelConfiguration extends TransformerConfiguration {
+/** What is added to the embedding of a token: a learned row for each position, or nothing. */
+export type PositionEmbeddingType = 'learned_absolute' | 'none';
+
+/**
+ * The architecture of a GPT: what its weights look like and what they compute. With other blocks it is a
+ * Llama.
+ */
+export interface GptModelConfiguration extends TransformerConfiguration, BlockVariants {
   readonly tieEmbeddings: boolean;
-}
-
-/** Trained parameters, the padded vocabulary included. */
-export function numParameters(configuration: GptModelConfiguration): number {
-  const { hiddenSize: h, maxPositionEmbeddings, tieEmbeddings } = configuration;
-  const embedding = paddedVocabularySize(configuration) * h;
-  return (
-    numBlockParameters(configuration) +
-    embedding * (tieEmbeddings ? 1 : 2) +
-    maxPositionEmbeddings * h +
-    2 * h
-  );
+  /** Absent: learned_absolute. */
+  readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
 }

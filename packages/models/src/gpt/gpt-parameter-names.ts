@@ -1,9 +1,6 @@
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
-import { GptStage } from './gpt-stage.js';
+import { gptParameters } from './gpt-parameters.js';
 
 /** The logical names of all parameters of a model, on whatever rank. */
-export function gptParameterNames(model: GptModelConfiguration): readonly string[] {
-  // without storage a stage takes no memory
-  const stage = new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 0 });
-  return stage.parameters.map(({ name }) => name);
-}
+export const gptParameterNames = (model: GptModelConfiguration): readonly string[] =>
+  gptParameters(model).map(({ name }) => name);

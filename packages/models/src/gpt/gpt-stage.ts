@@ -20,14 +20,16 @@ import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
 export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
- * GPT-2 as a pipeline stage: embeddings, pre-layer-norm transformer layers, final layer norm, and a head tied
- * to the token embedding (Radford et al. 2019), computed together with the loss so that all logits never
- * exist at once.
+ * A GPT as a pipeline stage: embeddings, transformer layers with norms before their sublayers, a final norm,
+ * and a head, tied to the token embedding as in GPT-2 (Radford et al. 2019) or not as in Llama (Touvron et
+ * al. 2023), computed together with the loss so that all logits never exist at once.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
   /** On the last stage: the word embedding where it is tied. */
   readonly outputWeight: Parameter | undefined;
+  /** Whether the embedding has a row for each position. */
+  readonly #hasPositionTable: boolean;
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
@@ -35,13 +37,16 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    */
   constructor(options: GptStageOptions) {
     const { model, block = gptBlock(options.model), tensorParallel } = options;
+    const { positionEmbeddingType = 'learned_absolute', maxPositionEmbeddings } = model;
+    const hasPositionTable = positionEmbeddingType === 'learned_absolute';
     super(options, {
       stack: 'decoder',
       block,
-      tables: { position_embeddings: model.maxPositionEmbeddings },
+      tables: hasPositionTable ? { position_embeddings: maxPositionEmbeddings } : {},
       isTied: model.tieEmbeddings,
       finalNormOf: 'sequence',
     });
+    this.#hasPositionTable = hasPositionTable;
     const untied = this.isLast && !model.tieEmbeddings;
     this.outputWeight = untied
       ? vocabularyTable({ model, tensorParallel, name: 'output_layer.weight', isOnFirstAndLastRank: false })
@@ -73,7 +78,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         'tokens' in input
           ? this.embedIds(tape, {
               tokens: input.tokens,
-              ids: [positionIds],
+              ids: this.#hasPositionTable ? [positionIds] : [],
               positions: this.positions(input.tokens.tensor.dim(0), false),
             })
           : input.hidden;
@@ -96,12 +101,14 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   ): DeviceBatch {
     const { device, isFirst, isLast } = this;
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
-    return toDevice(batch, { device, lossFactor, isFirst, own, reads, upload });
+    const embedsPositions = isFirst && this.#hasPositionTable;
+    return toDevice(batch, { device, lossFactor, isFirst, embedsPositions, own, reads, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {
     const { batch, positions } = call;
-    const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids: [batch.positionIds!], positions });
+    const ids = this.#hasPositionTable ? [batch.positionIds!] : [];
+    const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 

@@ -57,7 +57,10 @@ function transposed<A extends Transposable>(values: A, batch: number, sequence: 
 export interface DeviceBatch {
   /** On the first stage. */
   readonly tokens: Variable | undefined;
-  /** [own, B], those that this rank computes with between the tensor-parallel regions; likewise. */
+  /**
+   * [own, B], those that this rank computes with between the tensor-parallel regions: on the first stage of a
+   * model that embeds positions.
+   */
   readonly positionIds: Variable | undefined;
   /** On the last stage, as `weights`. */
   readonly labels: Variable | undefined;
@@ -80,6 +83,7 @@ export function toDevice(
     device,
     lossFactor,
     isFirst,
+    embedsPositions,
     own,
     reads,
     upload = Tensor.from,
@@ -88,6 +92,8 @@ export function toDevice(
     /** Of the tokens that count; undefined but on the last stage. */
     lossFactor: number | undefined;
     isFirst: boolean;
+    /** Whether the stage embeds positions. */
+    embedsPositions: boolean;
     /** The positions that this rank computes with between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
@@ -112,7 +118,7 @@ export function toDevice(
   };
   const variables = {
     tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
-    positionIds: isFirst ? ids(neededTokens(batch.positionIds), own) : undefined,
+    positionIds: embedsPositions ? ids(neededTokens(batch.positionIds), own) : undefined,
     labels: lossFactor === undefined ? undefined : ids(neededTokens(batch.labels)),
     weights: lossFactor === undefined ? undefined : weights(neededTokens(batch.lossMask), lossFactor),
     samples: constant(

@@ -65,6 +65,7 @@ describe('partitionLayers', () => {
     const gpt2 = {
       hiddenSize: 768,
       ffnHiddenSize: 3072,
+      numAttentionHeads: 12,
       vocabularySize: 50257,
       numLayers: 12,
     } as GptModelConfiguration;

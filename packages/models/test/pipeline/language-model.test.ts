@@ -2,15 +2,17 @@ import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
-import { GptStage } from '../../src/index.js';
+import { type GptModelConfiguration, GptStage } from '../../src/index.js';
+import { llamaVariants } from '../support/small-llama.js';
 import { type LanguageModelResult, useLanguageModel } from '../tensor-parallel/language-model.js';
 import { smallGpt } from '../tensor-parallel/small-gpt.js';
 
 const numLayers = 5;
 const seed = 3;
 
-function alone(): LanguageModelResult {
-  const stage = new GptStage({ model: { ...smallGpt, numLayers }, device: 'cpu', dtype: 'float32', seed });
+function alone(variants: Partial<GptModelConfiguration>): LanguageModelResult {
+  const model = { ...smallGpt, numLayers, ...variants };
+  const stage = new GptStage({ model, device: 'cpu', dtype: 'float32', seed });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
   for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, seed);
   const result = useLanguageModel(stage);
@@ -24,16 +26,17 @@ describe.each([
   { what: 'two chunks on each of two', size: 2, tp: 1, placement: [0, 1, 0, 1] },
   { what: 'both ends on one rank', size: 2, tp: 1, placement: [0, 1, 1, 0] },
   { what: 'two stages of two tensor-parallel ranks', size: 4, tp: 2, placement: [0, 1] },
-])('a language model in a pipeline: $what', ({ size, tp, placement }) => {
+  { what: 'the same of a Llama', size: 4, tp: 2, placement: [0, 1], variants: llamaVariants },
+])('a language model in a pipeline: $what', ({ size, tp, placement, variants = {} }) => {
   it('gives the logits and losses of one process, the same bits on every rank', async () => {
     const ranks = await runInMemoryRanks<LanguageModelResult>({
       ...typescriptThreads,
       worldSize: size,
       module: new URL('./ranks/pipelined-language-model.ts', import.meta.url),
-      argument: { numLayers, placement, tp, seed },
+      argument: { numLayers, placement, tp, seed, variants },
       timeoutMs: 60_000,
     });
-    const whole = alone();
+    const whole = alone(variants);
     for (const rank of ranks) expect(rank).toEqual(ranks[0]);
     if (tp === 1) {
       // the same operations on the same values, wherever they run

@@ -36,6 +36,11 @@ describe('refuses a GPT stage that cannot be sharded evenly, with the nearest si
 
   it.each([
     [{ hiddenSize: 30, numAttentionHeads: 6 }, '6 attention heads', '3 or 6 processes, or 4 or 8'],
+    [
+      { numAttentionHeads: 16, groupQueryAttention: true, numQueryGroups: 2 },
+      '2 query groups',
+      '2 processes, or 4',
+    ],
     [{ ffnHiddenSize: 66 }, '66 feed-forward features', '3 or 6 processes, or 64 or 68'],
     [
       { makeVocabularySizeDivisibleBy: 1, vocabularySize: 91 },

@@ -1,5 +1,6 @@
 import { numLiveTensors } from '@mtl/kernels';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { llamaVariants } from '../support/small-llama.js';
 import { distance, runSharded, runWhole } from './compare-with-one-process.js';
 import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
@@ -23,6 +24,7 @@ const cases: readonly (readonly [string, StepOptions])[] = [
   ['with an output layer of its own', { model: { tieEmbeddings: false } }],
   ['with ranks whose vocabulary is all padding', { model: { makeVocabularySizeDivisibleBy: 256 } }],
   ['with four layers', { model: { numLayers: 4 } }],
+  ['with blocks of Llama', { model: llamaVariants }],
   ['in bfloat16', { dtype: 'bfloat16' }],
 ];
 

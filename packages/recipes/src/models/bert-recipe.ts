@@ -59,7 +59,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   modelOf: bertModelOf,
   numParameters: numBertParameters,
   parameterNames: bertParameterNames,
-  flopsOfHead: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),
+  ownFlopsShape: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),
   embeddingAndHeadCost: (configuration, model) =>
     bertEmbeddingAndHeadCost(model, {
       sequenceLength: configuration.model.sequenceLength,

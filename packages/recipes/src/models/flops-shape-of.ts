@@ -15,6 +15,6 @@ export function flopsShapeOf(
     hiddenSize: model.hiddenSize,
     ffnHiddenSize: model.ffnHiddenSize,
     vocabSize: paddedVocabularySize(model),
-    ...recipeOf(configuration).flopsOfHead(configuration),
+    ...recipeOf(configuration).ownFlopsShape(configuration, model),
   };
 }

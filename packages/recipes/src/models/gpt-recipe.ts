@@ -7,6 +7,7 @@ import {
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
+  gptMatmulSizes,
   gptParameterNames,
   numLossTokens,
   numParameters,
@@ -57,7 +58,10 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
   parameterNames: gptParameterNames,
-  flopsOfHead: () => ({}),
+  ownFlopsShape: (_, model) => {
+    const { attentionSize, keyValueSize } = gptMatmulSizes(model);
+    return { attentionSize, keyValueSize };
+  },
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,

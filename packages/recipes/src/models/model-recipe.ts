@@ -80,7 +80,10 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   numParameters(model: Model): number;
   parameterNames(model: Model): readonly string[];
   /** What the model's own part of the FLOPs depends on. */
-  flopsOfHead(configuration: PretrainingConfiguration): Pick<ModelFlopsShape, 'headShare'>;
+  ownFlopsShape(
+    configuration: PretrainingConfiguration,
+    model: Model,
+  ): Pick<ModelFlopsShape, 'attentionSize' | 'keyValueSize' | 'isGated' | 'headShare'>;
   embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
   buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
   losses(model: Model): readonly LossKind<Batch>[];

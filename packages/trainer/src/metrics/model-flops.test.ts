@@ -56,6 +56,18 @@ describe('modelFlops', () => {
     );
   });
 
+  it('counts projections of groups and a gate', () => {
+    const shape = { batchSize: 1, sequenceLength: 3, numLayers: 2, hiddenSize: 8, ffnHiddenSize: 20 };
+    const flops = modelFlops({
+      ...{ ...shape, vocabSize: 10, attentionSize: 12, keyValueSize: 4, isGated: true },
+    });
+    const layer = 6 * (2 * 8 * 12 + 2 * 8 * 4 + 3 * 8 * 20) + 12 * 3 * 12;
+    expect(flops).toBe(3 * (2 * layer + 6 * 8 * 10));
+    expect(modelFlopsFormula({ ...shape, attentionSize: 12, keyValueSize: 4, isGated: true })).toContain(
+      'B S (L (12 H (12 + 4) + 18 H F + 12 S 12) + 6 H V)',
+    );
+  });
+
   it('counts logits of the tokens that have some', () => {
     const shape = { batchSize: 1, sequenceLength: 1, numLayers: 1, hiddenSize: 2, vocabSize: 3 };
     const half = modelFlops({ ...shape, ffnHiddenSize: 5, headShare: 0.5 });

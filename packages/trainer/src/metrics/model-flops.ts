@@ -10,6 +10,12 @@ export interface ModelFlopsShape {
   readonly hiddenSize: number;
   /** F: width of the feed-forward layer, 4H in GPT-2. */
   readonly ffnHiddenSize: number;
+  /** P: features of all queries, heads times head size. Default: H. */
+  readonly attentionSize?: number;
+  /** K: features of all keys, and of all values; less than P where heads share them. Default: P. */
+  readonly keyValueSize?: number;
+  /** Whether the feed-forward layer has a gate, three matrices instead of two (SwiGLU). Default: no. */
+  readonly isGated?: boolean;
   /** V: rows of the output layer, padding included, since the matmuls compute them. */
   readonly vocabSize: number;
   /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
@@ -24,12 +30,13 @@ export interface ModelFlopsShape {
 /**
  * Floating-point operations of one iteration, forward and backward, recomputation not counted (Narayanan
  * 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. Per token and layer, forward:
- * 8 H^2 for query, key, value and output projections, 4 H F for the feed-forward layer, 4 S H for attention;
- * 2 H V for the logits; backward costs twice the forward pass. Together
+ * 4 H (P + K) for query, key, value and output projections, 4 H F for the feed-forward layer (6 H F with a
+ * gate), 4 S P for attention; 2 H V for the logits; backward costs twice the forward pass. Together
  *
- *   B S (L (24 H^2 + 12 H F + 12 S H) + 6 H V),
+ *   B S (L (12 H (P + K) + 12 H F + 12 S P) + 6 H V),
  *
- * which for F = 4H is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves 12 S H.
+ * which for P = K = H and F = 4H is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves
+ * 12 S P.
  */
 export function modelFlops(shape: ModelFlopsShape): number {
   const {
@@ -39,25 +46,33 @@ export function modelFlops(shape: ModelFlopsShape): number {
     hiddenSize: H,
     ffnHiddenSize: F,
     vocabSize: V,
+    attentionSize: P = H,
+    keyValueSize: K = P,
+    isGated = false,
   } = shape;
-  const attention = shape.attention === 'causal' ? 6 * S * H : 12 * S * H;
+  const attention = shape.attention === 'causal' ? 6 * S * P : 12 * S * P;
+  const feedForward = (isGated ? 18 : 12) * H * F;
   const head = (shape.headShare ?? 1) * 6 * H * V;
-  return B * S * (L * (24 * H * H + 12 * H * F + attention) + head);
+  return B * S * (L * (12 * H * (P + K) + feedForward + attention) + head);
 }
 
 /**
  * The formula behind `modelFlops` as one line of text, for summaries: readers of a TFLOP/s value need it.
  */
 export function modelFlopsFormula(
-  shape: Pick<ModelFlopsShape, 'hiddenSize' | 'ffnHiddenSize' | 'attention' | 'headShare'>,
+  shape: Omit<ModelFlopsShape, 'batchSize' | 'sequenceLength' | 'numLayers' | 'vocabSize'>,
 ): string {
   const isCausal = shape.attention === 'causal';
   const counted = isCausal ? 'attention counted by half for the causal mask' : 'attention counted in full';
   const V = shape.headShare === undefined ? 'V' : `${shape.headShare} V`;
+  const { hiddenSize: H, ffnHiddenSize: F, attentionSize: P = H, keyValueSize: K = P, isGated } = shape;
+  const isSquare = P === H && K === H;
+  const projections = isSquare ? '24 H^2' : `12 H (${P} + ${K})`;
+  const scores = `${isCausal ? 6 : 12} S ${P === H ? 'H' : P}`;
   const formula =
-    shape.ffnHiddenSize === 4 * shape.hiddenSize
+    isSquare && F === 4 * H && !isGated
       ? `72 B S L H^2 (1 + S/${isCausal ? 12 : 6}H + ${V}/12LH)`
-      : `B S (L (24 H^2 + 12 H F + ${isCausal ? 6 : 12} S H) + 6 H ${V})`;
+      : `B S (L (${projections} + ${isGated ? 18 : 12} H F + ${scores}) + 6 H ${V})`;
   // a model that predicts some of the tokens has rows of all lengths
   const padding = shape.headShare === undefined ? '' : 'padding counted, ';
   return `${formula} per iteration, ${counted}, ${padding}recomputation not counted`;

@@ -1,7 +1,7 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { ProcessMesh, type World } from '@mtl/comm';
 import { setNumThreads, setPoison } from '@mtl/kernels';
-import { buildGptStages, partitionLayers } from '../../../src/index.js';
+import { buildGptStages, type GptModelConfiguration, partitionLayers } from '../../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from '../../tensor-parallel/language-model.js';
 import { smallGpt } from '../../tensor-parallel/small-gpt.js';
 
@@ -11,19 +11,21 @@ export interface PipelinedLanguageModel {
   readonly placement: readonly number[];
   readonly tp: number;
   readonly seed: number;
+  /** What the model has otherwise than `smallGpt`. */
+  readonly variants: Partial<GptModelConfiguration>;
 }
 
 /** Generates and scores with a model whose stages are on the ranks of a pipeline. */
 export default function pipelinedLanguageModel(
   world: World,
-  { numLayers, placement, tp, seed }: PipelinedLanguageModel,
+  { numLayers, placement, tp, seed, variants }: PipelinedLanguageModel,
 ): LanguageModelResult {
   setNumThreads(1);
   setPoison(true);
   const mesh = new ProcessMesh({ tp, pp: world.size / tp });
   const group = world.createGroup({ name: 'pp', ranks: mesh.groupOf(world.rank, ['pp']) });
   const tensorGroup = world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) });
-  const model = { ...smallGpt, numLayers };
+  const model = { ...smallGpt, numLayers, ...variants };
   const layers = partitionLayers({
     numLayers,
     numChunks: placement.length,

@@ -1,0 +1,17 @@
+/**
+ * What the blocks of a model may have otherwise than GPT-2's. Absent: as in GPT-2.
+ */
+export interface BlockVariants {
+  /** D: features of an attention head. Absent: hidden size / heads. */
+  readonly kvChannels?: number | undefined;
+  /** Whether heads share keys and values in `numQueryGroups` groups. */
+  readonly groupQueryAttention?: boolean | undefined;
+  /** G, with `groupQueryAttention`. */
+  readonly numQueryGroups?: number | undefined;
+  /** Whether linear layers have biases. */
+  readonly addBiasLinear?: boolean | undefined;
+  /**
+   * Whether the projections to queries, keys and values have biases even if other linear layers have none.
+   */
+  readonly addQkvBias?: boolean | undefined;
+}

@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest';
+import { GptLanguageModel, type GptModelConfiguration, GptStage, numParameters } from '../src/index.js';
+import { llamaVariants } from './support/small-llama.js';
+import {
+  buildGpt,
+  computeStep,
+  type ParameterGradient,
+  type StepOptions,
+  smallGpt,
+} from './tensor-parallel/small-gpt.js';
+
+const llama: GptModelConfiguration = { ...smallGpt, ...llamaVariants };
+const stageOf = (model: GptModelConfiguration): GptStage =>
+  new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 1 });
+const shapesOf = (model: GptModelConfiguration): Readonly<Record<string, readonly number[]>> =>
+  Object.fromEntries(stageOf(model).parameters.map(({ name, globalShape }) => [name, globalShape]));
+
+describe('the parameters of a Llama', () => {
+  it('are those of its blocks, in the packed layout of groups', () => {
+    const { numLayers: _, ...one } = llama;
+    expect(shapesOf({ ...one, numLayers: 1 })).toEqual({
+      'embedding.word_embeddings.weight': [96, 32],
+      'decoder.layers.0.input_layernorm.weight': [32],
+      'decoder.layers.0.input_layernorm.bias': [32],
+      'decoder.layers.0.self_attention.linear_qkv.weight': [4, 4, 6, 32],
+      'decoder.layers.0.self_attention.linear_qkv.bias': [4, 4, 6],
+      'decoder.layers.0.self_attention.linear_proj.weight': [32, 48],
+      'decoder.layers.0.pre_mlp_layernorm.weight': [32],
+      'decoder.layers.0.pre_mlp_layernorm.bias': [32],
+      'decoder.layers.0.mlp.linear_fc1.weight': [64, 32],
+      'decoder.layers.0.mlp.linear_fc2.weight': [32, 64],
+      'decoder.final_layernorm.weight': [32],
+      'decoder.final_layernorm.bias': [32],
+      'output_layer.weight': [96, 32],
+    });
+  });
+
+  it('are counted', () => {
+    // 2 h (heads + groups) d, and two matrices of the feed-forward network
+    const layer = 2 * 32 * (8 + 4) * 6 + 4 * 4 * 6 + 2 * 32 * 64 + 4 * 32;
+    expect(numParameters(llama)).toBe(2 * layer + 2 * 96 * 32 + 2 * 32);
+    expect(numParameters(smallGpt)).toBe(
+      2 * (4 * 32 ** 2 + 4 * 32 + 2 * 32 * 64 + 64 + 32 + 4 * 32) + 96 * 32 + 16 * 32 + 2 * 32,
+    );
+  });
+
+  it('have biases where they are asked for', () => {
+    const biases = (model: Partial<GptModelConfiguration>): number =>
+      Object.keys(shapesOf({ ...smallGpt, ...model })).filter((name) => /linear_.*bias/.test(name)).length;
+    expect(biases({})).toBe(2 * 4);
+    expect(biases({ addBiasLinear: false })).toBe(0);
+    expect(biases({ addBiasLinear: false, addQkvBias: true })).toBe(2);
+    expect(biases({ addQkvBias: true })).toBe(2 * 4);
+  });
+
+  it('are refused where heads and groups do not fit, with those that do', () => {
+    const refusal = (model: Partial<GptModelConfiguration>) => () => stageOf({ ...llama, ...model });
+    expect(refusal({ numQueryGroups: 3 })).toThrow(
+      expect.objectContaining({ code: 'MTL_ATTENTION_HEADS', expected: '2 or 4' }),
+    );
+    expect(refusal({ numAttentionHeads: 5, groupQueryAttention: false, kvChannels: undefined })).toThrow(
+      expect.objectContaining({ code: 'MTL_ATTENTION_HEADS', expected: '4 or 8' }),
+    );
+  });
+});
+
+type Model = NonNullable<StepOptions['model']>;
+
+/** Runs a step of a model whose parameters are set before. */
+function stepOf(model: Model, set: (stage: GptStage) => void) {
+  const built = buildGpt({ model });
+  set(built.stage);
+  const result = computeStep(built, {});
+  built.dispose();
+  return result;
+}
+
+describe('grouped-query attention', () => {
+  const grouped: Model = { numAttentionHeads: 8, groupQueryAttention: true, numQueryGroups: 2 };
+  const [queries, size] = [4, 4];
+
+  /** [G, R + 2, D, ...] to [A, 3, D, ...]: each head gets its query and the key and value of its group. */
+  function repeated(values: Float32Array, inner: number): Float32Array {
+    const head = size * inner;
+    const at = (group: number, part: number): Float32Array => {
+      const start = (group * (queries + 2) + part) * head;
+      return values.subarray(start, start + head);
+    };
+    const parts = [0, 1].flatMap((group) =>
+      Array.from({ length: queries }, (_, query) => [
+        at(group, query),
+        at(group, queries),
+        at(group, queries + 1),
+      ]).flat(),
+    );
+    return Float32Array.from(parts.flatMap((part) => [...part]));
+  }
+
+  it('is attention of heads whose keys and values are repeated', () => {
+    const groups = new Map<string, Float32Array>();
+    const actual = stepOf(grouped, ({ parameters }) => {
+      for (const { name, data } of parameters) groups.set(name, data.read<'float32'>());
+    });
+    const expected = stepOf({ numAttentionHeads: 8 }, ({ parameters }) => {
+      for (const { name, data } of parameters) {
+        const values = groups.get(name)!;
+        data.write(name.includes('linear_qkv') ? repeated(values, values.length / (2 * 6 * 4)) : values);
+      }
+    });
+    // float32 rounding of sums in another order
+    expect(Math.abs(actual.loss - expected.loss)).toBeLessThan(2e-6);
+    const gradientOf = ({ gradients }: typeof actual, name: string): ParameterGradient =>
+      gradients.find((gradient) => gradient.name === name)!;
+    const key = 'decoder.layers.0.self_attention.linear_qkv.weight';
+    const [shared, own] = [gradientOf(actual, key).values, gradientOf(expected, key).values];
+    const width = size * 32;
+    const norm = Math.hypot(...shared);
+    for (let index = 0; index < width; index++) {
+      // of the second group's value: the sum over its four heads
+      const sum = [4, 5, 6, 7].reduce((total, head) => total + own[(head * 3 + 2) * width + index]!, 0);
+      expect(Math.abs(shared[(6 + 5) * width + index]! - sum)).toBeLessThan(1e-6 * norm);
+      // and of its third query
+      expect(Math.abs(shared[(6 + 2) * width + index]! - own[6 * 3 * width + index]!)).toBeLessThan(
+        1e-6 * norm,
+      );
+    }
+  });
+});
+
+it('generates with a cache of groups what training computes', () => {
+  const built = buildGpt({ model: llamaVariants });
+  const model = new GptLanguageModel(built.stage);
+  const tokens = Int32Array.of(3, 14, 15, 92 % 90, 65, 35, 8);
+  const losses = model.tokenLosses({ tokens, labels: tokens.toReversed(), batchSize: 1 });
+  for (const promptLength of [1, 3, 7]) {
+    const cache = model.newCache({ batchSize: 2, capacity: 8 });
+    for (let end = promptLength; end <= tokens.length; end++) {
+      const start = end === promptLength ? 0 : end - 1;
+      const logits = model.forward({ cache, sequences: [{ slot: 1, tokens: tokens.subarray(start, end) }] });
+      const logSum = Math.log(logits.reduce((sum, value) => sum + Math.exp(value), 0));
+      const loss = logSum - logits[tokens.at(-end)!]!;
+      // float32 rounding of losses around 5
+      expect(Math.abs(loss - losses[end - 1]!), `${promptLength}, ${end}`).toBeLessThan(2e-5);
+    }
+    cache.dispose();
+  }
+  built.dispose();
+});
