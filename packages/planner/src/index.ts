@@ -5,18 +5,37 @@ export { layerBackward, layerForward } from './operations/layer-operations.js';
 export type { LayerShape, Recomputation } from './operations/layer-shape.js';
 export type {
   CollectiveOperation,
+  ComputeDtype,
   FusedAttentionOperation,
   HiddenCollective,
   KernelOperation,
   MatmulOperation,
   Operation,
   RankGroup,
+  StartOperation,
+  WaitOperation,
 } from './operations/operation.js';
-export { type HardwareProfile, hardwareProfile } from './profiles/hardware-profile.js';
+export {
+  type GpuProfile,
+  gpuProfile,
+  type HardwareProfile,
+  hardwareProfile,
+} from './profiles/hardware-profile.js';
+export { type MeasuredProfile, type MeasuredRates, measuredProfile } from './profiles/measured-profile.js';
 export { parseProfile } from './profiles/parse-profile.js';
-export type { Profile } from './profiles/profile.js';
-export { type SoftwareProfile, softwareProfile } from './profiles/software-profile.js';
+export { type ListedProfile, listedProfile, type Profile } from './profiles/profile.js';
+export {
+  type ListedSoftware,
+  type SoftwareProfile,
+  softwareProfile,
+} from './profiles/software-profile.js';
 export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
+export {
+  type PredictRecordedOptions,
+  predictRecordedStep,
+  type RecordedPasses,
+  type RecordedStep,
+} from './step/predict-recorded-step.js';
 export {
   type PredictOptions,
   predictStepTime,

@@ -1,4 +1,4 @@
-import { loadProfile, type Profile } from '../src/index.js';
+import { type ListedProfile, listedProfile, loadProfile } from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
 import { paperRows } from './paper-rows.js';
 import { predictRow } from './predict-row.js';
@@ -63,7 +63,7 @@ export function costOf(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
     const error = Math.log(
-      predictRow(row, withValues(loadProfile(row.profile), fit, point)).seconds / row.seconds,
+      predictRow(row, withValues(listedProfile(loadProfile(row.profile)), fit, point)).seconds / row.seconds,
     );
     cost += fit.absolute ? Math.abs(error) : error ** 2;
   }
@@ -71,7 +71,7 @@ export function costOf(fit: Fit, point: readonly number[]): number {
   return cost;
 }
 
-function withValues(profile: Profile, fit: Fit, point: readonly number[]): Profile {
+function withValues(profile: ListedProfile, fit: Fit, point: readonly number[]): ListedProfile {
   const changed = structuredClone(profile);
   const part = fit.file.startsWith('hardware') ? changed.hardware : changed.software;
   for (const [i, [keys]] of fit.start.entries()) {

@@ -1,8 +1,17 @@
-import { loadProfile, type Profile, predictStepTime, type StepPrediction } from '../src/index.js';
+import {
+  type ListedProfile,
+  listedProfile,
+  loadProfile,
+  predictStepTime,
+  type StepPrediction,
+} from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
 
 /** Predicts a measured row, with the profile it names or with another that stands for it. */
-export function predictRow(row: MeasuredRow, profile: Profile = loadProfile(row.profile)): StepPrediction {
+export function predictRow(
+  row: MeasuredRow,
+  profile: ListedProfile = listedProfile(loadProfile(row.profile)),
+): StepPrediction {
   const { model, layout, scattersMessages, fusesKernels } = row;
   const software = {
     ...profile.software,

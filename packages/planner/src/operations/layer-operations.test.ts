@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
+import { listedProfile } from '../profiles/profile.js';
 import { operationsSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { layerBackward, layerForward } from './layer-operations.js';
 import type { LayerShape } from './layer-shape.js';
 import type { Operation } from './operation.js';
 
-const profile = loadProfile('a100-80gb-megatron');
+const profile = listedProfile(loadProfile('a100-80gb-megatron'));
 /** The layer of table 4 in Korthikanti et al. 2022: 22 B, 8 GPUs. */
 const shape: LayerShape = {
   sequenceLength: 2048,

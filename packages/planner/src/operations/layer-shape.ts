@@ -1,4 +1,4 @@
-import type { SoftwareProfile } from '../profiles/software-profile.js';
+import type { ListedSoftware } from '../profiles/software-profile.js';
 import type { Block } from './block-sizes.js';
 import type { RankGroup } from './operation.js';
 
@@ -15,5 +15,5 @@ export interface LayerShape extends Block {
   readonly sequenceParallel: boolean;
   readonly recomputation: Recomputation;
   readonly group: RankGroup;
-  readonly software: SoftwareProfile;
+  readonly software: ListedSoftware;
 }

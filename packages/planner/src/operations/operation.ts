@@ -1,22 +1,27 @@
 /**
- * What a pass runs, with what its time depends on. The lists of this folder are made by hand; a recorder of
- * operations on device meta (names, shapes, FLOPs, bytes; kind, bytes and group of collectives) can make the
- * same lists, and everything above `operationsTime` stays as it is.
+ * What a pass runs, with what its time depends on. The lists of this folder are made by hand, for programs
+ * that cannot be recorded; of the programs here, dry runs record them.
  */
 export type Operation =
   | MatmulOperation
   | KernelOperation
   | FusedAttentionOperation
   | CollectiveOperation
-  | HiddenCollective;
+  | HiddenCollective
+  | StartOperation
+  | WaitOperation;
+
+/** What is computed with. Absent of an operation: `fp16`, whose time `bf16` shares. */
+export type ComputeDtype = 'fp32' | 'fp16' | 'bf16';
 
 /** Where time goes. */
 export type TimeKind = 'matmuls' | 'attention' | 'kernels';
 
-/** `batch` products of [rows, depth] and [depth, columns], with operands of 2 bytes. */
+/** `batch` products of [rows, depth] and [depth, columns], whose elements are of the dtype. */
 export interface MatmulOperation {
   readonly kind: 'matmul';
   readonly name: string;
+  readonly dtype?: ComputeDtype;
   readonly time: TimeKind;
   readonly batch: number;
   readonly rows: number;
@@ -30,6 +35,7 @@ export interface MatmulOperation {
 export interface KernelOperation {
   readonly kind: 'kernel';
   readonly name: string;
+  readonly dtype?: ComputeDtype;
   readonly time: TimeKind;
   readonly bytes: number;
 }
@@ -38,6 +44,7 @@ export interface KernelOperation {
 export interface FusedAttentionOperation {
   readonly kind: 'fused-attention';
   readonly name: string;
+  readonly dtype?: ComputeDtype;
   readonly flops: number;
   readonly bytes: number;
 }
@@ -67,4 +74,18 @@ export interface HiddenCollective {
   readonly kind: 'hidden-collective';
   readonly collective: CollectiveOperation;
   readonly behind: MatmulOperation;
+}
+
+/** A collective that runs behind what follows, until its wait. */
+export interface StartOperation {
+  readonly kind: 'start';
+  /** Of the start and its wait. */
+  readonly id: number;
+  readonly collective: CollectiveOperation;
+}
+
+/** What follows needs the result of a collective. */
+export interface WaitOperation {
+  readonly kind: 'wait';
+  readonly id: number;
 }

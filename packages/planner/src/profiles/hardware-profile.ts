@@ -1,17 +1,10 @@
 import { z } from 'zod';
 import { constant } from './constant.js';
+import { link } from './link.js';
+import { measuredProfile } from './measured-profile.js';
 
-const link = z.strictObject({
-  /** Of one GPU, in one direction. */
-  bytesPerSecond: constant,
-  /** Part of it that large transfers reach. */
-  efficiency: constant,
-  /** Of one step of a ring. */
-  latencySeconds: constant,
-});
-
-/** What a GPU and the machines around it can do. */
-export const hardwareProfile = z.strictObject({
+/** What a GPU and the machines around it can do: a model with few constants. */
+export const gpuProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   device: z.string(),
@@ -58,4 +51,8 @@ export const hardwareProfile = z.strictObject({
   overlapCost: constant,
 });
 
+/** A model of a GPU, or what was measured on a machine. */
+export const hardwareProfile = z.discriminatedUnion('state', [gpuProfile, measuredProfile]);
+
+export type GpuProfile = z.infer<typeof gpuProfile>;
 export type HardwareProfile = z.infer<typeof hardwareProfile>;

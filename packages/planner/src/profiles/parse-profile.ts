@@ -4,11 +4,12 @@ import { hardwareProfile } from './hardware-profile.js';
 import type { Profile } from './profile.js';
 import { softwareProfile } from './software-profile.js';
 
-const wholeProfile = z.strictObject({
-  name: z.string(),
-  hardware: hardwareProfile,
-  software: softwareProfile,
-});
+const wholeProfile = z
+  .strictObject({ name: z.string(), hardware: hardwareProfile, software: softwareProfile })
+  .refine(({ hardware, software }) => hardware.state !== 'measured' || software.operations === 'recorded', {
+    path: ['software', 'operations'],
+    message: 'rates are measured of recorded operations',
+  });
 
 /**
  * Checks a profile of one's own: an object, as JSON gives it, with `name`, `hardware` and `software`.

@@ -1,13 +1,25 @@
 import { z } from 'zod';
 import { constant } from './constant.js';
 
-/** What a training program fuses, stores and overlaps. */
-export const softwareProfile = z.strictObject({
+const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
   /** Of the settings that are no numbers. */
   source: z.string(),
+  /** Time of the host for one operation: a pass takes at least that of its operations. */
+  hostSecondsPerOperation: constant,
+  /** Part of the bandwidth between nodes that this program reaches in collectives. */
+  linkFactor: constant,
+};
+
+/** The programs of this repository: what they fuse, store and overlap, a dry run records. */
+export const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
+
+/** Another program, of whose operations there are lists made by hand: what it fuses, stores and overlaps. */
+export const listedSoftware = z.strictObject({
+  ...common,
+  operations: z.literal('listed'),
   /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
   attention: z.enum(['stored-scores', 'flash']),
   /** Scale, mask and softmax in one kernel; bias and GeLU; bias, dropout and residual. */
@@ -30,10 +42,10 @@ export const softwareProfile = z.strictObject({
   /** Whether gradients are reduced in large buckets, or each tensor by itself. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
-  /** Time of the host for one operation: a pass takes at least that of its operations. */
-  hostSecondsPerOperation: constant,
-  /** Part of the bandwidth between nodes that this program reaches in collectives. */
-  linkFactor: constant,
 });
 
+/** A training program. */
+export const softwareProfile = z.discriminatedUnion('operations', [recordedSoftware, listedSoftware]);
+
+export type ListedSoftware = z.infer<typeof listedSoftware>;
 export type SoftwareProfile = z.infer<typeof softwareProfile>;

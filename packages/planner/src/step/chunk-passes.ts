@@ -1,5 +1,5 @@
 import type { Profile } from '../profiles/profile.js';
-import { operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
+import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
 import type { ChunkOperations, RepeatedOperations } from './chunk-operations.js';
 
 /** Seconds of the passes of one micro-batch on a chunk of the model, by what they are spent on. */
@@ -26,7 +26,7 @@ export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile
 }
 
 function sum(parts: readonly (readonly [PassSeconds, number])[]): PassSeconds {
-  const total: PassSeconds = { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
+  const total = noSeconds();
   for (const [seconds, times] of parts) {
     for (const key of Object.keys(total) as (keyof PassSeconds)[]) total[key] += seconds[key] * times;
   }

@@ -1,4 +1,5 @@
 import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { linkOf } from '../timing/link-of.js';
 import type { StepOptions } from './step-options.js';
 
 /**
@@ -14,7 +15,7 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   const bytes = 2 * model.sequenceLength * layout.microBatchSize * model.hiddenSize;
   const ownBytes = isSplit || software.scattersMessages ? bytes / t : bytes;
   const isInside = p * t * d <= hardware.gpusPerNode.value;
-  const link = isInside ? hardware.linkInside : hardware.linkBetween;
+  const link = linkOf(hardware, isInside);
   const sending = link.latencySeconds.value + ownBytes / (link.bytesPerSecond.value * link.efficiency.value);
   if (isSplit || !software.scattersMessages) return sending;
   const perNode = Math.min(t, hardware.gpusPerNode.value);

@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
+import { listedProfile } from '../profiles/profile.js';
 import { chunkOperations } from './chunk-operations.js';
 import { predictStepTime } from './predict-step-time.js';
 import type { Layout, ModelSize } from './step-options.js';
 
-const profile = loadProfile('a100-80gb-megatron-2021');
+const profile = listedProfile(loadProfile('a100-80gb-megatron-2021'));
 const model: ModelSize = {
   numLayers: 32,
   hiddenSize: 20_480,

@@ -6,7 +6,7 @@ import {
   type Simulation,
   simulateSchedule,
 } from '@mtl/pipeline/schedules';
-import { type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
+import { noSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { checkLayout } from './check-layout.js';
 import { type ChunkOperations, chunkOperations } from './chunk-operations.js';
 import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
@@ -90,7 +90,7 @@ export function predictStepTime(options: PredictOptions): StepPrediction {
 }
 
 function meanOfRanks(chunks: readonly ChunkPasses[], factor: number): PassSeconds {
-  const total: PassSeconds = { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
+  const total = noSeconds();
   for (const { forward, backward } of chunks) {
     for (const key of Object.keys(total) as (keyof PassSeconds)[]) {
       total[key] += (forward[key] + backward[key]) * factor;

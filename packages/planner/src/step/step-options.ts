@@ -1,6 +1,6 @@
 import type { Block } from '../operations/block-sizes.js';
 import type { Recomputation } from '../operations/layer-shape.js';
-import type { Profile } from '../profiles/profile.js';
+import type { ListedProfile } from '../profiles/profile.js';
 
 /** A GPT, or another decoder that `Block` describes. */
 export interface ModelSize extends Block {
@@ -32,5 +32,5 @@ export interface Layout {
 export interface StepOptions {
   readonly model: ModelSize;
   readonly layout: Layout;
-  readonly profile: Profile;
+  readonly profile: ListedProfile;
 }

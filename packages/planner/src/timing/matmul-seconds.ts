@@ -1,25 +1,25 @@
 import type { MatmulOperation } from '../operations/operation.js';
-import type { HardwareProfile } from '../profiles/hardware-profile.js';
+import type { GpuProfile } from '../profiles/hardware-profile.js';
 
 /** Parts into which the depth of a matmul can be split where its tiles do not fill the multiprocessors. */
 const splits = [1, 2, 4, 8];
 
 /**
- * Time of a matmul on operands of 2 bytes. The result is cut into tiles, one on each multiprocessor at a
+ * Time of a matmul. The result is cut into tiles, one on each multiprocessor at a
  * time, so that the time of the tiles is a whole number of waves; the best of the library's tiles is taken.
  * Not less than the time of the bytes of operands and result.
  */
 export function matmulSeconds(
   operation: MatmulOperation,
-  { matmul, memory, kernelStartSeconds }: HardwareProfile,
+  { matmul, memory, kernelStartSeconds }: GpuProfile,
 ): number {
-  const { batch, rows, columns, depth, resultBytes, time } = operation;
+  const { batch, rows, columns, depth, resultBytes, time, dtype = 'fp16' } = operation;
   const efficiency = time === 'attention' ? memory.scoresEfficiency : memory.efficiency;
   const bandwidth = memory.bytesPerSecond.value * efficiency.value;
   const numMultiprocessors = matmul.numMultiprocessors.value;
-  const rate = (matmul.peakFlops.fp16.value * matmul.efficiency.value) / numMultiprocessors;
+  const rate = (matmul.peakFlops[dtype].value * matmul.efficiency.value) / numMultiprocessors;
   const results = batch * rows * columns;
-  const bytes = 2 * batch * (rows * depth + depth * columns) + results * resultBytes;
+  const bytes = (dtype === 'fp32' ? 4 : 2) * batch * (rows * depth + depth * columns) + results * resultBytes;
   let best = Number.POSITIVE_INFINITY;
   for (const tile of matmul.tiles) {
     const numTiles = batch * Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns);

@@ -1,7 +1,8 @@
 import type { Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
-import { matmulSeconds } from './matmul-seconds.js';
+import { hardwareTimes } from './hardware-times.js';
+import type { OperationTimes } from './operation-times.js';
 
 /** Seconds of a pass by what they are spent on. */
 export interface PassSeconds {
@@ -14,10 +15,15 @@ export interface PassSeconds {
   host: number;
 }
 
+export function noSeconds(): PassSeconds {
+  return { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
+}
+
 /** Time of operations that run one after the other on one GPU. */
 export function operationsSeconds(operations: readonly Operation[], profile: Profile): PassSeconds {
-  const seconds: PassSeconds = { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
-  for (const operation of operations) add(seconds, operation, profile);
+  const pass = new PassClock(profile);
+  for (const operation of operations) pass.run(operation);
+  const { seconds } = pass;
   const hostSeconds = operations.length * profile.software.hostSecondsPerOperation.value;
   seconds.host = Math.max(0, hostSeconds - passSeconds(seconds));
   return seconds;
@@ -28,35 +34,68 @@ export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
 
-function add(seconds: PassSeconds, operation: Operation, profile: Profile): void {
-  const { hardware } = profile;
-  const { memory } = hardware;
-  const bandwidth = memory.bytesPerSecond.value * memory.efficiency.value;
-  const scoresBandwidth = memory.bytesPerSecond.value * memory.scoresEfficiency.value;
-  const start = hardware.kernelStartSeconds.value;
-  switch (operation.kind) {
-    case 'matmul':
-      seconds[operation.time] += matmulSeconds(operation, hardware);
-      return;
-    case 'kernel':
-      seconds[operation.time] +=
-        start + operation.bytes / (operation.time === 'attention' ? scoresBandwidth : bandwidth);
-      return;
-    case 'fused-attention': {
-      const rate = hardware.matmul.peakFlops.fp16.value * hardware.attention.flashEfficiency.value;
-      seconds.attention += start + Math.max(operation.flops / rate, operation.bytes / bandwidth);
-      return;
+/** Collectives that were started run one after the other behind what is computed. */
+class PassClock {
+  readonly seconds = noSeconds();
+  readonly #profile: Profile;
+  readonly #times: OperationTimes;
+  /** What is left of started collectives, in their order. */
+  readonly #running = new Map<number, number>();
+
+  constructor(profile: Profile) {
+    this.#profile = profile;
+    this.#times = hardwareTimes(profile.hardware);
+  }
+
+  run(operation: Operation): void {
+    switch (operation.kind) {
+      case 'matmul':
+        this.#compute(operation.time, this.#times.matmul(operation));
+        return;
+      case 'kernel':
+        this.#compute(operation.time, this.#times.kernel(operation));
+        return;
+      case 'fused-attention':
+        this.#compute('attention', this.#times.attention(operation));
+        return;
+      case 'collective':
+        this.seconds.tensorCommunication += collectiveSeconds(operation, this.#profile);
+        return;
+      case 'start':
+        this.#running.set(operation.id, collectiveSeconds(operation.collective, this.#profile));
+        return;
+      case 'wait':
+        this.#wait(operation.id);
+        return;
+      case 'hidden-collective': {
+        const computing = this.#times.matmul(operation.behind);
+        const communicating = collectiveSeconds(operation.collective, this.#profile);
+        this.seconds[operation.behind.time] += computing;
+        this.seconds.tensorCommunication +=
+          Math.max(0, communicating - computing) +
+          Math.min(communicating, computing) * this.#profile.hardware.overlapCost.value;
+      }
     }
-    case 'collective':
-      seconds.tensorCommunication += collectiveSeconds(operation, profile);
-      return;
-    case 'hidden-collective': {
-      const computing = matmulSeconds(operation.behind, hardware);
-      const communicating = collectiveSeconds(operation.collective, profile);
-      seconds[operation.behind.time] += computing;
-      seconds.tensorCommunication +=
-        Math.max(0, communicating - computing) +
-        Math.min(communicating, computing) * hardware.overlapCost.value;
+  }
+
+  #compute(time: 'matmuls' | 'attention' | 'kernels', seconds: number): void {
+    this.seconds[time] += seconds;
+    let left = seconds;
+    for (const [id, remaining] of this.#running) {
+      if (left <= 0) break;
+      const hidden = Math.min(left, remaining);
+      left -= hidden;
+      this.#running.set(id, remaining - hidden);
+      this.seconds.tensorCommunication += hidden * this.#profile.hardware.overlapCost.value;
+    }
+  }
+
+  /** Nothing for a collective that was started in another pass, which has ended by then. */
+  #wait(id: number): void {
+    for (const [each, remaining] of this.#running) {
+      if (each > id) break;
+      this.seconds.tensorCommunication += remaining;
+      this.#running.delete(each);
     }
   }
 }

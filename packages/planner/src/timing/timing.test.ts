@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
 import type { CollectiveOperation, MatmulOperation } from '../operations/operation.js';
+import { listedProfile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { matmulSeconds } from './matmul-seconds.js';
 import { operationsSeconds, passSeconds } from './operations-seconds.js';
 
-const profile = loadProfile('a100-80gb-megatron');
+const profile = listedProfile(loadProfile('a100-80gb-megatron'));
 const { hardware } = profile;
 const matmul = (rows: number, columns: number, depth: number): MatmulOperation => ({
   kind: 'matmul',

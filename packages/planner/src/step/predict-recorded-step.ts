@@ -1,0 +1,202 @@
+import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
+import type { CollectiveOperation, Operation } from '../operations/operation.js';
+import type { Profile } from '../profiles/profile.js';
+import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { linkOf } from '../timing/link-of.js';
+import { ratesFor } from '../timing/measured-times.js';
+import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
+import type { StepPrediction } from './predict-step-time.js';
+
+/** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
+export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
+
+/** Collectives of data-parallel ranks, and whether passes can hide them. */
+export interface DataCollectives {
+  readonly operations: readonly CollectiveOperation[];
+  readonly isOverlapped: boolean;
+}
+
+/** What the ranks of one pipeline stage do once a step. */
+export interface RecordedEnd {
+  /** Norm, clipping and update, with collectives along other axes than the data. */
+  readonly operations: readonly Operation[];
+  /** Of gradients, in backward or after it. */
+  readonly reduction: DataCollectives;
+  /** Of parameters, after the update or in forward. */
+  readonly gather: DataCollectives;
+}
+
+/** A step as a dry run recorded it. */
+export interface RecordedStep {
+  readonly schedule: PipelineSchedule;
+  /** Of every chunk, in the order of the model. */
+  readonly chunks: readonly RecordedPasses[];
+  /** Of every pipeline rank. */
+  readonly ends: readonly RecordedEnd[];
+  /** The message of a micro-batch between stages; absent without a pipeline. */
+  readonly message?: {
+    /** That one rank sends. */
+    readonly bytes: number;
+    /** With which the receivers put their parts together. */
+    readonly gather?: CollectiveOperation | undefined;
+    /** Whether it stays within a node. */
+    readonly isInside: boolean;
+  };
+}
+
+export interface PredictRecordedOptions {
+  readonly step: RecordedStep;
+  readonly profile: Profile;
+  /** Of the whole run. */
+  readonly numProcesses: number;
+}
+
+/** Part of a reduction that the end of backward leaves: its last bucket, where there are several. */
+const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
+
+/**
+ * Predicts the time of a step of a training run: recorded operations of each chunk's passes, their times by
+ * the profile, and the schedule on a clock.
+ *
+ * @throws ConfigurationError `MTL_PROFILE` where ranks are on several machines and the profile has no link
+ *   between them
+ */
+export function predictRecordedStep(options: PredictRecordedOptions): StepPrediction {
+  const { step } = options;
+  const profile = profileOfRun(options);
+  const { schedule, chunks: recorded, ends: recordedEnds } = step;
+  const numRanks = schedule.actions.length;
+  const chunks = passesOfChunks(recorded, profile);
+  const gather = step.message?.gather === undefined ? 0 : collectiveSeconds(step.message.gather, profile);
+  const ends = recordedEnds.map((end, rank) => {
+    const own = chunks.filter((_, chunk) => schedule.placement[chunk] === rank);
+    return secondsOfEnd(end, { profile, chunks: own });
+  });
+  const slowest = ends.reduce((most, end) => (end.total > most.total ? end : most));
+  const receives = (kind: PassKind, chunk: number): boolean => {
+    const from = kind === 'F' ? chunk - 1 : chunk + 1;
+    return kind !== 'W' && from >= 0 && from < chunks.length && isSent(schedule, [from, chunk]);
+  };
+  const seconds = (kind: PassKind) =>
+    chunks.map((passes, chunk) => passSeconds(passes[kind]) + (receives(kind, chunk) ? gather : 0));
+  const simulation = simulateSchedule({
+    schedule,
+    times: {
+      forward: seconds('F'),
+      backward: seconds('B'),
+      backwardInput: seconds('I'),
+      backwardWeight: seconds('W'),
+      communication: messageSeconds(step, profile),
+      optimizer: slowest.total,
+    },
+  });
+  const passes = totalOfPasses(schedule, chunks);
+  const numGathers = schedule.actions.flat().filter(({ kind, chunk }) => receives(kind, chunk)).length;
+  return {
+    seconds: simulation.stepTime,
+    breakdown: {
+      ...scaled(passes, 1 / numRanks),
+      tensorCommunication: passes.tensorCommunication / numRanks + slowest.tensorCommunication,
+      pipelineCommunication: (gather * numGathers) / numRanks + slowest.pipelineCommunication,
+      dataCommunication: slowest.dataCommunication,
+      bubble: simulation.ranks.reduce((sum, rank) => sum + rank.idle, 0) / numRanks,
+      optimizer: slowest.optimizer,
+    },
+    simulation,
+  };
+}
+
+/** Rates of so many processes as there are on each machine. */
+function profileOfRun({ profile, numProcesses }: PredictRecordedOptions): Profile {
+  const { hardware } = profile;
+  if (hardware.state !== 'measured') return profile;
+  const perMachine = Math.min(numProcesses, hardware.gpusPerNode.value);
+  return { ...profile, hardware: ratesFor(hardware, perMachine) };
+}
+
+type ChunkSeconds = Readonly<Record<PassKind, PassSeconds>>;
+
+const passKinds = ['F', 'B', 'I', 'W'] as const;
+
+/** Of every chunk. Recordings that several chunks share are timed once. */
+function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): ChunkSeconds[] {
+  const known = new Map<readonly Operation[] | undefined, PassSeconds>([[undefined, noSeconds()]]);
+  const secondsOf = (operations: readonly Operation[] | undefined): PassSeconds => {
+    const seconds = known.get(operations) ?? operationsSeconds(operations!, profile);
+    known.set(operations, seconds);
+    return seconds;
+  };
+  return chunks.map(
+    (passes) => Object.fromEntries(passKinds.map((kind) => [kind, secondsOf(passes[kind])])) as ChunkSeconds,
+  );
+}
+
+function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, number]): boolean {
+  return placement[from] !== placement[to];
+}
+
+function messageSeconds({ message }: RecordedStep, { hardware }: Profile): number {
+  if (message === undefined) return 0;
+  const link = linkOf(hardware, message.isInside);
+  return link.latencySeconds.value + message.bytes / (link.bytesPerSecond.value * link.efficiency.value);
+}
+
+interface EndSeconds {
+  readonly total: number;
+  readonly dataCommunication: number;
+  readonly pipelineCommunication: number;
+  readonly tensorCommunication: number;
+  readonly optimizer: number;
+}
+
+function secondsOfEnd(
+  { operations, reduction, gather }: RecordedEnd,
+  { profile, chunks }: { readonly profile: Profile; readonly chunks: readonly ChunkSeconds[] },
+): EndSeconds {
+  const along = (axis: CollectiveOperation['group']['axis']): number =>
+    operations.reduce(
+      (sum, operation) =>
+        operation.kind === 'collective' && operation.group.axis === axis
+          ? sum + collectiveSeconds(operation, profile)
+          : sum,
+      0,
+    );
+  const kernels = operations.filter(({ kind }) => kind !== 'collective');
+  const sum = (kinds: readonly PassKind[]): number =>
+    chunks.reduce(
+      (total, passes) => total + kinds.reduce((part, kind) => part + passSeconds(passes[kind]), 0),
+      0,
+    );
+  const exposed = ({ operations: all, isOverlapped }: DataCollectives, behind: number): number => {
+    const seconds = all.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
+    if (!isOverlapped) return seconds;
+    const waiting = Math.max(lastBucket(all) * seconds, seconds - behind);
+    return waiting + (seconds - waiting) * profile.hardware.overlapCost.value;
+  };
+  const parts = {
+    dataCommunication: exposed(reduction, sum(['B', 'I', 'W'])) + exposed(gather, sum(['F'])) + along('data'),
+    pipelineCommunication: along('pipeline'),
+    tensorCommunication: along('tensor'),
+    optimizer: passSeconds(operationsSeconds(kernels, profile)),
+  };
+  return { ...parts, total: Object.values(parts).reduce((total, part) => total + part, 0) };
+}
+
+/** Of all ranks and micro-batches. */
+function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds[]): PassSeconds {
+  const total = noSeconds();
+  const counts = new Map<PassSeconds, number>();
+  for (const { kind, chunk } of schedule.actions.flat()) {
+    const seconds = chunks[chunk]![kind];
+    counts.set(seconds, (counts.get(seconds) ?? 0) + 1);
+  }
+  for (const [seconds, count] of counts) {
+    for (const key of Object.keys(total) as (keyof PassSeconds)[]) total[key] += seconds[key] * count;
+  }
+  return total;
+}
+
+function scaled(seconds: PassSeconds, factor: number): PassSeconds {
+  const entries = Object.entries(seconds).map(([key, value]: [string, number]) => [key, value * factor]);
+  return Object.fromEntries(entries) as unknown as PassSeconds;
+}

@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { parseProfile } from '../profiles/parse-profile.js';
+import type { Profile } from '../profiles/profile.js';
+import { collectiveSeconds } from './collective-seconds.js';
+import { ratesFor } from './measured-times.js';
+import { operationsSeconds, passSeconds } from './operations-seconds.js';
+
+const constant = (value: number) => ({ value, source: 'test' });
+const link = { bytesPerSecond: constant(1e10), efficiency: constant(1), latencySeconds: constant(1e-5) };
+/** Two processes are half as fast as one each. */
+const rates = (numProcesses: number) => ({
+  numProcesses,
+  numThreads: 2 / numProcesses,
+  matmuls: [
+    {
+      name: 'matmul',
+      dtype: 'fp32',
+      points: [
+        { rows: 64, columns: 64, depth: 64, seconds: (numProcesses * 2 * 64 ** 3) / 1e10 },
+        {
+          rows: 1024,
+          columns: 1024,
+          depth: 1024,
+          seconds: (numProcesses * 2 * 1024 ** 3) / 1e11,
+          spread: 0.02,
+        },
+      ],
+    },
+  ],
+  attention: [
+    { name: 'attention_forward', dtype: 'fp32', points: [{ flops: 1e9, seconds: 0.1 * numProcesses }] },
+  ],
+  kernels: [
+    {
+      name: 'kernel',
+      dtype: 'fp32',
+      points: [
+        { bytes: 1e4, seconds: 1e-6 * numProcesses },
+        { bytes: 1e8, seconds: 1e-2 * numProcesses },
+      ],
+    },
+  ],
+});
+const measured = {
+  name: 'here',
+  hardware: {
+    version: 1,
+    name: 'here',
+    device: 'a CPU',
+    state: 'measured',
+    memoryBytes: constant(8e9),
+    gpusPerNode: constant(2),
+    rates: [rates(1), rates(2)],
+    linkInside: link,
+    overlapCost: constant(1),
+  },
+  software: {
+    version: 1,
+    name: 'mtl',
+    description: 'test',
+    source: 'test',
+    operations: 'recorded',
+    hostSecondsPerOperation: constant(1e-9),
+    linkFactor: constant(1),
+  },
+};
+const profile = parseProfile(measured);
+const matmul = (size: number) =>
+  ({
+    kind: 'matmul',
+    name: 'matmul',
+    dtype: 'fp32',
+    time: 'matmuls',
+    batch: 1,
+    rows: size,
+    columns: size,
+    depth: size,
+    resultBytes: 4,
+  }) as const;
+const kernel = (bytes: number) =>
+  ({ kind: 'kernel', name: 'add', dtype: 'fp32', time: 'kernels', bytes }) as const;
+const seconds = (operation: Parameters<typeof operationsSeconds>[0][number], of: Profile = profile): number =>
+  passSeconds(operationsSeconds([operation], of));
+
+describe('times of a measured profile', () => {
+  it('are those of the measured shapes, and between them between their rates', () => {
+    expect(seconds(matmul(64)) / ((2 * 64 ** 3) / 1e10)).toBeCloseTo(1, 3);
+    expect(seconds(matmul(1024)) / ((2 * 1024 ** 3) / 1e11)).toBeCloseTo(1, 3);
+    // 256 is as far from 64 as from 1,024
+    expect(seconds(matmul(256)) / ((2 * 256 ** 3) / Math.sqrt(1e10 * 1e11))).toBeCloseTo(1, 3);
+  });
+
+  it('of kernels follow bytes, and do not fall below the smallest', () => {
+    expect(seconds(kernel(1))).toBeCloseTo(1e-6, 12);
+    expect(seconds(kernel(1e6))).toBeCloseTo(1e-4, 10);
+    expect(seconds(kernel(1e9))).toBeCloseTo(0.1, 10);
+    const attention = {
+      kind: 'fused-attention',
+      name: 'attention_forward',
+      dtype: 'fp32',
+      bytes: 0,
+    } as const;
+    expect(seconds({ ...attention, flops: 2e9 })).toBeCloseTo(0.2, 10);
+  });
+
+  it('are those of as many processes as share the machine', () => {
+    if (profile.hardware.state !== 'measured') throw new Error('not measured');
+    const two = { ...profile, hardware: ratesFor(profile.hardware, 2) };
+    expect(seconds(matmul(1024), two) / seconds(matmul(1024))).toBeCloseTo(2, 6);
+    expect(ratesFor(profile.hardware, 3).rates).toEqual([rates(2)]);
+  });
+
+  it('end where nothing was measured between machines', () => {
+    const group = { axis: 'data', size: 4, perNode: 2 } as const;
+    expect(() => collectiveSeconds({ collective: 'all-reduce', bytes: 1, group }, profile)).toThrow(
+      expect.objectContaining({
+        code: 'MTL_PROFILE',
+        message: 'here: no link between machines was measured',
+      }),
+    );
+  });
+
+  it('need recorded operations', () => {
+    const software = { ...measured.software, operations: 'listed' };
+    expect(() => parseProfile({ ...measured, software })).toThrow('software.');
+  });
+});
