@@ -25,6 +25,7 @@ export {
   dryRunRank,
 } from './dry-run/dry-run-rank.js';
 export { formatDryRun } from './dry-run/format-dry-run.js';
+export type { MemoryByKind } from './dry-run/memory-by-kind.js';
 export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export {
@@ -53,6 +54,7 @@ export { type MemorySaving, memorySavings } from './memory/memory-savings.js';
 export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
 export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';
+export { type SmallerRun, smallerRuns } from './memory/smaller-runs.js';
 export {
   compareRuns,
   type Difference,

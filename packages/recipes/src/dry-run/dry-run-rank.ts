@@ -14,6 +14,7 @@ import { recipeOf } from '../models/recipe-of.js';
 import { AssembledTraining } from '../training/assembled-training.js';
 import { newTrainer } from '../training/new-trainer.js';
 import { TrainingProcesses } from '../training/training-processes.js';
+import { type MemoryByKind, PeakMemory } from './memory-by-kind.js';
 import type { MetaRun } from './meta-run.js';
 
 /**
@@ -29,6 +30,7 @@ export interface DryRunRank {
   readonly numParameters: number;
   /** Peak of the allocator, in bytes, from building the model to the end of the last step. */
   readonly peakBytes: number;
+  readonly memoryByKind: MemoryByKind;
   /** Of one step, as operations count them. */
   readonly flops: number;
   /** Bytes that the rank sends in one step; absent where it communicates with none. */
@@ -57,21 +59,26 @@ export async function dryRunRank(
   trimMemory('meta');
   const { bytesInUse } = memoryStatistics('meta');
   resetPeakMemory('meta');
+  const memory = new PeakMemory();
   const processes = processesOf(configuration, rank);
   const recipe = recipeOf(configuration);
   const passes = new CountedPasses(processes.groups);
+  const recorder: PipelineRecorder = {
+    span: (activity, body) => passes.span(activity, () => memory.span(activity, body)),
+  };
   const assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>> = new AssembledTraining({
     configuration,
     model,
     processes,
     dtype: dtypeOfPrecision[training.precision],
-    recorder: passes,
+    recorder,
     onMessage: () => {},
     work: recipe.embeddingAndHeadCost(configuration, model),
     buildStages: recipe.buildStages,
     lossScale: configuration.optimizer.lossScale,
   });
   try {
+    memory.setStates(assembled.optimizer);
     const batch = recipe.placeholderBatch(configuration);
     const losses = recipe.losses(model);
     const trainer = newTrainer({
@@ -97,6 +104,7 @@ export async function dryRunRank(
       coordinates: processes.coordinates,
       numParameters: assembled.part.parameters.reduce((sum, { size }) => sum + size, 0),
       peakBytes: memoryStatistics('meta').peakBytes - bytesInUse,
+      memoryByKind: memory.byKind(),
       flops: (countedFlops() + more * passes.flops) / steps,
       sentBytes: Object.fromEntries(
         [...sent].map(([scope, bytes]) => [

@@ -69,6 +69,26 @@ describe('dryRun', () => {
     expect(whole.ranks[0]!.numParameters).toBe(whole.numParameters);
   });
 
+  it('tells what memory is for', async () => {
+    const batch = ['--global-batch-size', '8', '--bf16'];
+    const { ranks, numParameters } = await run([...batch, ...layout({ p: 4 })], { worldSize: 4 });
+    for (const { memoryByKind, peakBytes, ...rank } of ranks) {
+      expect(sum(Object.values(memoryByKind))).toBe(peakBytes);
+      expect(rank.numParameters).toBeLessThan(numParameters);
+      // with padding
+      expect(memoryByKind.parameters / (2 * rank.numParameters)).toBeLessThan(1.01);
+      expect(memoryByKind.gradients).toBe(2 * memoryByKind.parameters);
+      // master weights and two moments in float32
+      expect(memoryByKind.optimizer).toBeGreaterThanOrEqual(12 * rank.numParameters);
+      // with what the allocator rounds up of all buffers, an eighth of each at most
+      expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
+      expect(memoryByKind.temporary).toBeGreaterThan(0);
+    }
+    // a micro-batch more is in flight on each earlier stage
+    const [, second, third] = ranks.map(({ memoryByKind }) => memoryByKind.activations);
+    expect(second).toBeGreaterThan(1.4 * third!);
+  });
+
   it('counts what ranks send, by axis', async () => {
     const flags = ['--global-batch-size', '8', '--use-distributed-optimizer', ...layout({ t: 2, p: 4 })];
     const { ranks } = await run(flags, { worldSize: 16 });
@@ -120,6 +140,7 @@ describe('dryRun', () => {
       expect(some).toEqual({
         ...all,
         peakBytes: some.peakBytes,
+        memoryByKind: some.memoryByKind,
         sentBytes: { ...all.sentBytes, dp: all.sentBytes.dp! - (rank === lastStage ? lossBytes : 0) },
       });
     }

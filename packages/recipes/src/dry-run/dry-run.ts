@@ -1,10 +1,9 @@
 import { ProcessMesh } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { createTokenizer } from '@mtl/data';
 import { recipeOf } from '../models/recipe-of.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
-import { openHuggingFace, trainingModel } from '../training/training-model.js';
+import { dryRunModel } from './dry-run-model.js';
 import { type DryRunRank, dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
 import { metaRun } from './meta-run.js';
@@ -21,9 +20,6 @@ export interface DryRun {
   readonly ranks: readonly DryRunRank[];
 }
 
-/** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
-const bundledVocabularySize = 4096;
-
 /**
  * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
  * and its communication without its processes, its data and its time. Nothing is written. Files of a
@@ -35,9 +31,7 @@ export async function dryRun(configuration: PretrainingConfiguration): Promise<D
   const { parallel, checkpoint } = configuration;
   const { save, saveHuggingFace } = checkpoint;
   checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
-  const vocabularySize = await vocabularySizeOf(configuration);
-  const huggingFace = await openHuggingFace(configuration);
-  const model = trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace });
+  const { vocabularySize, model } = await dryRunModel(configuration);
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
@@ -59,10 +53,4 @@ function distinctRanks({ parallel }: PretrainingConfiguration): readonly number[
     const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
     return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
   });
-}
-
-async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
-  if (model.vocabularySize !== undefined) return model.vocabularySize;
-  if (data.tokenizer === undefined) return bundledVocabularySize;
-  return (await createTokenizer(data.tokenizer)).vocabularySize;
 }

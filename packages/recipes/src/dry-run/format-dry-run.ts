@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
+import { textOfBytes } from './text-of-bytes.js';
 
 /** A dry run as a table; ranks that take the same are one line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
@@ -35,9 +36,9 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
     numParameters.toLocaleString('en-US'),
-    formatBytes(peakBytes),
+    textOfBytes(peakBytes),
     flops.toExponential(3),
-    sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
+    sent.map(([scope, bytes]) => `${scope} ${textOfBytes(bytes)}`).join(', ') || 'nothing',
   ];
 }
 
@@ -53,13 +54,6 @@ function nameOf(
   if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
   if (p === 1) return 'all';
   return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
-}
-
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
-
-function formatBytes(bytes: number): string {
-  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
-  return `${(bytes / 2 ** (10 * power)).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 }
 
 function alignColumns(rows: readonly (readonly string[])[]): string[] {

@@ -1,46 +1,74 @@
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { KernelError, type MtlError } from '@mtl/errors';
-import { describe, expect, it } from 'vitest';
+import { limitMemory } from '@mtl/kernels';
+import { afterEach, describe, expect, it } from 'vitest';
 import { explainOutOfMemory } from './explain-out-of-memory.js';
 
 const full = new KernelError('MTL_OUT_OF_MEMORY', 'the system has no 8 bytes', { remedy: 'in general' });
 
-function remedyOf(flags: string, { worldSize = 1, model = 'gpt' as 'gpt' | 'bert' } = {}): string {
-  const argv = flags.split(' ').filter((word) => word !== '');
-  const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize });
-  return (explainOutOfMemory(full, configuration) as MtlError).remedy!;
+interface RunOptions {
+  readonly worldSize?: number;
+  readonly model?: ModelKind;
+  readonly rank?: number;
 }
 
+async function remedyOf(flags: string, { worldSize = 1, model = 'gpt', rank = 0 }: RunOptions = {}) {
+  const argv = flags.split(' ').filter((word) => word !== '');
+  const resolved = parseFlags(argv, { model });
+  const configuration = validateConfiguration(resolved, { worldSize });
+  const explained = await explainOutOfMemory(full, { resolved, configuration, rank });
+  return (explained as MtlError).remedy!;
+}
+
+/** What is named, without how much it takes. */
+const namesOf = (remedy: string): string[] =>
+  remedy
+    .slice('less take: '.length)
+    .split('; ')
+    .map((each) => each.replace(/ \(.*$/, ''));
+
 describe('explainOutOfMemory', () => {
-  it('names what would take less, and the command that says how much', () => {
-    expect(remedyOf('--micro-batch-size 4 --global-batch-size 4')).toBe(
-      'less take: --micro-batch-size 1; ' +
-        '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1; --bf16; ' +
-        'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
-        'mtl plan --num-processes 1 --memory GIB -- FLAGS says how much, and what would fit',
-    );
+  afterEach(() => limitMemory('meta', 0));
+
+  it('names what takes less, how much, and the command that tells more', async () => {
+    const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
+    expect(remedy).toMatch(/^less take: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
+    // --bf16 takes less only where activations are most of the memory
+    expect(namesOf(remedy).filter((name) => name !== '--bf16')).toEqual([
+      '--micro-batch-size 1',
+      '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
+      'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
+        'mtl plan --num-processes 1 --memory GIB -- FLAGS says what each rank takes',
+    ]);
   });
 
-  it('leaves out what is passed already', () => {
+  it('leaves out what is passed already', async () => {
     const layout = '--tensor-model-parallel-size 2 --micro-batch-size 1';
-    const remedy = remedyOf(`${layout} --bf16`, { worldSize: 4, model: 'bert' });
-    expect(remedy).toMatch(/^less take: --use-distributed-optimizer; --sequence-parallel; --recompute-gran/);
-    expect(remedy).not.toMatch(/bf16|micro-batch/);
+    const remedy = await remedyOf(`${layout} --bf16`, { worldSize: 4, model: 'bert' });
+    expect(namesOf(remedy).slice(0, 2)).toEqual(['--use-distributed-optimizer', '--sequence-parallel']);
+    expect(remedy).not.toMatch(/--bf16|--micro-batch/);
     expect(remedy).toContain('mtl plan --model bert --num-processes 4 --memory');
     const everything =
       '--use-distributed-optimizer --sequence-parallel --bf16 --recompute-granularity full --recompute-method uniform';
-    expect(remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);
+    expect(await remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);
   });
 
-  it('says that recorded passes take memory', () => {
+  it('says that recorded passes take memory', async () => {
     const flags = '--device cuda --pipeline-model-parallel-size 2 --micro-batch-size 1';
-    expect(remedyOf(`${flags} --cuda-graphs`, { worldSize: 2 })).toMatch(/^less take: no --cuda-graphs; /);
-    expect(remedyOf(flags, { worldSize: 2 })).not.toContain('cuda-graphs');
+    const graphs = await remedyOf(`${flags} --cuda-graphs`, { worldSize: 2 });
+    expect(graphs).toMatch(/^less take: no --cuda-graphs/);
+    expect(await remedyOf(flags, { worldSize: 2 })).not.toContain('cuda-graphs');
   });
 
-  it('leaves other errors as they are', () => {
+  it('names changes without numbers where no dry run succeeds', async () => {
+    limitMemory('meta', 1);
+    const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
+    expect(remedy).toMatch(/^less take: --micro-batch-size 1; --recompute-granularity full/);
+  });
+
+  it('leaves other errors as they are', async () => {
     const other = new KernelError('MTL_SHAPE', 'other');
-    expect(explainOutOfMemory(other, undefined as never)).toBe(other);
-    expect(explainOutOfMemory('text', undefined as never)).toBe('text');
+    expect(await explainOutOfMemory(other, undefined as never)).toBe(other);
+    expect(await explainOutOfMemory('text', undefined as never)).toBe('text');
   });
 });

@@ -1,25 +1,90 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { ProcessMesh } from '@mtl/comm';
+import type { PretrainingConfiguration, ResolvedFlags } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
-import { memorySavings } from './memory-savings.js';
-import { memoryShapeOf } from './memory-shape-of.js';
+import { dryRunModel } from '../dry-run/dry-run-model.js';
+import { dryRunRank } from '../dry-run/dry-run-rank.js';
+import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
+import { metaRun } from '../dry-run/meta-run.js';
+import { textOfBytes } from '../dry-run/text-of-bytes.js';
+import { type SmallerRun, smallerRuns } from './smaller-runs.js';
 
 const moreProcesses =
   'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size';
 
+/** A process that waits longer for what explains its error looks like one that hangs. */
+const mostMilliseconds = 3000;
+
+export interface ExplainOutOfMemoryOptions {
+  /** The flags of the run. */
+  readonly resolved: ResolvedFlags;
+  readonly configuration: PretrainingConfiguration;
+  /** The rank on which the run failed. */
+  readonly rank: number;
+}
+
 /**
- * An error of a training, with what helps where memory ran out: the flags that would take less, and the
- * command that says how much. Other errors come back as they are.
+ * An error of a training run, with what helps where memory ran out: the flags that take less, with what the
+ * rank takes in a dry run of each, and the command that tells more. Other errors come back as they are.
  */
-export function explainOutOfMemory(error: unknown, configuration: PretrainingConfiguration): unknown {
+export async function explainOutOfMemory(
+  error: unknown,
+  options: ExplainOutOfMemoryOptions,
+): Promise<unknown> {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
+  const { configuration } = options;
   const { worldSize } = configuration.parallel;
-  // which flags there are does not go by the vocabulary
-  const savings = memorySavings(memoryShapeOf(configuration, 1), worldSize).map(({ flags }) => flags);
+  const smaller = await remediesOf(options);
   const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
   const command = `mtl plan${model} --num-processes ${worldSize} --memory GIB -- FLAGS`;
   return new KernelError(error.code, error.message, {
-    remedy: `less take: ${[...savings, moreProcesses].join('; ')}. ${command} says how much, and what would fit`,
+    remedy: `less take: ${[...smaller, moreProcesses].join('; ')}. ${command} says what each rank takes`,
     details: error.details,
     cause: error,
   });
+}
+
+/** What takes less, as far as it is found in time. */
+async function remediesOf({ resolved, configuration, rank }: ExplainOutOfMemoryOptions): Promise<string[]> {
+  const deadline = performance.now() + mostMilliseconds;
+  const runs = smallerRuns(resolved, configuration);
+  // graphs and the allocator of device cuda are not counted yet
+  const bytes = configuration.parallel.device === 'cuda' ? undefined : await peakOf(configuration, rank);
+  const remedies: string[] = [];
+  for (const run of runs) {
+    const isMeasured = bytes !== undefined && performance.now() < deadline;
+    const less = isMeasured ? await peakOf(run.configuration, rank) : undefined;
+    const remedy = remedyOf(run, { bytes, less });
+    if (remedy !== undefined) remedies.push(remedy);
+  }
+  return remedies;
+}
+
+function remedyOf(
+  { flags }: SmallerRun,
+  { bytes, less }: { readonly bytes: number | undefined; readonly less: number | undefined },
+): string | undefined {
+  if (bytes === undefined || less === undefined) return flags;
+  return less < bytes ? `${flags} (${textOfBytes(less)} instead of ${textOfBytes(bytes)})` : undefined;
+}
+
+/**
+ * Peak of the pipeline stage of a rank in a dry run, in bytes. Undefined where the dry run fails, for
+ * instance for lack of memory: the error that is explained must not be replaced by another one.
+ */
+async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
+  try {
+    const {
+      tensorModelParallelSize: tp,
+      pipelineModelParallelSize: pp,
+      dataParallelSize: dp,
+    } = configuration.parallel;
+    const mesh = new ProcessMesh({ tp, pp, dp });
+    const { pp: stage } = mesh.coordinatesOf(rank);
+    const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+    const { model } = await dryRunModel(configuration);
+    const firstOfStage = mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp: stage });
+    return (await dryRunRank(run, { rank: firstOfStage, model })).peakBytes;
+  } catch {
+    return undefined;
+  }
 }

@@ -115,7 +115,7 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   try {
     await trainAndShow(configuration, { joined, commandLine, say });
   } catch (error) {
-    throw explainOutOfMemory(error, configuration);
+    throw await explainOutOfMemory(error, { resolved: flags, configuration, rank: world?.rank ?? 0 });
   }
 }
 

@@ -1,0 +1,66 @@
+import { memoryStatistics } from '@mtl/kernels';
+import type { ModelOptimizer } from '@mtl/optimizer';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
+
+/** Bytes of a rank at its peak, by what they are for; together the peak of the allocator. */
+export interface MemoryByKind {
+  /** Parameters as the model computes with them. */
+  readonly parameters: number;
+  /** float32 main gradients. */
+  readonly gradients: number;
+  /**
+   * Master weights, where they are not the parameters themselves, what the optimizer keeps, and by how much
+   * the allocator rounds all of these up.
+   */
+  readonly optimizer: number;
+  /** What was kept when the pass at the peak began, of all micro-batches in flight. */
+  readonly activations: number;
+  /** What that pass added; all of what is not kept, where the peak is in no pass. */
+  readonly temporary: number;
+}
+
+const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W']);
+
+/** Finds what the memory at the peak is for. */
+export class PeakMemory {
+  /** Bytes in use before the model was built. */
+  readonly #before: number;
+  #states: { readonly all: number; readonly parameters: number; readonly gradients: number } | undefined;
+  /** Bytes in use when the pass with the highest peak began. */
+  #atPass = 0;
+  #peakOfPasses = 0;
+
+  /** Everything in use now is not counted. */
+  constructor() {
+    this.#before = memoryStatistics('meta').bytesInUse;
+  }
+
+  /** Now all that outlives a step exists. */
+  setStates({ buffers: { model, gradients } }: ModelOptimizer): void {
+    const { bytesInUse } = memoryStatistics('meta');
+    this.#states = { all: bytesInUse, parameters: model.bytes, gradients: gradients.bytes };
+  }
+
+  span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {
+    if (!passes.has(kind)) return body();
+    const { bytesInUse, peakBytes } = memoryStatistics('meta');
+    const result = body();
+    const { peakBytes: peak } = memoryStatistics('meta');
+    if (peak > peakBytes) [this.#atPass, this.#peakOfPasses] = [bytesInUse, peak];
+    return result;
+  }
+
+  /** Of the peak since the model was built. */
+  byKind(): MemoryByKind {
+    const { peakBytes } = memoryStatistics('meta');
+    const { all, parameters, gradients } = this.#states!;
+    const kept = this.#peakOfPasses === peakBytes ? this.#atPass : all;
+    return {
+      parameters,
+      gradients,
+      optimizer: all - this.#before - parameters - gradients,
+      activations: kept - all,
+      temporary: peakBytes - kept,
+    };
+  }
+}
