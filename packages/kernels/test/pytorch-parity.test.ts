@@ -5,6 +5,10 @@ import {
   biasDropoutResidualForward,
   biasGeluBackward,
   biasGeluForward,
+  biasSquaredReluBackward,
+  biasSquaredReluForward,
+  biasSwigluBackward,
+  biasSwigluForward,
   crossEntropyBackward,
   crossEntropyStatistics,
   type DType,
@@ -17,8 +21,14 @@ import {
   layerNormForward,
   matmul,
   numLiveTensors,
+  type RotaryFrequenciesOptions,
+  rmsNormBackward,
+  rmsNormForward,
+  rotaryEmbedding,
+  rotaryTable,
   setInstructionSet,
   setPoison,
+  splitProjection,
   sumOfSquares,
   sumRows,
   Tensor,
@@ -103,6 +113,58 @@ const replays: Readonly<Record<string, Replay>> = {
       addend,
     });
     return { y, dx, dweight, dbias };
+  },
+  rms_norm: ({ x, weight, dy, addend }, { attributes }) => {
+    const [y, dx, dweight] = [like(x!), like(x!), zeros(weight!.shape)];
+    const rstd = float32([x!.size / x!.dim(-1)]);
+    const operands = { input: x!, rstd, weight: weight! };
+    rmsNormForward({ ...operands, output: y, epsilon: attributes.epsilon as number });
+    rmsNormBackward({
+      ...operands,
+      inputGradient: dx,
+      weightGradient: dweight,
+      outputGradient: dy!,
+      addend,
+    });
+    return { y, dx, dweight };
+  },
+  head_rms_norm: ({ qkv, weight, dy }, { attributes }) => {
+    const [y, dqkv, dweight] = [like(dy!), Tensor.zeros(qkv!), zeros(weight!.shape)];
+    const rstd = float32([y.size / y.dim(-1)]);
+    const operands = { input: splitProjection(qkv!).query, rstd, weight: weight! };
+    rmsNormForward({ ...operands, output: y, epsilon: attributes.epsilon as number });
+    const inputGradient = splitProjection(dqkv).query;
+    rmsNormBackward({ ...operands, inputGradient, weightGradient: dweight, outputGradient: dy! });
+    return { y, dqkv, dweight };
+  },
+  bias_swiglu: ({ x, bias, dy }) => {
+    const [y, dx, dbias] = [like(dy!), like(x!), float32(bias!.shape)];
+    biasSwigluForward({ output: y, input: x!, bias });
+    biasSwigluBackward({ inputGradient: dx, outputGradient: dy!, input: x!, bias });
+    sumRows({ output: dbias, input: dx });
+    return { y, dx, dbias };
+  },
+  bias_squared_relu: ({ x, bias, dy }) => {
+    const [y, dx, dbias] = [like(dy!), like(x!), float32(bias!.shape)];
+    biasSquaredReluForward({ output: y, input: x!, bias });
+    biasSquaredReluBackward({ inputGradient: dx, outputGradient: dy!, input: x!, bias });
+    sumRows({ output: dbias, input: dx });
+    return { y, dx, dbias };
+  },
+  rotary: ({ x, positions, dy }, { attributes }) => {
+    const { rotarySize, base, scaling, interleaved, numPositions } = attributes as unknown as {
+      rotarySize: number;
+      base: number;
+      scaling: RotaryFrequenciesOptions['scaling'] | null;
+      interleaved: boolean;
+      numPositions: number;
+    };
+    const table = rotaryTable({ numPositions, rotarySize, base, scaling: scaling ?? undefined });
+    const [y, dx] = [like(x!), like(x!)];
+    const operands = { positions: positions!, table, interleaved };
+    rotaryEmbedding({ ...operands, output: y, input: x! });
+    rotaryEmbedding({ ...operands, output: dx, input: dy!, inverse: true });
+    return { y, dx };
   },
   embedding: ({ table, ids, dy }) => {
     const y = like(dy!);
@@ -218,6 +280,8 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dbias is summed from dx, which was rounded to bfloat16: 3 terms of half a unit each
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
+  bias_swiglu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
+  bias_squared_relu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   // dx is computed from y, which was rounded to bfloat16: near 1, half a unit of y is as much of 1 - y^2
   tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },
 };

@@ -6,7 +6,7 @@ describe.each(['cpu', 'reference'] as const)('an index out of range on device %s
   describe.each(Object.keys(operations))('%s', (name) => {
     it.each(wrongIndices)('is refused: %d', (wrong) => {
       expect(refusal(() => operations[name]!(wrong, device))).toMatch(
-        new RegExp(`^MTL_INDEX: \\w+: (ids|labels)\\[2\\] is ${wrong}, expected 0 to 6$`),
+        new RegExp(`^MTL_INDEX: \\w+: (ids|labels|positions)\\[2\\] is ${wrong}, expected 0 to 6$`),
       );
     });
 

@@ -82,6 +82,13 @@ Status expect_like(const OpCall& call, int tensor, int other) {
   return same ? ok_status() : shape_error(call, tensor, model.shape, model.rank);
 }
 
+Status expect_whole_rows(const OpCall& call, int tensor) {
+  const TensorView& view = call.tensor(tensor);
+  if (view.dim(-1) <= 1 || view.stride(-1) == 1) return ok_status();
+  return error_status("MTL_SHAPE", "%s: the elements of a row of %s are %lld elements apart, expected a last dimension "
+                      "with stride 1", call.op, tensor_name(call, tensor), static_cast<long long>(view.stride(-1)));
+}
+
 Status argument_error(const OpCall& call, const char* format, ...) {
   char text[512];
   va_list arguments;

@@ -19,6 +19,9 @@ Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
 Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes);
 // The tensor has the dtype and the shape of another one.
 Status expect_like(const OpCall& call, int tensor, int other);
+// The elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided view of whole
+// rows.
+Status expect_whole_rows(const OpCall& call, int tensor);
 // Free form: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,4 +1,6 @@
-// cast: output = input, converted between floating dtypes (same dtype: a copy)
+// cast: output = input, converted between floating dtypes (same dtype: a copy); either may be a strided view
+// of
+//       whole rows, and then both have one shape
 // add:  output = left + right, all of one floating dtype; output may be either
 #include "core/validation.h"
 #include "ops/elementwise.h"
@@ -10,9 +12,18 @@ Status validate_cast(const OpCall& call) {
   using Op = Cast;
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutput));
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
-  if (call.tensor(Op::kOutput).size() == call.tensor(Op::kInput).size()) return ok_status();
-  return argument_error(call, "%lld elements into %lld", static_cast<long long>(call.tensor(Op::kInput).size()),
-                        static_cast<long long>(call.tensor(Op::kOutput).size()));
+  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
+  if (output.is_strided || input.is_strided) {
+    MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
+    bool same = output.rank == input.rank;
+    for (int dim = 0; same && dim < output.rank; ++dim) same = output.dim(dim) == input.dim(dim);
+    if (!same) return argument_error(call, "a strided view and a tensor of another shape");
+    MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
+    return expect_whole_rows(call, Op::kInput);
+  }
+  if (output.size() == input.size()) return ok_status();
+  return argument_error(call, "%lld elements into %lld", static_cast<long long>(input.size()),
+                        static_cast<long long>(output.size()));
 }
 
 Status validate_add(const OpCall& call) {
@@ -22,7 +33,8 @@ Status validate_add(const OpCall& call) {
   return expect_like(call, Op::kRight, Op::kLeft);
 }
 
-MTL_REGISTER_OP(OpSchema{"cast", 1, {"output", "input"}, {}, validate_cast, nullptr});
+MTL_REGISTER_OP(OpSchema{
+    "cast", 1, {"output", "input"}, {}, validate_cast, nullptr, strided_tensors(Cast::kOutput, Cast::kInput)});
 MTL_REGISTER_OP(OpSchema{"add", 1, {"output", "left", "right"}, {}, validate_add, nullptr});
 
 }  // namespace

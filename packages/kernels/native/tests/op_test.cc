@@ -169,10 +169,34 @@ std::vector<Case> row_cases(int64_t width) {
   return cases;
 }
 
+// RMSNorm, the activations of gated and other feed-forward networks, and rotary embedding of heads of
+// `width`.
+std::vector<Case> llama_cases(int64_t width) {
+  const std::vector<int64_t> rows = {3, 5, width}, twice = {3, 5, 2 * width}, column = {width}, per_row = {15};
+  const Spec x = real(kCompute, rows), out = output(kCompute, rows), vector = real(kCompute, column),
+             both = real(kCompute, twice), biases = real(kCompute, {2 * width});
+  std::vector<Case> cases = {
+      {"rms_norm_forward", {out, output(kF32, per_row), x, vector}, {1e-5}},
+      {"rms_norm_backward", {out, real(kF32, column), x, x, real(kF32, per_row, -4.0), vector, x}, {}},
+      {"bias_swiglu_forward", {out, both, biases}, {}},
+      {"bias_swiglu_backward", {output(kCompute, twice), x, both, biases}, {}},
+      {"bias_squared_relu_forward", {out, x, vector}, {}},
+      {"bias_squared_relu_backward", {out, x, x, vector}, {}},
+  };
+  for (const double interleaved : {0.0, 1.0}) {
+    if (width < 2) continue;
+    const Spec table = real(kF32, {9, width / 2 * 2});
+    cases.push_back({"rotary_embedding", {out, x, integers(kI32, {3, 5}, 0, 9), table}, {interleaved, 1.0}});
+    cases.push_back({"rotary_embedding", {out, x, integers(kI32, {3}, 4, 5), table}, {interleaved, 0.0}});
+  }
+  return cases;
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases = attention_cases();
   for (const int64_t width : {1, 15, 37, 130, 192}) {
     for (Case& one : row_cases(width)) cases.push_back(one);
+    for (Case& one : llama_cases(width)) cases.push_back(one);
   }
   for (int flags = 0; flags < 8; ++flags) {
     const bool left = flags & 1, right = flags & 2;

@@ -2,7 +2,13 @@ import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
-/** output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. */
+/**
+ * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either may be a
+ * strided view whose last dimension is contiguous; then both have one shape.
+ *
+ * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for others
+ *   that do not fit
+ */
 export const cast = checkedOperation(
   'cast',
   ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {

@@ -24,6 +24,18 @@ export {
   type GeluKind,
 } from './bias-gelu.js';
 export {
+  type BiasSquaredReluBackwardOptions,
+  type BiasSquaredReluForwardOptions,
+  biasSquaredReluBackward,
+  biasSquaredReluForward,
+} from './bias-squared-relu.js';
+export {
+  type BiasSwigluBackwardOptions,
+  type BiasSwigluForwardOptions,
+  biasSwigluBackward,
+  biasSwigluForward,
+} from './bias-swiglu.js';
+export {
   type CrossEntropyBackwardOptions,
   type CrossEntropyStatisticsOptions,
   crossEntropyBackward,
@@ -70,5 +82,19 @@ export {
   type WeightedSumOptions,
   weightedSum,
 } from './reductions.js';
-export { type SplitProjection, splitProjection } from './split-projection.js';
+export {
+  type RmsNormBackwardOptions,
+  type RmsNormForwardOptions,
+  rmsNormBackward,
+  rmsNormForward,
+} from './rms-norm.js';
+export { type RotaryEmbeddingOptions, rotaryEmbedding } from './rotary-embedding.js';
+export {
+  type RotaryFrequenciesOptions,
+  type RotaryScaling,
+  type RotaryTableOptions,
+  rotaryFrequencies,
+  rotaryTable,
+} from './rotary-table.js';
+export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
 export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';

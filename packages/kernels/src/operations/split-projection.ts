@@ -12,6 +12,13 @@ export interface SplitProjection {
   readonly value: Tensor;
 }
 
+function checkProjection(qkv: Tensor): void {
+  if (qkv.shape.length === 5 && qkv.shape[3]! >= 3) return;
+  throw new UsageError('MTL_SHAPE', `a packed projection has shape [${qkv.shape.join(', ')}]`, {
+    expected: '[S, B, G, R + 2, D] with R of 1 or more',
+  });
+}
+
 /**
  * Query, key and value in a packed projection `[S, B, G, R + 2, D]`, the R queries of each group followed by
  * its key and its value, without copying: what `attentionForward` and `attentionBackward` take.
@@ -19,12 +26,8 @@ export interface SplitProjection {
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
 export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor): SplitProjection => {
+  checkProjection(qkv);
   const [sequence, batch, groups, parts, size] = qkv.shape as [number, number, number, number, number];
-  if (qkv.shape.length !== 5 || parts < 3) {
-    throw new UsageError('MTL_SHAPE', `a packed projection has shape [${qkv.shape.join(', ')}]`, {
-      expected: '[S, B, G, R + 2, D] with R of 1 or more',
-    });
-  }
   const group = parts * size;
   const strides = [batch * groups * group, groups * group, group];
   const shape = [sequence, batch, groups];
@@ -36,4 +39,20 @@ export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor)
     key: row(isEmpty ? 0 : (parts - 2) * size),
     value: row(isEmpty ? 0 : (parts - 1) * size),
   };
+});
+
+/**
+ * The queries and keys in a packed projection `[S, B, G, R + 2, D]`, a strided view [S, B, G, R + 1, D]: what
+ * `rotaryEmbedding` rotates in one call.
+ *
+ * @throws UsageError `MTL_SHAPE` for a tensor of another shape
+ */
+export const queriesAndKeys = checkedOperation('queriesAndKeys', (qkv: Tensor): Tensor => {
+  checkProjection(qkv);
+  const [sequence, batch, groups, parts, size] = qkv.shape as [number, number, number, number, number];
+  const group = parts * size;
+  return qkv.strided({
+    shape: [sequence, batch, groups, parts - 1, size],
+    strides: [batch * groups * group, groups * group, group, size, 1],
+  });
 });

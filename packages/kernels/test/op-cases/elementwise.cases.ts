@@ -1,4 +1,4 @@
-import { add, cast, type DType } from '../../src/index.js';
+import { add, cast, type DType, splitProjection, tidy } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase, Tensors } from './op-case.js';
 
@@ -18,6 +18,30 @@ const casts: OpCase[] = dtypes.flatMap((from) =>
     tolerance: { float32: exact, reason: 'rounding to nearest even has one right answer' },
   })),
 );
+
+/** The values in a packed projection, from and to a contiguous tensor and another projection. */
+const stridedCasts: OpCase[] = [5, 32].map((size) => ({
+  name: `cast of heads of ${size}`,
+  operation: 'cast',
+  tensors: {
+    whole: { shape: [3, 2, 2, size], output: true },
+    copied: { shape: [3, 2, 2, 4, size], output: true, accumulated: true },
+    qkv: { shape: [3, 2, 2, 4, size], dtype: 'float32' },
+  },
+  run: ({ whole, copied, qkv }) =>
+    tidy(() => {
+      cast({ output: whole!, input: splitProjection(qkv!).value });
+      cast({ output: splitProjection(copied!).value, input: splitProjection(qkv!).value });
+      cast({ output: splitProjection(copied!).key, input: whole! });
+    }),
+  dtypes,
+  tolerance: {
+    float32: exact,
+    bfloat16: exact,
+    float16: exact,
+    reason: 'rounding to nearest even has one right answer',
+  },
+}));
 
 const sums: OpCase[] = [
   {
@@ -60,4 +84,4 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ],
 );
 
-export const cases: readonly OpCase[] = [...casts, ...sums, ...benchmarks];
+export const cases: readonly OpCase[] = [...casts, ...stridedCasts, ...sums, ...benchmarks];

@@ -5,6 +5,7 @@ import {
   type Device,
   embeddingBackward,
   embeddingForward,
+  rotaryEmbedding,
   Tensor,
   tidy,
 } from '../../src/index.js';
@@ -48,6 +49,15 @@ export const operations: Readonly<Record<string, (wrong: number, device: Device)
       const outputGradient = Tensor.from([1, 1, 1, 1], { shape: [4, 1], dtype: 'float32', device });
       embeddingBackward({ tableGradient, outputGradient, ids });
       return tableGradient.toArray();
+    }),
+  rotary_embedding: (wrong, device) =>
+    tidy(() => {
+      const positions = Tensor.from([0, 6, wrong, 3], { shape: [4], dtype: 'int32', device });
+      const table = Tensor.zeros({ shape: [7, 2], dtype: 'float32', device });
+      const input = Tensor.zeros({ shape: [4, 2], dtype: 'float32', device });
+      const output = Tensor.empty(input);
+      rotaryEmbedding({ output, input, positions, table });
+      return output.toArray().filter((_, index) => index % 2 === 0);
     }),
   cross_entropy_backward: (wrong, device) => loss(crossEntropyBackward, { wrong, device, firstColumn: 0 }),
   'cross_entropy_backward of a part of the vocabulary': (wrong, device) =>

@@ -1,13 +1,21 @@
 #include "backends/cpu/reference/element.h"
+#include "core/row_layout.h"
 #include "ops/elementwise.h"
 
 namespace mtl::reference {
 namespace {
 
+// Where an element of a contiguous tensor or a strided view is.
+int64_t element(const TensorView& tensor, int64_t index) {
+  if (!tensor.is_strided) return index;
+  return row_start(row_layout_of(tensor), index / tensor.dim(-1)) + index % tensor.dim(-1);
+}
+
 Status cast(const OpCall& call) {
   using Op = Cast;
-  for (int64_t index = 0; index < call.tensor(Op::kOutput).size(); ++index) {
-    set(call.tensor(Op::kOutput), index, get(call.tensor(Op::kInput), index));
+  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
+  for (int64_t index = 0; index < output.size(); ++index) {
+    set(output, element(output, index), get(input, element(input, index)));
   }
   return ok_status();
 }

@@ -1,4 +1,4 @@
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/row_ranges.h"
 #include "ops/elementwise.h"
 
 namespace mtl {
@@ -13,14 +13,31 @@ MTL_INLINE void for_chunks(int64_t size, const Body& body) {
   for (int64_t start = 0; start < size; start += kChunk) body(start, start + kChunk < size ? start + kChunk : size);
 }
 
+template <typename To, typename From>
+MTL_INLINE void cast_row(To* output, const From* input, int64_t size) {
+  for (int64_t i = 0; i < size; i += kLanes) store_up_to(output + i, load_up_to(input + i, size - i), size - i);
+}
+
 Status cast(const OpCall& call) {
   using Op = Cast;
-  return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* output_type) {
-    return for_floating(call.tensor(Op::kInput).dtype, [&](auto* input_type) {
-      auto* const output = call.data<__typeof__(*output_type)>(0);
-      const auto* const input = call.data<__typeof__(*input_type)>(1);
-      for_chunks(call.tensor(Op::kOutput).size(), [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; i += kLanes) store_up_to(output + i, load_up_to(input + i, last - i), last - i);
+  const TensorView &to = call.tensor(Op::kOutput), &from = call.tensor(Op::kInput);
+  return for_floating(to.dtype, [&](auto* output_type) {
+    return for_floating(from.dtype, [&](auto* input_type) {
+      using To = __typeof__(*output_type);
+      using From = const __typeof__(*input_type);
+      To* const output = call.data<To>(Op::kOutput);
+      From* const input = call.data<From>(Op::kInput);
+      if (!to.is_strided && !from.is_strided) {
+        for_chunks(to.size(), [&](int64_t first, int64_t last) { cast_row(output + first, input + first, last - first); });
+        return ok_status();
+      }
+      const RowLayout outputs = row_layout_of(to), inputs = row_layout_of(from);
+      for_row_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
+        RowWalk<To> output_row(output, outputs, first);
+        RowWalk<From> input_row(input, inputs, first);
+        for (int64_t row = first; row < last; ++row, output_row.next(), input_row.next()) {
+          cast_row(output_row.row(), input_row.row(), to.dim(-1));
+        }
       });
       return ok_status();
     });

@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/values.h"
 #include "backends/cuda/runtime/device.h"
 #include "backends/cuda/runtime/op_table.h"
+#include "core/row_layout.h"
 
 namespace mtl::cuda {
 
@@ -43,6 +44,14 @@ inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(da
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return columns % kPack<T> == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);
+}
+
+// Whether rows of `columns` elements of T begin and end at multiples of 16 bytes from the first row's begin.
+template <typename T>
+bool is_packed_row(int64_t columns, const RowLayout& layout) {
+  bool whole = columns % kPack<T> == 0;
+  for (int dim = 0; dim < layout.rank; ++dim) whole = whole && layout.strides[dim] % kPack<T> == 0;
+  return whole;
 }
 
 inline int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }

@@ -1,5 +1,7 @@
 // cast and add: one thread per N neighbouring elements of flat buffers; the last one takes the remainder.
+// Of strided views, N is 1 or divides the rows.
 #include "backends/cuda/kernels/dispatch.h"
+#include "core/row_layout.h"
 #include "ops/elementwise.h"
 
 namespace mtl::cuda {
@@ -15,6 +17,17 @@ __global__ void cast_kernel(To* output, const From* input, int64_t size) {
   } else {
     for (int64_t i = first; i < size; ++i) set(output + i, to_float(input[i]));
   }
+}
+
+template <typename To, typename From, int N>
+__global__ void cast_rows_kernel(To* output, RowLayout outputs, const From* input, RowLayout inputs, int64_t columns,
+                                 int64_t size) {
+  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
+  if (first >= size) return;
+  const int64_t row = first / columns, column = first % columns;
+  float values[N];
+  load(values, input + row_start(inputs, row) + column);
+  store(output + row_start(outputs, row) + column, values);
 }
 
 template <typename T, int N>
@@ -38,14 +51,23 @@ Status cast_of(const OpCall& call) {
   const int64_t size = call.tensor(Op::kOutput).size();
   To* const output = call.data<To>(Op::kOutput);
   const From* const input = call.data<From>(Op::kInput);
+  const TensorView &to = call.tensor(Op::kOutput), &from = call.tensor(Op::kInput);
+  const bool is_strided = to.is_strided || from.is_strided;
+  const RowLayout outputs = row_layout_of(to), inputs = row_layout_of(from);
   const auto run = [&](auto width) {
     constexpr int N = decltype(width)::value;
+    if (is_strided) {
+      MTL_RUN_KERNEL(call, (cast_rows_kernel<To, From, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads),
+                     output, outputs, input, inputs, to.dim(-1), size);
+      return ok_status();
+    }
     MTL_RUN_KERNEL(call, (cast_kernel<To, From, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output,
                    input, size);
     return ok_status();
   };
   using Narrower = std::conditional_t<(sizeof(To) < sizeof(From)), To, From>;
-  return for_width<Narrower>(is_aligned(output) && is_aligned(input), run);
+  const bool is_whole = !is_strided || (is_packed_row<Narrower>(to.dim(-1), outputs) && is_packed_row<Narrower>(to.dim(-1), inputs));
+  return for_width<Narrower>(is_whole && is_aligned(output) && is_aligned(input), run);
 }
 
 Status cast(const OpCall& call) {

@@ -1,0 +1,64 @@
+#include "ops/bias_swiglu.h"
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+template <typename T>
+MTL_INLINE VFloat biased(const T* row, const T* bias, int64_t column, int64_t left) {
+  const VFloat value = load_up_to(row + column, left);
+  return bias == nullptr ? value : value + load_up_to(bias + column, left);
+}
+
+Status forward(const OpCall& call) {
+  using Op = BiasSwigluForward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const int64_t rows = call.tensor(Op::kOutput).rows(), width = call.tensor(Op::kOutput).dim(-1);
+    T* const output = call.data<T>(Op::kOutput);
+    const T *const input = call.data<T>(Op::kInput), *const bias = call.data<T>(Op::kBias);
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
+    for (int64_t row = 0; row < rows; ++row) {
+      const T* const from = input + row * 2 * width;
+      for (int64_t f = 0; f < width; f += kLanes) {
+        const int64_t left = width - f;
+        const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
+        store_up_to(output + row * width + f, gate * up / (1.0f + exponential(-gate)), left);
+      }
+    }
+    return ok_status();
+  });
+}
+
+Status backward(const OpCall& call) {
+  using Op = BiasSwigluBackward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const int64_t rows = call.tensor(Op::kOutputGradient).rows(), width = call.tensor(Op::kOutputGradient).dim(-1);
+    T* const input_gradient = call.data<T>(Op::kInputGradient);
+    const T *const output_gradient = call.data<T>(Op::kOutputGradient), *const input = call.data<T>(Op::kInput),
+                   *const bias = call.data<T>(Op::kBias);
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
+    for (int64_t row = 0; row < rows; ++row) {
+      const T* const from = input + row * 2 * width;
+      T* const to = input_gradient + row * 2 * width;
+      for (int64_t f = 0; f < width; f += kLanes) {
+        const int64_t left = width - f;
+        const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
+        const VFloat gradient = load_up_to(output_gradient + row * width + f, left);
+        const VFloat e = exponential(-gate), s = 1.0f / (1.0f + e);
+        // s + gate s (1 - s), with 1 - s = e s
+        store_up_to(to + f, gradient * up * (s + gate * s * (e * s)), left);
+        store_up_to(to + width + f, gradient * (gate * s), left);
+      }
+    }
+    return ok_status();
+  });
+}
+
+MTL_REGISTER_CPU("bias_swiglu_forward", forward);
+MTL_REGISTER_CPU("bias_swiglu_backward", backward);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,55 @@
+// Rows of contiguous tensors and strided views, threaded: each thread takes a contiguous range of rows, and
+// walks from row to row without divisions.
+#pragma once
+
+#include <omp.h>
+
+#include "backends/cpu/simd/simd.h"
+#include "core/row_layout.h"
+
+namespace mtl {
+namespace {
+
+// Calls body(first row, last row) in each thread; `elements` is the work of all rows.
+template <typename Body>
+MTL_INLINE void for_row_ranges(int64_t rows, int64_t elements, const Body& body) {
+  const int num_threads = elements >= kParallelElements ? omp_get_max_threads() : 1;
+#pragma omp parallel for schedule(static, 1) num_threads(num_threads) if (num_threads > 1)
+  for (int thread = 0; thread < num_threads; ++thread) {
+    body(rows * thread / num_threads, rows * (thread + 1) / num_threads);
+  }
+}
+
+// The elements of one row after the other. A null tensor has null rows.
+template <typename T>
+class RowWalk {
+ public:
+  RowWalk(T* tensor, const RowLayout& layout, int64_t row) : layout_(layout), row_(tensor) {
+    for (int dim = 0; dim < layout.rank; ++dim) {
+      index_[dim] = dim + 1 < layout.rank ? row % layout.shape[dim] : row;
+      row = dim + 1 < layout.rank ? row / layout.shape[dim] : 0;
+      if (tensor != nullptr) row_ += index_[dim] * layout.strides[dim];
+    }
+  }
+
+  T* row() const { return row_; }
+
+  void next() {
+    if (row_ == nullptr) return;
+    row_ += layout_.strides[0];
+    ++index_[0];
+    for (int dim = 0; __builtin_expect(index_[dim] == layout_.shape[dim] && dim + 1 < layout_.rank, 0); ++dim) {
+      row_ += layout_.strides[dim + 1] - index_[dim] * layout_.strides[dim];
+      index_[dim] = 0;
+      ++index_[dim + 1];
+    }
+  }
+
+ private:
+  const RowLayout& layout_;
+  T* row_;
+  int64_t index_[kMaxRank];
+};
+
+}  // namespace
+}  // namespace mtl

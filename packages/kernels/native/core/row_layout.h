@@ -1,0 +1,28 @@
+// Where the rows (last dimensions) of a contiguous tensor or a strided view begin in memory.
+#pragma once
+
+#include "core/host_device.h"
+#include "core/tensor_view.h"
+
+namespace mtl {
+
+// The dimensions before the last one, innermost first; those that one stride covers are merged, so that a
+// contiguous tensor has a single one.
+struct RowLayout {
+  int32_t rank;  // 1 or more
+  int64_t shape[kMaxRank], strides[kMaxRank];
+};
+
+RowLayout row_layout_of(const TensorView& tensor);
+
+// The first element of a row; rows are numbered as in a contiguous tensor.
+MTL_HOST_DEVICE static inline int64_t row_start(const RowLayout& layout, int64_t row) {
+  int64_t start = 0;
+  for (int dim = 0; dim + 1 < layout.rank; ++dim) {
+    start += row % layout.shape[dim] * layout.strides[dim];
+    row /= layout.shape[dim];
+  }
+  return start + row * layout.strides[layout.rank - 1];
+}
+
+}  // namespace mtl

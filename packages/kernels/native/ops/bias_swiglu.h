@@ -1,0 +1,13 @@
+// The operands of bias_swiglu_forward and _backward by name; the contract is in bias_swiglu.cc.
+#pragma once
+
+namespace mtl {
+
+struct BiasSwigluForward {
+  enum Tensors { kOutput, kInput, kBias };
+};
+struct BiasSwigluBackward {
+  enum Tensors { kInputGradient, kOutputGradient, kInput, kBias };
+};
+
+}  // namespace mtl

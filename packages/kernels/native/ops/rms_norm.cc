@@ -1,0 +1,77 @@
+// rms_norm_forward: output = input * rstd * weight, over the last dimension (Zhang and Sennrich 2019)
+// rms_norm_backward: either gradient or both; an absent one costs nothing, so that backward can be split into
+// its input and its weight part
+//
+//   input, output, gradients, addend?  [..., H]      weight  [H]
+//   rstd  [rows] float32 (float64 over float64 inputs): 1 / sqrt(mean of input^2 + epsilon)
+//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
+//   weightGradient?  [H] float32 (float64): added to
+//
+// Tensors [..., H] may be strided views whose last dimension is contiguous: the queries and keys in a packed
+// projection are normalized in place of a copy (H is the head size then).
+#include "ops/rms_norm.h"
+
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+DType statistics_dtype(const OpCall& call, int input) {
+  return call.tensor(input).dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+Status validate_common(const OpCall& call, int input, int rstd, int weight) {
+  MTL_RETURN_IF_ERROR(expect_floating(call, input));
+  MTL_RETURN_IF_ERROR(expect_rank(call, input, 1, kMaxRank));
+  MTL_RETURN_IF_ERROR(expect_whole_rows(call, input));
+  MTL_RETURN_IF_ERROR(expect_shape(call, rstd, {call.tensor(input).rows()}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, rstd, {statistics_dtype(call, input)}));
+  MTL_RETURN_IF_ERROR(expect_shape(call, weight, {call.tensor(input).dim(-1)}));
+  return expect_dtype(call, weight, {call.tensor(input).dtype});
+}
+
+Status expect_rows_like(const OpCall& call, int tensor, int input) {
+  MTL_RETURN_IF_ERROR(expect_like(call, tensor, input));
+  return expect_whole_rows(call, tensor);
+}
+
+Status validate_forward(const OpCall& call) {
+  using Op = RmsNormForward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kRstd, Op::kWeight));
+  return expect_rows_like(call, Op::kOutput, Op::kInput);
+}
+
+Status validate_backward(const OpCall& call) {
+  using Op = RmsNormBackward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kRstd, Op::kWeight));
+  MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kOutputGradient, Op::kInput));
+  if (call.has(Op::kInputGradient)) MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kInputGradient, Op::kInput));
+  if (call.has(Op::kAddend)) MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kAddend, Op::kInput));
+  if (call.has(Op::kWeightGradient)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kWeightGradient, {call.tensor(Op::kInput).dim(-1)}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kWeightGradient, {statistics_dtype(call, Op::kInput)}));
+  }
+  if (!call.has(Op::kInputGradient) && !call.has(Op::kWeightGradient)) {
+    return argument_error(call, "neither inputGradient nor weightGradient is given");
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_OP(OpSchema{"rms_norm_forward",
+                         2,
+                         {"output", "rstd", "input", "weight"},
+                         {"epsilon"},
+                         validate_forward,
+                         nullptr,
+                         strided_tensors(RmsNormForward::kOutput, RmsNormForward::kInput)});
+MTL_REGISTER_OP(OpSchema{"rms_norm_backward",
+                         2,
+                         {"inputGradient?", "weightGradient?", "outputGradient", "input", "rstd", "weight", "addend?"},
+                         {},
+                         validate_backward,
+                         nullptr,
+                         strided_tensors(RmsNormBackward::kInputGradient, RmsNormBackward::kOutputGradient,
+                                         RmsNormBackward::kInput, RmsNormBackward::kAddend)});
+
+}  // namespace
+}  // namespace mtl

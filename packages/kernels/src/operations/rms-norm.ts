@@ -1,0 +1,57 @@
+import { checkedOperation } from '../checked-operation.js';
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+export interface RmsNormForwardOptions {
+  /** [..., H]; a strided view or not. */
+  readonly output: Tensor;
+  /** [rows] float32: 1 / sqrt(mean of input^2 + epsilon), kept for backward. */
+  readonly rstd: Tensor;
+  /** [..., H]; a strided view or not. */
+  readonly input: Tensor;
+  /** [H] */
+  readonly weight: Tensor;
+  readonly epsilon: number;
+}
+
+/**
+ * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), in float32 inside. With
+ * the views of `splitProjection` it normalizes the queries or keys of every head (H is the head size).
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
+ *   last dimension is not contiguous
+ */
+export const rmsNormForward = checkedOperation('rmsNormForward', (options: RmsNormForwardOptions): void => {
+  const { output, rstd, input, weight, epsilon } = options;
+  runOperation('rms_norm_forward', { output, rstd, input, weight, epsilon });
+});
+
+export interface RmsNormBackwardOptions {
+  /** [..., H]; left out, only the weight part is computed. May be the memory of `outputGradient`. */
+  readonly inputGradient?: Tensor | undefined;
+  /** [H] float32, added to; left out, only the input part is computed. */
+  readonly weightGradient?: Tensor | undefined;
+  readonly outputGradient: Tensor;
+  /** Input and rstd of the forward call. */
+  readonly input: Tensor;
+  readonly rstd: Tensor;
+  readonly weight: Tensor;
+  /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
+  readonly addend?: Tensor | undefined;
+}
+
+/**
+ * The gradients of RMSNorm; those left out cost nothing, so that backward splits into input and weight parts.
+ * All tensors of shape [..., H] may be strided views whose last dimension is contiguous.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_ARGUMENT` if both
+ *   gradients are left out
+ */
+export const rmsNormBackward = checkedOperation(
+  'rmsNormBackward',
+  (options: RmsNormBackwardOptions): void => {
+    const { inputGradient, weightGradient, outputGradient, input, rstd, weight, addend } = options;
+    const gradients = { inputGradient, weightGradient };
+    runOperation('rms_norm_backward', { ...gradients, outputGradient, input, rstd, weight, addend });
+  },
+);
