@@ -24,7 +24,16 @@ export {
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
 export { type PackedAttentionOptions, packedAttention } from './operations/packed-attention.js';
+export {
+  type HeadNorm,
+  type HeadRotation,
+  type PrepareHeadsOptions,
+  prepareHeads,
+} from './operations/prepare-heads.js';
 export { reshape } from './operations/reshape.js';
+export { type RmsNormOptions, rmsNorm } from './operations/rms-norm.js';
+export { squaredRelu } from './operations/squared-relu.js';
+export { swiglu } from './operations/swiglu.js';
 export { tanh } from './operations/tanh.js';
 export {
   type Initialization,

@@ -5,7 +5,8 @@ import * as autograd from '../index.js';
 
 const names = [
   ...['attention', 'biasDropoutResidual', 'crossEntropy', 'embedding', 'gatherRows', 'gelu', 'layerNorm'],
-  ...['linear', 'linearCrossEntropy', 'linearGelu', 'packedAttention', 'reshape', 'tanh'],
+  ...['linear', 'linearCrossEntropy', 'linearGelu', 'packedAttention', 'prepareHeads', 'reshape', 'rmsNorm'],
+  ...['squaredRelu', 'swiglu', 'tanh'],
 ];
 type Operation = (...values: unknown[]) => unknown;
 const operation = (name: string): Operation => (autograd as unknown as Record<string, Operation>)[name]!;

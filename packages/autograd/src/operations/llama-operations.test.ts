@@ -1,0 +1,215 @@
+import { numLiveTensors, rotaryTable, Tensor } from '@mtl/kernels';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  allocateParameters,
+  attention,
+  biasDropoutResidual,
+  initializeParameter,
+  linear,
+  Parameter,
+  prepareHeads,
+  recompute,
+  rmsNorm,
+  squaredRelu,
+  swiglu,
+  Tape,
+  type TapeOptions,
+  Variable,
+} from '../index.js';
+
+// S sequence, B micro-batch, H hidden, A query heads in G groups, D head size, F feed-forward
+const [sequence, batch, hidden, heads, groups, size, feedForward] = [3, 2, 6, 4, 2, 5, 7];
+const width = (heads + 2 * groups) * size;
+const [device, dtype] = ['reference', 'float64'] as const;
+const epsilon = 1e-5;
+
+interface Model {
+  readonly gain: Parameter;
+  readonly qkv: Parameter;
+  readonly queryGain: Parameter;
+  readonly keyGain: Parameter;
+  readonly projection: Parameter;
+  readonly first: Parameter;
+  readonly second: Parameter;
+}
+
+let model: Model;
+let all: Parameter[];
+let table: Tensor;
+let dispose: () => void;
+let live: number;
+
+beforeEach(() => {
+  live = numLiveTensors();
+  const make = (name: string, globalShape: number[]): Parameter =>
+    new Parameter({ name, globalShape, initialization: { kind: 'normal', standardDeviation: 0.5 } });
+  model = {
+    gain: make('gain', [hidden]),
+    qkv: make('qkv', [width, hidden]),
+    queryGain: make('query gain', [size]),
+    keyGain: make('key gain', [size]),
+    projection: make('projection', [hidden, heads * size]),
+    first: make('first', [2 * feedForward, hidden]),
+    second: make('second', [hidden, feedForward]),
+  };
+  all = Object.values(model);
+  const storage = allocateParameters(all, { device, dtype, mainGradients: true });
+  for (const parameter of all) initializeParameter(parameter, parameter.data, 3);
+  table = rotaryTable({ numPositions: 9, rotarySize: 4, base: 100, device });
+  dispose = () => {
+    storage.dispose();
+    table.dispose();
+  };
+});
+afterEach(() => {
+  dispose();
+  expect(numLiveTensors()).toBe(live);
+});
+
+interface LayerOptions {
+  readonly norm?: boolean;
+  readonly rotation?: boolean;
+  readonly activation?: 'swiglu' | 'squaredRelu';
+}
+
+/**
+ * x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x + linear(activation(linear(rmsNorm(x)))).
+ */
+function layerOf(options: LayerOptions) {
+  const { norm = true, rotation = true, activation = 'swiglu' } = options;
+  return (tape: Tape, x: Variable): Variable =>
+    tape.scope(() => {
+      const positions = new Variable(
+        Tensor.from([0, 7, 1, 8, 2, 0], { shape: [sequence, batch], dtype: 'int32', device }),
+        { requiresGradient: false },
+      );
+      const normalized = rmsNorm(tape, { input: x, weight: model.gain, epsilon });
+      const qkv = prepareHeads(tape, {
+        qkv: linear(tape, { input: normalized, weight: model.qkv }),
+        numGroups: groups,
+        headSize: size,
+        norm: norm ? { queryWeight: model.queryGain, keyWeight: model.keyGain, epsilon } : undefined,
+        rotation: rotation ? { positions, table } : undefined,
+      });
+      const attended = attention(tape, { qkv, numHeads: heads, numGroups: groups, causal: true });
+      positions.release();
+      const input = linear(tape, { input: attended, weight: model.projection });
+      const residual = biasDropoutResidual(tape, { input, residual: x });
+      const again = rmsNorm(tape, { input: residual, weight: model.gain, epsilon });
+      const expanded = linear(tape, { input: again, weight: model.first });
+      const activated =
+        activation === 'swiglu'
+          ? swiglu(tape, { input: expanded })
+          : swiglu(tape, { input: squaredRelu(tape, { input: expanded }) });
+      return biasDropoutResidual(tape, {
+        input: linear(tape, { input: activated, weight: model.second }),
+        residual,
+      });
+    });
+}
+
+const shape = [sequence, batch, hidden];
+const start = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
+const weights = start.map((_, index) => Math.cos(2 * index));
+
+interface RunOptions extends LayerOptions {
+  readonly tape?: TapeOptions;
+  readonly recomputed?: boolean;
+  readonly split?: boolean;
+}
+
+/** Gradients of sum(weights * output) by the input and by every parameter. */
+function gradientsOf(options: RunOptions): number[][] {
+  for (const parameter of all) parameter.mainGradient.zero();
+  const tape = new Tape(options.tape);
+  const input = tape.input(Tensor.from(start, { shape, dtype, device }), { requiresGradient: true });
+  const layer = layerOf(options);
+  const output = options.recomputed ? recompute(tape, input, layer) : layer(tape, input);
+  using outputGradient = Tensor.from(weights, { shape, dtype, device });
+  if (options.split) {
+    tape.backwardInput(output, outputGradient);
+    for (const { mainGradient } of all)
+      expect(mainGradient.toArray().every((value) => value === 0)).toBe(true);
+    tape.backwardWeight();
+  } else {
+    tape.backward(output, outputGradient);
+  }
+  using inputGradient = tape.takeGradient(input)!;
+  const gradients = [inputGradient, ...all.map(({ mainGradient }) => mainGradient)];
+  const result = gradients.map((gradient) => gradient.toArray());
+  output.release();
+  input.release();
+  tape.dispose();
+  return result;
+}
+
+/** sum(weights * output) with the values of the input or of a parameter replaced. */
+function objective(options: LayerOptions, values: readonly number[] = start): number {
+  const tape = new Tape({ recording: false });
+  const input = tape.input(Tensor.from(values, { shape, dtype, device }));
+  const output = layerOf(options)(tape, input);
+  const result = output.tensor.toArray().reduce((sum, value, index) => sum + value * weights[index]!, 0);
+  output.release();
+  input.release();
+  return result;
+}
+
+const step = 1e-5;
+const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
+
+/** The same gradients as `gradientsOf`, by central differences; of parameters the first few elements. */
+function differencesOf(options: LayerOptions): number[][] {
+  const moved = (values: readonly number[], index: number, change: number): number[] =>
+    values.map((value, at) => (at === index ? value + change : value));
+  const ofInput = start.map((_, index) =>
+    difference((change) => objective(options, moved(start, index, change))),
+  );
+  const ofParameters = all.map(({ data }) => {
+    const values = data.toArray();
+    const gradient = values.slice(0, 8).map((_, index) =>
+      difference((change) => {
+        data.write(Float64Array.from(moved(values, index, change)));
+        return objective(options);
+      }),
+    );
+    data.write(Float64Array.from(values));
+    return gradient;
+  });
+  return [ofInput, ...ofParameters];
+}
+
+const kinds: ReadonlyArray<readonly [string, LayerOptions]> = [
+  ['norm, rotation and swiglu', {}],
+  ['rotation', { norm: false }],
+  ['norm', { rotation: false }],
+  ['squared ReLU', { activation: 'squaredRelu' }],
+];
+
+describe.each(kinds)('a layer of a Llama with %s', (_, options) => {
+  it('has the gradients of central differences', () => {
+    const gradients = gradientsOf(options);
+    differencesOf(options).forEach((expected, tensor) => {
+      expected.forEach((value, index) => {
+        // step 1e-5 in float64: about 1e-10 for a function of this size, times a margin
+        expect(Math.abs(gradients[tensor]![index]! - value), `${tensor}: ${index}`).toBeLessThan(
+          1e-7 * (1 + Math.abs(value)),
+        );
+      });
+    });
+  });
+
+  it('has the same bits kept, rematerialized, in halves and recomputed', () => {
+    const expected = gradientsOf({ ...options, tape: { rematerialize: false } });
+    for (const how of [{}, { split: true }, { recomputed: true }, { recomputed: true, split: true }])
+      expect(gradientsOf({ ...options, ...how })).toEqual(expected);
+  });
+});
+
+it('refuses to prepare heads without norm and rotation', () => {
+  const tape = new Tape();
+  const qkv = tape.input(Tensor.zeros({ shape: [sequence, batch, width], dtype, device }));
+  expect(() => prepareHeads(tape, { qkv, numGroups: groups, headSize: size })).toThrow(
+    'prepareHeads: neither norm nor rotation is given',
+  );
+  qkv.release();
+});
