@@ -6,13 +6,14 @@ import type {
   LayerNormPlacement,
   PositionEmbeddingType,
   Recomputation,
+  RotaryVariants,
 } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
 
 /** The architecture: what GPT and BERT share, and what only a GPT may have otherwise. */
-export interface ModelConfiguration extends BlockVariants {
+export interface ModelConfiguration extends BlockVariants, RotaryVariants {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly ffnHiddenSize: number;

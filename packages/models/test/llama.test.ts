@@ -1,11 +1,22 @@
+import { numLiveTensors } from '@mtl/kernels';
+import type { StageLoss } from '@mtl/pipeline';
 import { describe, expect, it } from 'vitest';
-import { GptLanguageModel, type GptModelConfiguration, GptStage, numParameters } from '../src/index.js';
-import { llamaVariants } from './support/small-llama.js';
+import {
+  GptLanguageModel,
+  type GptModelConfiguration,
+  GptStage,
+  numLossTokens,
+  numParameters,
+  type TokenBatch,
+} from '../src/index.js';
+import { llamaVariants, otherVariants } from './support/small-llama.js';
+import { StageUnderTest } from './support/stage-under-test.js';
 import {
   buildGpt,
   computeStep,
   type ParameterGradient,
   type StepOptions,
+  smallBatch,
   smallGpt,
 } from './tensor-parallel/small-gpt.js';
 
@@ -21,24 +32,27 @@ describe('the parameters of a Llama', () => {
     expect(shapesOf({ ...one, numLayers: 1 })).toEqual({
       'embedding.word_embeddings.weight': [96, 32],
       'decoder.layers.0.input_layernorm.weight': [32],
-      'decoder.layers.0.input_layernorm.bias': [32],
       'decoder.layers.0.self_attention.linear_qkv.weight': [4, 4, 6, 32],
       'decoder.layers.0.self_attention.linear_qkv.bias': [4, 4, 6],
       'decoder.layers.0.self_attention.linear_proj.weight': [32, 48],
       'decoder.layers.0.pre_mlp_layernorm.weight': [32],
-      'decoder.layers.0.pre_mlp_layernorm.bias': [32],
-      'decoder.layers.0.mlp.linear_fc1.weight': [64, 32],
-      'decoder.layers.0.mlp.linear_fc2.weight': [32, 64],
+      // gates, then values
+      'decoder.layers.0.mlp.linear_fc1.weight': [2, 40, 32],
+      'decoder.layers.0.mlp.linear_fc2.weight': [32, 40],
       'decoder.final_layernorm.weight': [32],
-      'decoder.final_layernorm.bias': [32],
       'output_layer.weight': [96, 32],
+    });
+    expect(shapesOf({ ...smallGpt, ...otherVariants })).toMatchObject({
+      'decoder.layers.1.self_attention.q_layernorm.weight': [6],
+      'decoder.layers.1.self_attention.k_layernorm.weight': [6],
+      'decoder.layers.1.mlp.linear_fc1.weight': [40, 32],
     });
   });
 
   it('are counted', () => {
-    // 2 h (heads + groups) d, and two matrices of the feed-forward network
-    const layer = 2 * 32 * (8 + 4) * 6 + 4 * 4 * 6 + 2 * 32 * 64 + 4 * 32;
-    expect(numParameters(llama)).toBe(2 * layer + 2 * 96 * 32 + 2 * 32);
+    // 2 h (heads + groups) d with biases, three matrices of the feed-forward network, two norms
+    const layer = 2 * 32 * (8 + 4) * 6 + 4 * 4 * 6 + 3 * 32 * 40 + 2 * 32;
+    expect(numParameters(llama)).toBe(2 * layer + 2 * 96 * 32 + 32);
     expect(numParameters(smallGpt)).toBe(
       2 * (4 * 32 ** 2 + 4 * 32 + 2 * 32 * 64 + 64 + 32 + 4 * 32) + 96 * 32 + 16 * 32 + 2 * 32,
     );
@@ -127,16 +141,21 @@ describe('grouped-query attention', () => {
   });
 });
 
-it('generates with a cache of groups what training computes', () => {
-  const built = buildGpt({ model: llamaVariants });
-  const model = new GptLanguageModel(built.stage);
+it.each([
+  ['a Llama', llamaVariants],
+  ['a Llama with other variants', otherVariants],
+  ['a model without positions', { positionEmbeddingType: 'none' }],
+] as const)('generates with a cache what training computes: %s', (_, model) => {
+  const before = numLiveTensors();
+  const built = buildGpt({ model });
+  const languageModel = new GptLanguageModel(built.stage);
   const tokens = Int32Array.of(3, 14, 15, 92 % 90, 65, 35, 8);
-  const losses = model.tokenLosses({ tokens, labels: tokens.toReversed(), batchSize: 1 });
+  const losses = languageModel.tokenLosses({ tokens, labels: tokens.toReversed(), batchSize: 1 });
   for (const promptLength of [1, 3, 7]) {
-    const cache = model.newCache({ batchSize: 2, capacity: 8 });
+    const cache = languageModel.newCache({ batchSize: 2, capacity: 8 });
     for (let end = promptLength; end <= tokens.length; end++) {
-      const start = end === promptLength ? 0 : end - 1;
-      const logits = model.forward({ cache, sequences: [{ slot: 1, tokens: tokens.subarray(start, end) }] });
+      const sequences = [{ slot: 1, tokens: tokens.subarray(end === promptLength ? 0 : end - 1, end) }];
+      const logits = languageModel.forward({ cache, sequences });
       const logSum = Math.log(logits.reduce((sum, value) => sum + Math.exp(value), 0));
       const loss = logSum - logits[tokens.at(-end)!]!;
       // float32 rounding of losses around 5
@@ -145,4 +164,92 @@ it('generates with a cache of groups what training computes', () => {
     cache.dispose();
   }
   built.dispose();
+  expect(numLiveTensors()).toBe(before);
+});
+
+function lossFactorsOf(batch: TokenBatch) {
+  return { lm_loss: 1 / numLossTokens(batch) };
+}
+
+it.each([
+  ['a Llama', llamaVariants],
+  ['a Llama with other variants', otherVariants],
+])('has gradients that match central differences in float64, dropout and documents included: %s', (_, of) => {
+  const model = { ...smallGpt, ...of, numLayers: 1, initMethodStd: 0.3 };
+  const stage = new GptStage({ model, device: 'reference', dtype: 'float64', seed: 1 });
+  const built = new StageUnderTest({
+    stage,
+    device: 'reference',
+    dtype: 'float64',
+    callsOf: (batches: readonly TokenBatch[]) =>
+      batches.map((batch, microBatch) => ({ microBatch, batch, lossFactors: lossFactorsOf(batch) })),
+    takeLoss: (tested, microBatch) => {
+      const [{ losses, weights, dispose }] = tested.takeLosses(microBatch) as [StageLoss];
+      const factors = weights.toArray();
+      const total = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
+      dispose();
+      return total;
+    },
+  });
+  built.expectCentralDifferences(smallBatch());
+  built.dispose();
+});
+
+describe('rotary position embeddings', () => {
+  const model: Model = { ...llamaVariants, hiddenDropout: 0, attentionDropout: 0 };
+  const second = Int32Array.of(7, 21, 3, 77);
+
+  /** The losses of tokens, in which attention sees nothing before `start`. */
+  function lossesOf(variants: Model, tokens: Int32Array, start: number): number[] {
+    const { stage, dispose } = buildGpt({ model: variants });
+    const batch: TokenBatch = {
+      ...smallBatch(),
+      batchSize: 1,
+      sequenceLength: tokens.length,
+      tokens,
+      labels: tokens.toReversed(),
+      lossMask: new Float32Array(tokens.length).fill(1),
+      positionIds: Int32Array.from(tokens, (_, index) => index),
+      sampleNumbers: Float64Array.of(0),
+      keyStart: Int32Array.from(tokens, (_, index) => (index < start ? 0 : start)),
+    };
+    stage.evaluate({ microBatch: 0, batch, lossFactors: lossFactorsOf(batch) });
+    const [loss] = stage.takeLosses(0);
+    const losses = loss!.losses.toArray();
+    loss!.dispose();
+    dispose();
+    return losses;
+  }
+
+  it('make attention depend on distances only', () => {
+    const after = lossesOf(model, Int32Array.of(...second, ...second), 4).slice(4);
+    const alone = lossesOf(model, second, 0);
+    // float32 rounding of losses around 5
+    for (const [index, loss] of after.entries()) {
+      expect(Math.abs(loss - alone[index]!)).toBeLessThan(1e-5);
+    }
+  });
+
+  it('tell orders of tokens apart, which one layer without positions does not', () => {
+    // the last token sees the same two before it, in another order; labels are the first tokens
+    const last = (variants: Model, ...before: readonly number[]): number =>
+      lossesOf({ ...variants, numLayers: 1 }, Int32Array.of(4, ...before, 1), 0).at(-1)!;
+    const differs = (variants: Model): number => Math.abs(last(variants, 5, 9) - last(variants, 9, 5));
+    expect(differs(model)).toBeGreaterThan(1e-3);
+    expect(differs({ ...model, positionEmbeddingType: 'none' })).toBeLessThan(2e-6);
+  });
+
+  it.each([
+    ['base', { rotaryBase: 100 }],
+    ['share', { rotaryPercent: 0.4 }],
+    ['pairs', { rotaryInterleaved: true }],
+    ['interpolation', { rotarySeqLenInterpolationFactor: 4 }],
+    // wavelengths beyond 8192 exist with this base
+    ['scaling', { useRopeScaling: true, rotaryPercent: 1, rotaryBase: 1e8 }],
+    ['factor of scaling', { useRopeScaling: true, ropeScalingFactor: 2, rotaryPercent: 1, rotaryBase: 1e8 }],
+  ])('have a %s', (_, variants) => {
+    const tokens = Int32Array.of(5, 9, 1, 4, 2, 8, 5, 7);
+    const [usual, changed] = [{}, variants].map((more) => lossesOf({ ...model, ...more }, tokens, 0));
+    expect(usual).not.toEqual(changed);
+  });
 });

@@ -1,4 +1,5 @@
 import { Parameter } from '@mtl/autograd';
+import type { Slice } from '@mtl/kernels';
 import { sliceOfRank } from './slice-of-rank.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
@@ -9,6 +10,12 @@ export interface ColumnParallelParametersOptions {
   readonly inputs: number;
   /** Sizes whose product is O; the first one is sharded. */
   readonly outputs: readonly number[];
+  /**
+   * How many matrices of `outputs` there are, one after the other, each of them sharded: 2 for the gates and
+   * the values of a gated layer. They are the first dimension of the parameters. Default: one matrix, without
+   * that dimension.
+   */
+  readonly numParts?: number | undefined;
   /** What the first one counts, in the plural: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
@@ -20,7 +27,9 @@ export interface ColumnParallelParametersOptions {
 
 /**
  * The parameters of `columnParallelLinear`: a weight [...outputs, I], of which this rank holds a slice of the
- * first dimension, and a bias [...outputs] with the same slice, initially zero.
+ * first dimension, and a bias [...outputs] with the same slice, initially zero. With `numParts` P they are
+ * [P, ...outputs, I] and [P, ...outputs], of which this rank holds the same slice of every part: a slice of
+ * the first dimension of [P * O, I] would be parts of other ranks.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the first dimension cannot be sharded evenly
  */
@@ -28,13 +37,16 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
 } {
-  const { name, inputs, outputs, what, standardDeviation, bias = true, tensorParallel } = options;
+  const { name, inputs, outputs, numParts, what, standardDeviation, bias = true, tensorParallel } = options;
   const own = sliceOfRank(tensorParallel, { size: outputs[0]!, what });
-  const slices = [own, ...outputs.slice(1).map((size) => ({ start: 0, end: size }))];
+  const whole = (size: number): Slice => ({ start: 0, end: size });
+  const parts = numParts === undefined ? [] : [numParts];
+  const shape = [...parts, ...outputs];
+  const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
   const weight = new Parameter({
     name: `${name}.weight`,
-    globalShape: [...outputs, inputs],
-    slices: [...slices, { start: 0, end: inputs }],
+    globalShape: [...shape, inputs],
+    slices: [...slices, whole(inputs)],
     shardedOver: ['tp', 'pp'],
     initialization: { kind: 'normal', standardDeviation },
   });
@@ -44,7 +56,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
     // a bias never decays, whatever its number of dimensions (Megatron's rule)
     bias: new Parameter({
       name: `${name}.bias`,
-      globalShape: outputs,
+      globalShape: shape,
       slices,
       shardedOver: ['tp', 'pp'],
       initialization: { kind: 'zeros' },

@@ -4,15 +4,22 @@ import type { TensorParallel } from './tensor-parallel.js';
 
 export interface ReplicatedParameterOptions
   extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays'> {
+  /**
+   * Whether it is used inside the tensor-parallel regions, for the heads or features of each rank. Default:
+   * between them.
+   */
+  readonly insideRegions?: boolean | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
  * A parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel regions
- * (norms, biases of row-parallel layers, tables of positions). It is counted once in norms; under sequence
- * parallelism, where each rank sees only its shard of the sequence, its gradient is a partial sum.
+ * (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is counted
+ * once in norms; where each rank sees only its shard, between the regions that of the sequence under sequence
+ * parallelism and inside them always that of the heads, its gradient is a partial sum.
  */
-export function replicatedParameter({ tensorParallel, ...options }: ReplicatedParameterOptions): Parameter {
-  const shardsRows = isSharded(tensorParallel) && tensorParallel.sequenceParallel;
-  return new Parameter({ ...options, shardedOver: ['pp'], rowsShardedOver: shardsRows ? ['tp'] : [] });
+export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
+  const { tensorParallel, insideRegions = false, ...own } = options;
+  const isPartial = isSharded(tensorParallel) && (insideRegions || tensorParallel.sequenceParallel);
+  return new Parameter({ ...own, shardedOver: ['pp'], rowsShardedOver: isPartial ? ['tp'] : [] });
 }

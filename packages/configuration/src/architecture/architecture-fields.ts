@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { choice, count, fraction, positiveNumber, toggle } from '../flags/flag-kinds.js';
+import { choice, count, fraction, positiveNumber, share, toggle } from '../flags/flag-kinds.js';
 import type { ModelKind } from '../model-kind.js';
 
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
@@ -8,6 +8,7 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly hiddenSize?: number | undefined;
   readonly numAttentionHeads?: number | undefined;
   readonly groupQueryAttention?: boolean | undefined;
+  readonly swiglu?: boolean | undefined;
   readonly sequenceLength?: number | undefined;
 };
 
@@ -79,7 +80,8 @@ export const architectureFields = {
     key: 'ffnHiddenSize',
     decides: 'weights',
     isSize: true,
-    otherwise: ({ hiddenSize }) => hiddenSize && 4 * hiddenSize,
+    otherwise: ({ hiddenSize, swiglu }) =>
+      hiddenSize && (swiglu ? 64 * Math.floor((4 * hiddenSize * 2) / 3 / 64) : 4 * hiddenSize),
   },
   'num-attention-heads': {
     flag: count('Attention heads; must divide --hidden-size.'),
@@ -115,12 +117,50 @@ export const architectureFields = {
   },
   'position-embedding-type': {
     flag: choice(
-      ['learned_absolute', 'none'],
-      'How a model knows the positions of tokens: by embeddings, or only by its causal mask.',
+      ['learned_absolute', 'rope', 'none'],
+      'How a model knows the positions of tokens: by embeddings, by rotated queries and keys, or by its causal mask only.',
       { default: 'learned_absolute' },
     ),
     kind: 'gpt',
     key: 'positionEmbeddingType',
+    decides: 'weights',
+  },
+  'rotary-base': {
+    flag: positiveNumber('Base of the frequencies of rope.', { default: 10_000 }),
+    kind: 'gpt',
+    key: 'rotaryBase',
+    decides: 'weights',
+  },
+  'rotary-percent': {
+    flag: share('Share of the features of a head that rope rotates.', { default: 1 }),
+    kind: 'gpt',
+    key: 'rotaryPercent',
+    decides: 'weights',
+  },
+  'rotary-interleaved': {
+    flag: toggle('Let rope rotate pairs of neighbouring features instead of halves of a head.'),
+    kind: 'gpt',
+    key: 'rotaryInterleaved',
+    decides: 'weights',
+  },
+  'rotary-seq-len-interpolation-factor': {
+    flag: count('Divide all angles of rope by this, for sequences longer than those of pretraining.', {
+      default: 1,
+    }),
+    kind: 'gpt',
+    key: 'rotarySeqLenInterpolationFactor',
+    decides: 'weights',
+  },
+  'use-rope-scaling': {
+    flag: toggle('Scale the frequencies of rope as Llama 3.1 does.'),
+    kind: 'gpt',
+    key: 'useRopeScaling',
+    decides: 'weights',
+  },
+  'rope-scaling-factor': {
+    flag: positiveNumber('Factor of --use-rope-scaling.', { default: 8 }),
+    kind: 'gpt',
+    key: 'ropeScalingFactor',
     decides: 'weights',
   },
   'max-position-embeddings': {
@@ -143,8 +183,14 @@ export const architectureFields = {
     key: 'hiddenDropout',
     decides: 'learning',
   },
+  normalization: {
+    flag: choice(['LayerNorm', 'RMSNorm'], 'Kind of norms.', { default: 'LayerNorm' }),
+    kind: 'gpt',
+    key: 'normalization',
+    decides: 'weights',
+  },
   'norm-epsilon': {
-    flag: positiveNumber('Epsilon of layer norms.', { default: 1e-5 }),
+    flag: positiveNumber('Epsilon of norms.', { default: 1e-5 }),
     key: 'layerNormEpsilon',
     decides: 'weights',
   },
@@ -156,6 +202,26 @@ export const architectureFields = {
     decides: 'weights',
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isLeftOpen: true,
+  },
+  swiglu: {
+    flag: toggle(
+      'Gated feed-forward layers of three matrices, with SiLU, instead of GELU; without --ffn-hidden-size of two thirds of the width, in whole 64s.',
+    ),
+    kind: 'gpt',
+    key: 'swiglu',
+    decides: 'weights',
+  },
+  'squared-relu': {
+    flag: toggle('Squared ReLU in feed-forward layers instead of GELU.'),
+    kind: 'gpt',
+    key: 'squaredRelu',
+    decides: 'weights',
+  },
+  'qk-layernorm': {
+    flag: toggle('Normalize queries and keys over the features of their head; with --normalization RMSNorm.'),
+    kind: 'gpt',
+    key: 'qkLayernorm',
+    decides: 'weights',
   },
   'disable-bias-linear': {
     flag: toggle('No biases in linear layers.'),

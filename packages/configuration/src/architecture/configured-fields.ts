@@ -17,6 +17,7 @@ export function configuredFields(
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),
     groupQueryAttention: flags.get('group-query-attention'),
+    swiglu: flags.get('swiglu'),
     sequenceLength: flags.required('seq-length'),
   };
   const chosen = fieldsOf().filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));

@@ -10,6 +10,7 @@ export interface FlagAlias {
 /** Flags of Megatron-LM that mean the same as a flag of the schema, by their names. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
+  'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },
   'openai-gelu': { flag: 'gelu', value: 'tanh' },
   'layernorm-epsilon': { flag: 'norm-epsilon' },
   'override-lr-scheduler': { flag: 'override-opt-param-scheduler' },

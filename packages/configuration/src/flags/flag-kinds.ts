@@ -76,6 +76,12 @@ export const fraction: (description: string, options?: FlagOptions<number>) => z
   z.number().min(0).lt(1),
 );
 
+/** A number above 0, up to 1. */
+export const share: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'number',
+  z.number().gt(0).max(1),
+);
+
 /** Any text but the empty one: a path, a name. */
 export function text(description: string, options: FlagOptions<string> = {}): z.ZodString {
   return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });

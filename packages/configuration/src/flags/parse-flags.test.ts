@@ -179,11 +179,12 @@ function sampleValue(name: FlagName): unknown {
 
 describe('flags that cannot be used', () => {
   it('are reported together, each with its reason and what to do, and no notice hides them', () => {
-    const line = '--swiglu --use-flash-attn --wandb-project own --hiden-size 64 --wandb-exp-name a --bf16';
+    const line =
+      '--quick-geglu --use-flash-attn --wandb-project own --hiden-size 64 --wandb-exp-name a --bf16';
     expect(errorOf(line)).toBe(
       [
         'error[MTL_FLAG_UNSUPPORTED]: 4 flags on the command line cannot be used:',
-        "  --swiglu (feed-forward layers with SwiGLU in Megatron-LM) is not supported: the block is GPT-2's, with GELU; leave it out; --ffn-hidden-size sets the width of the layer",
+        '  --quick-geglu (feed-forward layers with quick GEGLU in Megatron-LM) is not supported: feed-forward layers have GELU, SwiGLU or squared ReLU; leave it out, or pass --swiglu or --squared-relu',
         '  --wandb-project own (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
         '  --hiden-size is not a flag; expected --hidden-size; --help lists all flags',
         '  --wandb-exp-name a (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
@@ -196,8 +197,8 @@ describe('flags that cannot be used', () => {
 describe("a flag of Megatron-LM's that there is no use for", () => {
   it.each([
     [
-      '--swiglu',
-      /--swiglu on the command line \(feed-forward layers with SwiGLU in Megatron-LM\) is not supported: the block is GPT-2's/,
+      '--quick-geglu',
+      /--quick-geglu on the command line \(feed-forward layers with quick GEGLU in Megatron-LM\) is not supported: feed-forward layers have/,
     ],
     [
       '--num-experts 8',
@@ -311,9 +312,9 @@ describe('--config and --preset', () => {
   });
 
   it('reports all keys that cannot be used together', () => {
-    const path = file('run.yaml', 'num-layer: 3\nswiglu: true\nlr: 1\n');
+    const path = file('run.yaml', 'num-layer: 3\nquick-geglu: true\nlr: 1\n');
     expect(errorOf(`--config ${path}`)).toMatch(
-      /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--swiglu \(/,
+      /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--quick-geglu \(/,
     );
   });
 
@@ -338,7 +339,7 @@ describe('--config and --preset', () => {
     ],
     ['run.yaml', 'num-layers:\n', /MTL_FLAG_VALUE.*--num-layers null in/],
     ['run.yaml', 'bf16: 1\n', /MTL_FLAG_VALUE.*--bf16 1 in .*expected true or false/],
-    ['run.yaml', 'swiglu: true\n', /MTL_FLAG_UNSUPPORTED.*--swiglu in/],
+    ['run.yaml', 'quick-geglu: true\n', /MTL_FLAG_UNSUPPORTED.*--quick-geglu in/],
     ['run.yaml', 'num-layers: 1\nnum_layers: 2\n', /MTL_CONFIG_FILE.*num-layers is given twice/],
     ['run.yaml', 'lr: 1\nlr: 2\n', /MTL_CONFIG_FILE.*line 2/],
     ['run.yaml', 'lr: [1\nseed: 2\n', /MTL_CONFIG_FILE.*run.yaml, line \d/],

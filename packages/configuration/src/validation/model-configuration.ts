@@ -8,7 +8,8 @@ import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
- * @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS` or `MTL_FLAG_REQUIRED`.
+ * @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or
+ *   `MTL_FLAG_REQUIRED`.
  */
 export function modelConfiguration(flags: FlagReader): ModelConfiguration {
   const hiddenSize = flags.required('hidden-size');
@@ -28,6 +29,8 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
     );
   }
   checkQueryGroups(flags, numAttentionHeads);
+  checkBlocks(flags);
+  checkRotary(flags, headSize);
   const sequenceLength = flags.required('seq-length');
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
   if (sequenceLength > maxPositionEmbeddings) {
@@ -66,6 +69,61 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
       expected: `${groups.join(' or ')} groups`,
       remedy: `pass --num-query-groups ${groups.at(-1)}`,
       details: { numAttentionHeads, numQueryGroups, groups },
+    },
+  );
+}
+
+function checkBlocks(flags: FlagReader): void {
+  if (flags.required('swiglu') && flags.required('squared-relu')) {
+    flags.conflict({ flags: ['swiglu', 'squared-relu'], why: 'a feed-forward layer has one activation' });
+  }
+  for (const name of ['swiglu', 'squared-relu'] as const) {
+    if (!flags.required(name) || !flags.isGiven('gelu')) continue;
+    flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
+  }
+  if (flags.required('qk-layernorm') && flags.required('normalization') !== 'RMSNorm') {
+    flags.needs('qk-layernorm', '--normalization RMSNorm', 'is computed with RMSNorm only');
+  }
+}
+
+const rotaryFlags = [
+  'rotary-base',
+  'rotary-percent',
+  'rotary-interleaved',
+  'rotary-seq-len-interpolation-factor',
+  'use-rope-scaling',
+  'rope-scaling-factor',
+] as const;
+
+function checkRotary(flags: FlagReader, headSize: number): void {
+  if (flags.required('position-embedding-type') !== 'rope') {
+    const given = rotaryFlags.find((name) => flags.isGiven(name));
+    if (given !== undefined) flags.needs(given, '--position-embedding-type rope', 'has no effect without it');
+    return;
+  }
+  if (!flags.required('use-rope-scaling') && flags.isGiven('rope-scaling-factor')) {
+    flags.needs('rope-scaling-factor', '--use-rope-scaling', 'has no effect without it');
+  }
+  if (flags.required('use-rope-scaling') && flags.isGiven('rotary-seq-len-interpolation-factor')) {
+    const pair = ['use-rope-scaling', 'rotary-seq-len-interpolation-factor'] as const;
+    flags.conflict({ flags: pair, why: 'angles are scaled one way' });
+  }
+  if (flags.required('reset-position-ids') && !flags.required('reset-attention-mask')) {
+    flags.needs(
+      'reset-position-ids',
+      '--reset-attention-mask',
+      'needs attention that stops at documents where positions are rope',
+    );
+  }
+  const rotarySize = Math.floor(headSize * flags.required('rotary-percent'));
+  if (rotarySize > 0 && rotarySize % 2 === 0) return;
+  throw new ConfigurationError(
+    'MTL_HEADS',
+    `${flags.written('rotary-percent')} of heads of ${headSize} features rotates ${rotarySize} of them`,
+    {
+      expected: 'an even number of features, 2 or more',
+      remedy: `pass --kv-channels ${headSize + (headSize % 2)} --rotary-percent 1`,
+      details: { headSize, rotarySize },
     },
   );
 }

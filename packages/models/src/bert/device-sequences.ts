@@ -86,6 +86,7 @@ export function sequencesToDevice(
   const shape = [own.end - own.start, 1];
   const host = {
     shape: [packing.numRows, 1] as const,
+    numPositions: sequenceLength,
     positionOf: (row: number) => packing.positions[row]!,
     sampleOf: (row: number) => rowNumbers[packing.rowSamples[row]!]!,
   };

@@ -56,6 +56,7 @@ export function taskBatchToDevice(
   const headReads = new Set(dropsInHead ? (['positions', 'samples'] as const) : []);
   const host = {
     shape: [1, numRows] as const,
+    numPositions: 1,
     positionOf: () => 0,
     sampleOf: (row: number) => BigInt(rowNumbers[row]!),
   };

@@ -1,17 +1,17 @@
-import {
-  type FeedForwardSpecification,
-  GeluFeedForward,
-  type GeluFeedForwardSpecification,
-} from './gelu-feed-forward.js';
+import { ActivatedFeedForward, type FeedForwardSpecification } from './activated-feed-forward.js';
+import { geluActivation, squaredReluActivation, swigluActivation } from './feed-forward-activation.js';
+import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import { KindRegistry } from './kind-registry.js';
 import { LayerNorm } from './layer-norm.js';
 import type { Norm, NormOptions } from './norm.js';
+import { RmsNorm } from './rms-norm.js';
 import { type AttentionSpecification, SelfAttention } from './self-attention.js';
 import type { Sublayer, SublayerOptions } from './sublayer.js';
 
-/** Norms by kind: `layer-norm`, and those that are registered. */
+/** Norms by kind: `layer-norm`, `rms-norm`, and those that are registered. */
 export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'layer-norm': (options) => new LayerNorm(options),
+  'rms-norm': (options) => new RmsNorm(options),
 });
 
 /** Attentions by kind: `self-attention`, and those that are registered. */
@@ -19,11 +19,16 @@ export const attentions = new KindRegistry<SublayerOptions<AttentionSpecificatio
   'self-attention': (options) => new SelfAttention(options),
 });
 
-/** Feed-forward networks by kind: `gelu`, and those that are registered. */
+/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, and those that are registered. */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',
   {
-    // specifications of this kind have its fields
-    gelu: (options) => new GeluFeedForward(options as SublayerOptions<GeluFeedForwardSpecification>),
+    gelu: (options) => {
+      // specifications of this kind have its fields
+      const { geluKind } = options.specification as GeluFeedForwardSpecification;
+      return new ActivatedFeedForward(options, geluActivation(geluKind));
+    },
+    swiglu: (options) => new ActivatedFeedForward(options, swigluActivation),
+    'squared-relu': (options) => new ActivatedFeedForward(options, squaredReluActivation),
   },
 );

@@ -1,4 +1,4 @@
-import type { FeedForwardSpecification } from './gelu-feed-forward.js';
+import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { NormSpecification } from './norm.js';
 import type { AttentionSpecification } from './self-attention.js';
 import type { BlockInitialization } from './sublayer.js';

@@ -14,4 +14,12 @@ export interface BlockVariants {
    * Whether the projections to queries, keys and values have biases even if other linear layers have none.
    */
   readonly addQkvBias?: boolean | undefined;
+  /** Absent: LayerNorm. */
+  readonly normalization?: 'LayerNorm' | 'RMSNorm' | undefined;
+  /** Whether feed-forward networks are gated: three matrices, with SiLU of the gate. */
+  readonly swiglu?: boolean | undefined;
+  /** Whether the activation of feed-forward networks is squared ReLU. */
+  readonly squaredRelu?: boolean | undefined;
+  /** Whether queries and keys are normalized over the features of their head (with RMSNorm). */
+  readonly qkLayernorm?: boolean | undefined;
 }

@@ -6,6 +6,7 @@ describe('RowCoordinates', () => {
   // four rows of two samples
   const host = {
     shape: [4, 2] as const,
+    numPositions: 4,
     positionOf: (index: number) => Math.floor(index / 2),
     sampleOf: (index: number) => [5n, 2n ** 40n][index % 2]!,
   };
@@ -57,5 +58,16 @@ describe('RowCoordinates', () => {
     );
     rows.release();
     expect(upload().numUploads).toBe(0);
+  });
+
+  it('are tables of all positions, one of each that is read', () => {
+    const values = (numPositions: number) => Float32Array.from({ length: 3 * numPositions }, (_, i) => i);
+    const [read, other] = ['read', 'other'].map((name) => ({ name, width: 3, values }));
+    const { rows, numUploads } = upload('positions', read!);
+    expect(numUploads).toBe(2);
+    expect(rows.of(read!).tensor.shape).toEqual([4, 3]);
+    expect([...rows.of(read!).tensor.toArray()]).toEqual([...values(4)]);
+    expect(() => rows.of(other!)).toThrow(/reads the other of rows/);
+    rows.release();
   });
 });

@@ -2,20 +2,24 @@ import type { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
+import type { PositionTable } from './position-table.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
  * A coordinate of the rows of a micro-batch, [S, B], of packed samples [T, 1]. `positions`, int32: the
  * position of a row in its sample; `samples`, int64: the global number of its sample; both of the rows that
  * this rank computes with between the tensor-parallel regions, its shard under sequence parallelism.
- * `regionPositions`, int32: the position of all rows, as the layers see them inside the regions.
+ * `regionPositions`, int32: the position of all rows, as the layers see them inside the regions. A table has
+ * a row for every position that there may be: float32 [P, R].
  */
-export type RowCoordinate = 'positions' | 'samples' | 'regionPositions';
+export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | PositionTable;
 
 /** The rows of a micro-batch on the host, by their flat index in [S, B]. */
 export interface HostRows {
   /** [S, B] */
   readonly shape: readonly [rows: number, columns: number];
+  /** P: all positions are below it. */
+  readonly numPositions: number;
   positionOf(index: number): number;
   sampleOf(index: number): bigint;
 }
@@ -34,12 +38,12 @@ export class RowCoordinates {
   readonly #variables: ReadonlyMap<RowCoordinate, Variable>;
 
   /** @param variables become this object's, to release */
-  constructor(variables: Readonly<Partial<Record<RowCoordinate, Variable>>> = {}) {
-    this.#variables = new Map(Object.entries(variables) as [RowCoordinate, Variable][]);
+  constructor(variables: ReadonlyMap<RowCoordinate, Variable> = new Map()) {
+    this.#variables = variables;
   }
 
   static upload(
-    { shape: [rows, columns], positionOf, sampleOf }: HostRows,
+    { shape: [rows, columns], numPositions, positionOf, sampleOf }: HostRows,
     { reads, own, device, upload }: UploadRowsOptions,
   ): RowCoordinates {
     const positions = ({ start, end }: Slice): Variable => {
@@ -52,20 +56,26 @@ export class RowCoordinates {
       for (let index = 0; index < values.length; index++) values[index] = sampleOf(start * columns + index);
       return uploadConstant(values, { shape: [end - start, columns], dtype: 'int64', device, upload });
     };
-    return new RowCoordinates({
-      ...(reads.has('positions') && { positions: positions(own) }),
-      ...(reads.has('samples') && { samples: samples(own) }),
-      ...(reads.has('regionPositions') && { regionPositions: positions({ start: 0, end: rows }) }),
-    });
+    const valuesOf = (coordinate: RowCoordinate): Variable => {
+      if (coordinate === 'positions') return positions(own);
+      if (coordinate === 'samples') return samples(own);
+      if (coordinate === 'regionPositions') return positions({ start: 0, end: rows });
+      const shape = [numPositions, coordinate.width];
+      return uploadConstant(coordinate.values(numPositions), { shape, dtype: 'float32', device, upload });
+    };
+    return new RowCoordinates(
+      new Map([...reads].map((coordinate) => [coordinate, valuesOf(coordinate)] as const)),
+    );
   }
 
   /** @throws UsageError MTL_STAGE for a coordinate that nothing declares to read */
   of(coordinate: RowCoordinate): Variable {
     const variable = this.#variables.get(coordinate);
     if (variable !== undefined) return variable;
-    throw new UsageError('MTL_STAGE', `a layer reads the ${coordinate} of rows, which it does not declare`, {
-      expected: `one of ${[...this.#variables.keys()].join(', ') || 'none'}`,
-      remedy: `add '${coordinate}' to what the sublayer reads (Sublayer.reads)`,
+    const what = nameOf(coordinate);
+    throw new UsageError('MTL_STAGE', `a layer reads the ${what} of rows, which it does not declare`, {
+      expected: `one of ${[...this.#variables.keys()].map(nameOf).join(', ') || 'none'}`,
+      remedy: `add '${what}' to what the sublayer reads (Sublayer.reads)`,
     });
   }
 
@@ -73,3 +83,6 @@ export class RowCoordinates {
     for (const variable of this.#variables.values()) variable.release();
   }
 }
+
+const nameOf = (coordinate: RowCoordinate): string =>
+  typeof coordinate === 'string' ? coordinate : coordinate.name;

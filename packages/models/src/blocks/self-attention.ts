@@ -1,12 +1,22 @@
-import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import {
+  type HeadNorm,
+  type HeadRotation,
+  type Parameter,
+  prepareHeads,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
 import {
   columnParallelLinear,
   columnParallelParameters,
+  replicatedParameter,
   rowParallelLinear,
   rowParallelParameters,
 } from '@mtl/tensor-parallel';
 import { HeadGroups } from './head-groups.js';
-import type { MicroBatchContext } from './micro-batch-context.js';
+import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
+import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
+import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
 /** Which attention, with what. Kinds may add fields. */
@@ -26,6 +36,13 @@ export interface AttentionSpecification {
   readonly qkvBias?: boolean | undefined;
   /** Probability with which attention weights are dropped. */
   readonly dropout: number;
+  /** Rotary position embeddings of queries and keys. Default: none. */
+  readonly rotary?: RotarySpecification | undefined;
+  /**
+   * Epsilon of an RMSNorm of every query and key over the features of its head, before rotation. Default:
+   * none.
+   */
+  readonly queryKeyNormEpsilon?: number | undefined;
 }
 
 /**
@@ -35,11 +52,13 @@ export interface AttentionSpecification {
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
+  readonly reads: readonly RowCoordinate[];
   readonly outputBias: Parameter | undefined;
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ReturnType<typeof columnParallelParameters>;
   readonly #projection: ReturnType<typeof rowParallelParameters>;
   readonly #groups: HeadGroups;
+  readonly #headNorm: HeadNorm | undefined;
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
@@ -47,7 +66,7 @@ export class SelfAttention implements Sublayer {
    */
   constructor(options: SublayerOptions<AttentionSpecification>) {
     const { name, hiddenSize, specification, initialization, tensorParallel } = options;
-    const { headSize, bias, qkvBias = bias } = specification;
+    const { headSize, bias, qkvBias = bias, rotary } = specification;
     this.#groups = new HeadGroups(specification, tensorParallel);
     const { numGroups, headsPerGroup, what } = this.#groups;
     this.#options = options;
@@ -69,23 +88,30 @@ export class SelfAttention implements Sublayer {
       bias,
       tensorParallel,
     });
+    this.#headNorm = headNormOf(options);
+    this.reads = rotary === undefined ? [] : ['regionPositions', rotaryPositions(rotary)];
     this.outputBias = this.#projection.bias;
-    this.parameters = [this.#qkv, this.#projection]
-      .flatMap(({ weight, bias: own }) => [weight, own])
-      .filter((parameter) => parameter !== undefined);
+    const { queryWeight, keyWeight } = this.#headNorm ?? {};
+    const { weight, bias: outputBias } = this.#projection;
+    this.parameters = [this.#qkv.weight, this.#qkv.bias, queryWeight, keyWeight, weight, outputBias].filter(
+      (parameter) => parameter !== undefined,
+    );
   }
 
   forward(tape: Tape, { input, used }: SublayerInput, context: MicroBatchContext): Variable {
     const { name, layer, specification } = this.#options;
     const { tensorParallel } = context;
     const { groups, heads } = this.#groups;
-    const qkv = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
+    const ownHeads = { numHeads: heads.end - heads.start, numGroups: groups.end - groups.start };
+    const qkv = tape.scope(() => {
+      const projected = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
+      return this.#prepared(tape, { qkv: projected, ...ownHeads }, context);
+    });
     used();
     const attended = context.attend(tape, {
       qkv,
       layer,
-      numHeads: heads.end - heads.start,
-      numGroups: groups.end - groups.start,
+      ...ownHeads,
       headOffset: heads.start,
       dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
     });
@@ -95,4 +121,39 @@ export class SelfAttention implements Sublayer {
     attended.release();
     return projected;
   }
+
+  /** Normalizes and rotates queries and keys, where the model does. */
+  #prepared(
+    tape: Tape,
+    { qkv, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
+    { rows }: MicroBatchContext,
+  ): Variable {
+    const { headSize, rotary } = this.#options.specification;
+    const norm = this.#headNorm;
+    if (norm === undefined && rotary === undefined) return qkv;
+    const rotation: HeadRotation | undefined = rotary && {
+      positions: rows.of('regionPositions'),
+      table: rows.of(rotaryPositions(rotary)).tensor,
+      interleaved: rotary.interleaved,
+    };
+    return prepareHeads(tape, { qkv, numGroups, headSize, norm, rotation });
+  }
+}
+
+function headNormOf({
+  name,
+  specification,
+  tensorParallel,
+}: SublayerOptions<AttentionSpecification>): HeadNorm | undefined {
+  const { queryKeyNormEpsilon: epsilon, headSize } = specification;
+  if (epsilon === undefined) return undefined;
+  const weight = (of: string): Parameter =>
+    replicatedParameter({
+      name: `${name}.${of}_layernorm.weight`,
+      globalShape: [headSize],
+      initialization: { kind: 'ones' },
+      insideRegions: true,
+      tensorParallel,
+    });
+  return { queryWeight: weight('q'), keyWeight: weight('k'), epsilon };
 }

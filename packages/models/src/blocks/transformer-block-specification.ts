@@ -1,24 +1,27 @@
+import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { BlockSpecification, LayerNormPlacement } from './block-specification.js';
 import type { BlockVariants } from './block-variants.js';
-import type { GeluFeedForwardSpecification } from './gelu-feed-forward.js';
+import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import { headSizeOf, type TransformerConfiguration } from './transformer-configuration.js';
 
 /**
  * The blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward network
- * with GELU, all with biases, but for the variants that it has.
+ * with GELU, all with biases, except for the variants that it has.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export function transformerBlockSpecification(
   model: TransformerConfiguration & BlockVariants,
   normPlacement: LayerNormPlacement,
-): BlockSpecification & { readonly feedForward: GeluFeedForwardSpecification } {
-  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, geluKind, initMethodStd } = model;
+): BlockSpecification {
+  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
   const { groupQueryAttention = false, numQueryGroups = 1 } = model;
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
+  const { normalization = 'LayerNorm', qkLayernorm = false } = model;
+  const epsilon = model.layerNormEpsilon;
   return {
     hiddenSize,
-    norm: { kind: 'layer-norm', epsilon: model.layerNormEpsilon },
+    norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
     normPlacement,
     attention: {
       kind: 'self-attention',
@@ -28,8 +31,9 @@ export function transformerBlockSpecification(
       bias,
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
+      ...(qkLayernorm && { queryKeyNormEpsilon: epsilon }),
     },
-    feedForward: { kind: 'gelu', ffnHiddenSize, bias, geluKind },
+    feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
     hiddenDropout: model.hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
@@ -37,4 +41,14 @@ export function transformerBlockSpecification(
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };
+}
+
+function feedForwardOf(
+  { swiglu = false, squaredRelu = false, geluKind }: TransformerConfiguration & BlockVariants,
+  sizes: Omit<FeedForwardSpecification, 'kind'>,
+): FeedForwardSpecification {
+  if (swiglu) return { kind: 'swiglu', ...sizes };
+  if (squaredRelu) return { kind: 'squared-relu', ...sizes };
+  const specification: GeluFeedForwardSpecification = { kind: 'gelu', ...sizes, geluKind };
+  return specification;
 }

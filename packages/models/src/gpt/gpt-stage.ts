@@ -2,7 +2,8 @@ import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
-import { RowCoordinates } from '../blocks/row-coordinates.js';
+import type { PositionTable } from '../blocks/position-table.js';
+import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import {
   type AttentionMask,
@@ -55,6 +56,12 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     this.parameters = [...this.bodyParameters, ...(head === undefined ? [] : [head])];
   }
 
+  /** The tables of positions that its layers read. */
+  get positionTables(): ReadonlySet<PositionTable> {
+    const reads = this.blocks.flatMap((block) => block.reads);
+    return new Set(reads.filter((coordinate) => typeof coordinate === 'object'));
+  }
+
   /**
    * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm,
    * for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number of
@@ -63,16 +70,17 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * @param input.tokens ids, on the first stage
    * @param input.hidden the hidden states of the stage before, on the others
    * @param input.positionIds int32 [S, B]: the positions of the tokens
+   * @param input.tables those that layers read (`positionTables`), with a row for each position
    */
   hiddenStates(
     tape: Tape,
-    input: { readonly positionIds: Variable } & (
-      | { readonly tokens: Variable }
-      | { readonly hidden: Variable }
-    ),
+    input: {
+      readonly positionIds: Variable;
+      readonly tables?: ReadonlyMap<PositionTable, Variable> | undefined;
+    } & ({ readonly tokens: Variable } | { readonly hidden: Variable }),
     { attend }: Pick<MicroBatchContext, 'attend'>,
   ): Variable {
-    const { positionIds } = input;
+    const { positionIds, tables = new Map<PositionTable, Variable>() } = input;
     return tape.scope(() => {
       const start =
         'tokens' in input
@@ -86,7 +94,13 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         attend,
         tensorParallel: this.tensorParallelOf({ sequenceParallel: false }),
         hiddenDropout: () => undefined,
-        rows: new RowCoordinates({ positions: positionIds, regionPositions: positionIds }),
+        rows: new RowCoordinates(
+          new Map<RowCoordinate, Variable>([
+            ['positions', positionIds],
+            ['regionPositions', positionIds],
+            ...tables,
+          ]),
+        ),
         losses: undefined,
       };
       const recomputation = { granularity: 'none' } as const;

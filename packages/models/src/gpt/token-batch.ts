@@ -135,6 +135,7 @@ export function toDevice(
   };
   const host = {
     shape: [s, b] as const,
+    numPositions: s,
     positionOf: (index: number) => Math.floor(index / b),
     sampleOf: (index: number) => sampleNumbers[index % b]!,
   };

@@ -92,9 +92,13 @@ describe('kinds', () => {
   const common = { model: smallGpt, device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
   it.each([
-    ['norm', { norm: { kind: 'batch-norm', epsilon: 1e-5 } }, 'layer-norm, root-mean-square'],
+    ['norm', { norm: { kind: 'batch-norm', epsilon: 1e-5 } }, 'layer-norm, rms-norm, root-mean-square'],
     ['attention', { attention: { ...gptBlock(smallGpt).attention, kind: 'linear' } }, 'self-attention'],
-    ['feed-forward network', { feedForward: { ...ownFeedForward, kind: 'maxout' } }, 'gelu, power-relu'],
+    [
+      'feed-forward network',
+      { feedForward: { ...ownFeedForward, kind: 'maxout' } },
+      'gelu, swiglu, squared-relu, power-relu',
+    ],
   ])('rejects an unknown %s with those that are registered', (what, part, expected) => {
     const block = { ...gptBlock(smallGpt), ...part };
     expect(() => new GptStage({ ...common, block })).toThrow(

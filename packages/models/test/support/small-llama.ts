@@ -1,16 +1,35 @@
 import type { GptModelConfiguration } from '../../src/index.js';
 
 /**
- * What a Llama has otherwise than the GPT of small-gpt.ts: eight heads in four groups, which are together
- * larger than the hidden size, and no biases but those of queries, keys and values.
+ * What a Llama has otherwise than the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions of a part of
+ * each head, and eight heads in four groups, which are together larger than the hidden size. The only biases
+ * are those of queries, keys and values, as in Qwen2.
  */
 export const llamaVariants = {
   numAttentionHeads: 8,
   groupQueryAttention: true,
   numQueryGroups: 4,
   kvChannels: 6,
-  positionEmbeddingType: 'none',
+  ffnHiddenSize: 40,
+  positionEmbeddingType: 'rope',
+  rotaryPercent: 0.7,
+  normalization: 'RMSNorm',
+  swiglu: true,
   addBiasLinear: false,
   addQkvBias: true,
   tieEmbeddings: false,
+} as const satisfies Partial<GptModelConfiguration>;
+
+/**
+ * The same with other kinds: norms of queries and keys, squared ReLU, interleaved pairs, scaled frequencies.
+ */
+export const otherVariants = {
+  ...llamaVariants,
+  swiglu: false,
+  squaredRelu: true,
+  qkLayernorm: true,
+  addQkvBias: false,
+  rotaryPercent: 1,
+  rotaryInterleaved: true,
+  useRopeScaling: true,
 } as const satisfies Partial<GptModelConfiguration>;

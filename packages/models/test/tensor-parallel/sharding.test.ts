@@ -1,9 +1,10 @@
-import { allocateParameters } from '@mtl/autograd';
+import { allocateParameters, type Parameter } from '@mtl/autograd';
 import { SingleProcessGroup } from '@mtl/comm';
 import { memoryStatistics } from '@mtl/kernels';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import { describe, expect, it } from 'vitest';
 import { type GptModelConfiguration, GptStage } from '../../src/index.js';
+import { llamaVariants } from '../support/small-llama.js';
 import { batchSize, sequenceLength, smallBatch, smallGpt } from './small-gpt.js';
 
 const done = { wait: () => {}, isDone: true };
@@ -87,6 +88,34 @@ describe('what a rank holds', () => {
       partialOver.includes('tp'),
     );
     expect(partial.map(({ name }) => name)).toEqual(copied.map(({ name }) => name));
+  });
+
+  it('is the slice of the gates and the slice of the values, which side by side are not the whole weight', () => {
+    const size = 2;
+    const name = 'decoder.layers.0.mlp.linear_fc1.weight';
+    const of = (tensorParallel: TensorParallel): Parameter => {
+      const { parameters } = stageOf(llamaVariants, tensorParallel);
+      return parameters.find((parameter) => parameter.name === name)!;
+    };
+    // rows are told apart by their numbers
+    const whole = of(alone(0, 1));
+    const rows = Array.from({ length: 2 * llamaVariants.ffnHiddenSize }, (_, row) => row);
+    const shards = Array.from({ length: size }, (_, rank) => of(alone(rank, size)));
+    const held = shards.map(({ slices: [parts, features] }) =>
+      rows.filter((row) => {
+        const [part, feature] = [
+          Math.floor(row / llamaVariants.ffnHiddenSize),
+          row % llamaVariants.ffnHiddenSize,
+        ];
+        return (
+          part >= parts!.start && part < parts!.end && feature >= features!.start && feature < features!.end
+        );
+      }),
+    );
+    expect(whole.globalShape).toEqual([2, 40, 32]);
+    expect(held[0]!.slice(18, 22)).toEqual([18, 19, 40, 41]);
+    expect(held.flat().sort((a, b) => a - b)).toEqual(rows);
+    expect(held.flat()).not.toEqual(rows);
   });
 
   it('keeps its share of activations: those inside the regions, with sequence parallelism those between them too', () => {

@@ -1,6 +1,6 @@
 import { numLiveTensors } from '@mtl/kernels';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { llamaVariants } from '../support/small-llama.js';
+import { llamaVariants, otherVariants } from '../support/small-llama.js';
 import { distance, runSharded, runWhole } from './compare-with-one-process.js';
 import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
@@ -25,6 +25,7 @@ const cases: readonly (readonly [string, StepOptions])[] = [
   ['with ranks whose vocabulary is all padding', { model: { makeVocabularySizeDivisibleBy: 256 } }],
   ['with four layers', { model: { numLayers: 4 } }],
   ['with blocks of Llama', { model: llamaVariants }],
+  ['with other blocks of Llama', { model: otherVariants }],
   ['in bfloat16', { dtype: 'bfloat16' }],
 ];
 

@@ -59,8 +59,8 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   numParameters,
   parameterNames: gptParameterNames,
   ownFlopsShape: (_, model) => {
-    const { attentionSize, keyValueSize } = gptMatmulSizes(model);
-    return { attentionSize, keyValueSize };
+    const { attentionSize, keyValueSize, isGated } = gptMatmulSizes(model);
+    return { attentionSize, keyValueSize, isGated };
   },
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),

@@ -3,13 +3,11 @@ import { type MegatronFlag, only, refused } from './megatron-flag.js';
 /** Block variants. */
 const architecture: Record<string, MegatronFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
-  'rope-type': only([], 'the kind of rotary positions', 'positions are learned embeddings, as in GPT-2'),
+  'rope-type': only(['rope'], 'the kind of rotary positions', 'angles are those of rope'),
   ...refused(
-    "the block is GPT-2's, with GELU",
-    'leave it out; --ffn-hidden-size sets the width of the layer',
+    'feed-forward layers have GELU, SwiGLU or squared ReLU',
+    'leave it out, or pass --swiglu or --squared-relu',
     {
-      swiglu: 'feed-forward layers with SwiGLU',
-      'squared-relu': 'feed-forward layers with squared ReLU',
       'quick-geglu': 'feed-forward layers with quick GEGLU',
       'onnx-safe': 'a variant of GELU for ONNX',
       'glu-linear-offset': 'an offset in gated feed-forward layers',
@@ -17,17 +15,10 @@ const architecture: Record<string, MegatronFlag> = {
     },
   ),
   ...refused(
-    'positions are learned embeddings, as in GPT-2',
-    'leave it out; --max-position-embeddings sets their number',
+    'positions are learned embeddings, rope or none',
+    'leave it out; --position-embedding-type chooses one of them',
     {
-      'use-rotary-position-embeddings': 'rotary positions',
-      'rotary-base': 'the base of rotary positions',
-      'rotary-percent': 'the rotated share of a head',
-      'rotary-interleaved': 'a layout of rotary positions',
-      'rotary-seq-len-interpolation-factor': 'stretched rotary positions',
       'rotary-scaling-factor': 'scaled rotary positions',
-      'use-rope-scaling': 'scaled rotary positions',
-      'rope-scaling-factor': 'scaled rotary positions',
       'mrope-section': 'rotary positions of several kinds',
       'no-rope-freq': 'layers without rotary positions',
       'no-position-embedding': 'a model without position embeddings',
@@ -35,11 +26,9 @@ const architecture: Record<string, MegatronFlag> = {
       'relative-attention-max-distance': 'relative positions',
     },
   ),
-  normalization: only(['LayerNorm'], 'the kind of normalisation', 'the block has layer norms, as in GPT-2'),
   ...refused('every block has norms before its parts, and one residual stream', 'leave it out', {
     'apply-layernorm-1p': 'layer norms stored around zero',
     'apply-residual-connection-post-layernorm': 'residual connections taken after the layer norm',
-    'qk-layernorm': 'layer norms of queries and keys',
     'qk-l2-norm': 'normalised queries and keys',
     'qk-clip': 'clipping of queries and keys',
     'fp32-residual-connection': 'a residual stream in fp32',

@@ -1,13 +1,6 @@
-import { gelu, type Parameter, type Tape, type Variable } from '@mtl/autograd';
-import type { GeluKind } from '@mtl/kernels';
-import {
-  columnParallelLinear,
-  columnParallelLinearGelu,
-  columnParallelParameters,
-  rowParallelLinear,
-  rowParallelParameters,
-  type TensorParallel,
-} from '@mtl/tensor-parallel';
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import { columnParallelParameters, rowParallelLinear, rowParallelParameters } from '@mtl/tensor-parallel';
+import type { FeedForwardActivation } from './feed-forward-activation.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
@@ -20,29 +13,25 @@ export interface FeedForwardSpecification {
   readonly bias: boolean;
 }
 
-/** The fields of the kind `gelu`. */
-export interface GeluFeedForwardSpecification extends FeedForwardSpecification {
-  readonly geluKind: GeluKind;
-}
-
-/** Two linear layers with GELU between them; the first is sharded by columns, the second by rows. */
-export class GeluFeedForward implements Sublayer {
+/** Two linear layers with an activation between them; the first is sharded by columns, the second by rows. */
+export class ActivatedFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly outputBias: Parameter | undefined;
-  readonly #kind: GeluKind;
+  readonly #activation: FeedForwardActivation;
   readonly #up: ReturnType<typeof columnParallelParameters>;
   readonly #down: ReturnType<typeof rowParallelParameters>;
 
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when features cannot be sharded evenly */
-  constructor(options: SublayerOptions<GeluFeedForwardSpecification>) {
+  constructor(options: SublayerOptions<FeedForwardSpecification>, activation: FeedForwardActivation) {
     const { name, hiddenSize, specification, initialization, tensorParallel } = options;
     const { ffnHiddenSize, bias } = specification;
     const what = 'feed-forward features';
-    this.#kind = specification.geluKind;
+    this.#activation = activation;
     this.#up = columnParallelParameters({
       name: `${name}.linear_fc1`,
       inputs: hiddenSize,
       outputs: [ffnHiddenSize],
+      numParts: activation.numParts,
       what,
       standardDeviation: initialization.standardDeviation,
       bias,
@@ -64,24 +53,11 @@ export class GeluFeedForward implements Sublayer {
   }
 
   forward(tape: Tape, { input, used }: SublayerInput, { tensorParallel }: MicroBatchContext): Variable {
-    const activated = this.#activated(tape, input, tensorParallel);
+    const activated = this.#activation.apply(tape, { input, ...this.#up, tensorParallel });
     used();
     const { weight } = this.#down;
     const output = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
     activated.release();
     return output;
-  }
-
-  /** GELU of the first layer, [S, B, F] of this rank. */
-  #activated(tape: Tape, input: Variable, tensorParallel: TensorParallel | undefined): Variable {
-    const { weight, bias } = this.#up;
-    const kind = this.#kind;
-    // one pass adds the bias, where there is one, and applies GELU
-    if (bias !== undefined) {
-      return columnParallelLinearGelu(tape, { input, weight, bias, kind, tensorParallel });
-    }
-    return tape.scope(() =>
-      gelu(tape, { input: columnParallelLinear(tape, { input, weight, tensorParallel }), kind }),
-    );
   }
 }
