@@ -10,6 +10,7 @@ import {
   resetCountedFlops,
   setInstructionSet,
   setNumThreads,
+  splitProjection,
   Tensor,
   tidy,
 } from '../src/index.js';
@@ -275,7 +276,7 @@ describe('attention', () => {
           keyCache,
           valueCache,
           output: decoded.rows(position, end),
-          qkv: qkv.rows(position, end),
+          ...splitProjection(qkv.rows(position, end)),
           position,
         });
         position = end;
@@ -312,8 +313,13 @@ describe('attention names what is wrong', () => {
     ['scale', /scale is 0, expected a finite number above 0/, () => ({ scale: 0 })],
     [
       'rank',
-      /a packed projection has shape \[4, 2, 3, 8\]/,
+      /key has 3 dimensions, expected 4/,
       () => ({ qkv: Tensor.zeros({ shape: [4, 2, 3, 8], dtype: 'float32' }) }),
+    ],
+    [
+      'projection',
+      /a packed projection has shape \[4, 2, 24\]/,
+      () => ({ qkv: Tensor.zeros({ shape: [4, 2, 24], dtype: 'float32' }) }),
     ],
     [
       'statistics',
@@ -368,7 +374,7 @@ describe('attention names what is wrong', () => {
           keyCache: Tensor.zeros(cache),
           valueCache: Tensor.zeros(cache),
           output,
-          qkv,
+          ...splitProjection(qkv),
           position: 3,
         }),
       ).toThrow(/position 3 and 2 new positions do not fit a cache of 4/);

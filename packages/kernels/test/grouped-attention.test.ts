@@ -4,8 +4,8 @@ import {
   type Device,
   hostInformation,
   numLiveTensors,
-  packedAttentionForward,
   setNumThreads,
+  splitProjection,
   Tensor,
   tidy,
 } from '../src/index.js';
@@ -175,7 +175,7 @@ describe('grouped-query attention', () => {
       const packed = Tensor.empty({ shape: [rows, heads, size], dtype });
       const padded = Tensor.empty({ shape: [rows, 1, heads, size], dtype });
       const starts = Tensor.from([0, rows], { shape: [2], dtype: 'int32' });
-      packedAttentionForward({
+      projectedForward({
         output: packed,
         logSumExp: Tensor.empty({ shape: [heads, rows], dtype }),
         qkv,
@@ -192,7 +192,7 @@ describe('grouped-query attention', () => {
         keyCache: Tensor.zeros(cache),
         valueCache: Tensor.zeros(cache),
         output: cached,
-        qkv: alone,
+        ...splitProjection(alone),
         position: 0,
       });
       expect(cached.toArray()).toEqual(padded.toArray());

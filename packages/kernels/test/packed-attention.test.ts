@@ -1,12 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  countedFlops,
-  packedAttentionBackward,
-  packedAttentionForward,
-  resetCountedFlops,
-  Tensor,
-  tidy,
-} from '../src/index.js';
+import { countedFlops, resetCountedFlops, Tensor, tidy } from '../src/index.js';
 import { uniformStream } from './op-cases/case-tensors.js';
 import { projectedBackward, projectedForward } from './support/projected-attention.js';
 
@@ -98,8 +91,8 @@ function attendPacked(dtype: 'float32' | 'bfloat16', probability: number): numbe
         samples: Tensor.from(samples, { shape: [batch], dtype: 'int64' }),
       },
     };
-    packedAttentionForward(options);
-    packedAttentionBackward({ ...options, qkvGradient, outputGradient });
+    projectedForward(options);
+    projectedBackward({ ...options, qkvGradient, outputGradient });
     return [output.toArray(), qkvGradient.toArray()];
   }) as number[][];
 }
@@ -140,7 +133,7 @@ describe('packed attention', () => {
       const output = Tensor.empty({ shape: [rows, heads, headSize], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [heads, rows], dtype: 'float32' });
       const qkv = Tensor.zeros({ shape: [rows, heads, 3, headSize], dtype: 'float32' });
-      const attend = () => packedAttentionForward({ output, logSumExp, qkv, packed: packedSamples(wrong) });
+      const attend = () => projectedForward({ output, logSumExp, qkv, packed: packedSamples(wrong) });
       expect(attend).toThrow(
         expect.objectContaining({
           code: 'MTL_ARGUMENT',

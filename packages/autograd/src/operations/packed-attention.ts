@@ -1,9 +1,11 @@
 import {
+  attentionBackward,
+  attentionForward,
   checkedOperation,
   type PackedSamples,
-  packedAttentionBackward,
-  packedAttentionForward,
+  splitProjection,
   Tensor,
+  tidy,
 } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
@@ -56,14 +58,14 @@ export const packedAttention = checkedOperation(
     const logSumExp = new Variable(Tensor.empty({ shape: [numHeads, rows], dtype: statistics, device }), {
       requiresGradient: false,
     });
-    const views = [output.tensor.reshape(outputShape), qkv.tensor.reshape(qkvShape)] as const;
-    packedAttentionForward({
-      output: views[0],
-      logSumExp: logSumExp.tensor,
-      qkv: views[1],
-      ...call(packed.starts.tensor, dropout?.samples.tensor),
-    });
-    for (const view of views) view.dispose();
+    tidy(() =>
+      attentionForward({
+        output: output.tensor.reshape(outputShape),
+        logSumExp: logSumExp.tensor,
+        ...splitProjection(qkv.tensor.reshape(qkvShape)),
+        ...call(packed.starts.tensor, dropout?.samples.tensor),
+      }),
+    );
 
     tape.record(output, () => {
       const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
@@ -75,21 +77,28 @@ export const packedAttention = checkedOperation(
         parameters: [],
         saved: [...Object.values(saved), starts, ...(samples === undefined ? [] : [samples])],
         backward: ({ outputGradient }) => {
-          const qkvGradient = Tensor.empty({ shape: qkvShape, dtype, device });
-          const gradient = outputGradient!.reshape(outputShape);
-          const result = saved.output.tensor.reshape(outputShape);
-          const qkvView = saved.qkv.tensor.reshape(qkvShape);
-          packedAttentionBackward({
-            qkvGradient,
-            outputGradient: gradient,
-            output: result,
-            logSumExp: saved.logSumExp.tensor,
-            qkv: qkvView,
-            ...call(starts.tensor, samples?.tensor),
+          const qkvGradient = Tensor.empty({ shape, dtype, device });
+          // outside of tidy: what is recomputed here belongs to its variable
+          const [result, statistics, projection] = [
+            saved.output.tensor,
+            saved.logSumExp.tensor,
+            saved.qkv.tensor,
+          ];
+          const options = call(starts.tensor, samples?.tensor);
+          tidy(() => {
+            const gradients = splitProjection(qkvGradient.reshape(qkvShape));
+            attentionBackward({
+              queryGradient: gradients.query,
+              keyGradient: gradients.key,
+              valueGradient: gradients.value,
+              outputGradient: outputGradient!.reshape(outputShape),
+              output: result.reshape(outputShape),
+              logSumExp: statistics,
+              ...splitProjection(projection.reshape(qkvShape)),
+              ...options,
+            });
           });
-          const flat = qkvGradient.reshape(shape);
-          for (const view of [gradient, result, qkvView, qkvGradient]) view.dispose();
-          return [flat];
+          return [qkvGradient];
         },
       };
     });

@@ -140,7 +140,7 @@ export class AttentionModel implements CausalLanguageModel<Slots> {
         const offset = slot * heads * cache.capacity * headSize;
         attentionCachedForward({
           output,
-          qkv,
+          ...splitProjection(qkv),
           position,
           keyCache: cache.keys.view({ offset, shape }),
           valueCache: cache.values.view({ offset, shape }),

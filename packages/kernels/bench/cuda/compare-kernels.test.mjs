@@ -54,7 +54,7 @@ describe('compareKernels', () => {
     expect(judged(attention(forAnyGpu))).toEqual([0.5, null]);
     for (const other of [
       { dtype: 'float32' },
-      { operation: 'packed_attention_forward' },
+      { qkv: [8192, 16, 3, 128] },
       { qkv: [1024, 4, 16, 3, 128] },
       { name: 'attention_forward bidirectional [2048,4,16,128]' },
       { name: 'attention_forward dropout causal [2048,4,16,128]' },

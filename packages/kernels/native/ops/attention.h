@@ -1,5 +1,5 @@
-// Shared by the attention ops and their kernels: the names of operands and attributes, and the problem that
-// every path computes. The contracts are in attention.cc, packed_attention.cc and attention_cached.cc.
+// The attention ops and their kernels: the names of operands and attributes, and the one problem that every
+// path computes. The contract is in attention.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -8,8 +8,19 @@
 namespace mtl {
 
 struct AttentionForward {
-  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kSamples };
-  enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
+  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kStarts, kSamples };
+  enum Attributes {
+    kCausal,
+    kWindowSize,
+    kFirstQuery,
+    kScale,
+    kDropoutProbability,
+    kKeyLow,
+    kKeyHigh,
+    kHeadOffset,
+    kLongest,
+    kNumScores
+  };
 };
 struct AttentionBackward {
   enum Tensors {
@@ -24,26 +35,29 @@ struct AttentionBackward {
     kValue,
     kKeyStart,
     kKeyMask,
+    kStarts,
     kSamples
   };
-  enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
-};
-struct PackedAttentionForward {
-  enum Tensors { kOutput, kLogSumExp, kQkv, kStarts, kSamples };
-  enum Attributes { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset, kLongest, kNumScores };
-};
-struct PackedAttentionBackward {
-  enum Tensors { kQkvGradient, kOutputGradient, kOutput, kLogSumExp, kQkv, kStarts, kSamples };
-  enum Attributes { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset, kLongest, kNumScores };
-};
-struct AttentionCachedForward {
-  enum Tensors { kKeyCache, kValueCache, kOutput, kQkv };
-  enum Attributes { kPosition, kScale };
+  enum Attributes {
+    kCausal,
+    kWindowSize,
+    kFirstQuery,
+    kScale,
+    kDropoutProbability,
+    kKeyLow,
+    kKeyHigh,
+    kHeadOffset,
+    kLongest,
+    kNumScores
+  };
 };
 
 // logSumExp of a query without visible keys. The log of an empty sum is -infinity; a finite value keeps every
 // difference of two of them free of NaN, and e^(this - any realistic value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
+
+// The window of a problem without one: more than any position, and half the range of 32 bits.
+constexpr int64_t kNoWindow = int64_t{1} << 30;
 
 // The rows of head_size contiguous elements that one operand has for every position of every head, by their
 // strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R. All members of
@@ -54,21 +68,22 @@ struct AttentionOperand {
   int64_t position, sample, group, member;
 };
 
-// One call of any attention op, forward or backward: S query positions, B samples, A query heads in G groups,
+// One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
 // each with one key and one value head, D head size, K key positions.
 struct AttentionProblem {
   DType dtype;  // of query, key and value; kernels use it for all operands
   int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
   int64_t batch, heads, groups, head_size;
-  int64_t first_query;  // the position of query 0 among the keys
   AttentionOperand query, key, value, output;
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
-  // Backward ops only; null data otherwise.
+  // Backward only; null data otherwise.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
-  // Which keys a query attends to.
-  bool causal;
-  const int32_t* key_start;  // [B, S], or null
-  const uint8_t* key_mask;   // [B, K], or null
+  // Which keys a query attends to: all that none of these hides.
+  int64_t first_query;       // the position of query 0 among the keys
+  bool causal;               // none after its own position
+  int64_t window;            // none more than so many positions before its own; or kNoWindow
+  const int32_t* key_start;  // [B, S]: none before this one; or null
+  const uint8_t* key_mask;   // [B, K]: none where it is 0; or null
   // Packed samples: sample b has the rows starts[b] to starts[b + 1] of T, and operands have no sample
   // dimension.
   const int32_t* starts;  // [B + 1], or null
@@ -80,28 +95,13 @@ struct AttentionProblem {
   int64_t head_offset;
 };
 
+// Of a validated call.
 AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
-AttentionProblem packed_attention_forward_problem(const OpCall& call);
-AttentionProblem packed_attention_backward_problem(const OpCall& call);
-// Its keys and values are the caches, including the new positions.
-AttentionProblem attention_cached_problem(const OpCall& call);
 
-// Query, key and value in a packed projection [S, B, G, R + 2, D], or [T, G, R + 2, D] with packed samples.
-struct AttentionProjection {
-  AttentionOperand query, key, value;
-};
-AttentionProjection projection_of(const TensorView& qkv);
-// Query and, in a problem of G groups, its gradient: [S, B, A, D] or [S, B, G, R, D], strided or not.
-AttentionOperand query_operand(const TensorView& tensor, int64_t groups);
-// Key, value and their gradients: [S, B, G, D], strided or not.
-AttentionOperand key_operand(const TensorView& tensor);
-// A tensor [S, B, A, D] or [T, A, D].
-AttentionOperand heads_of(const TensorView& tensor, int64_t groups);
-
-// Checks that the starts of a packed problem are ascending and within its rows: for kernels that can read
-// them.
-Status check_packed_starts(const OpCall& call, const AttentionProblem& problem);
+// For kernels that compute on the host; does nothing without packed samples. Checks that starts are ascending
+// and within the rows, and writes the results of rows that belong to no sample.
+Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
 // The positions of a sample.
 MTL_HOST_DEVICE static inline int64_t length_of(const AttentionProblem& problem, int64_t batch, int64_t padded) {

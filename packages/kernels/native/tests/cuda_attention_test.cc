@@ -9,6 +9,7 @@
 
 #include "backends/cpu/reference/element.h"
 #include "backends/cuda/attention/attention.h"
+#include "tests/attention_call.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 
@@ -24,16 +25,18 @@ struct Case {
   bool documents = false, padding = false;
   double scale = 0.0;  // 0: 1 / sqrt(head size)
   int64_t members = 1;  // heads that share a key and a value
+  int64_t window = -1;
 
   std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
 };
 
 std::string name_of_case(const Case& one, DType dtype) {
   char text[160];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s", static_cast<long long>(one.sequence),
+  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld", static_cast<long long>(one.sequence),
                 static_cast<long long>(one.batch), static_cast<long long>(one.heads),
                 static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
-                one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "");
+                one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
+                static_cast<long long>(one.window));
   return text;
 }
 
@@ -67,51 +70,21 @@ struct Tensors {
   }
 };
 
-AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
-  AttentionProblem problem = {};
-  problem.dtype = tensors.qkv.view().dtype;
-  problem.num_queries = problem.num_keys = one.sequence;
-  problem.batch = one.batch;
-  problem.heads = one.heads;
-  problem.groups = one.heads / one.members;
-  problem.head_size = one.head_size;
-  const AttentionProjection projection = projection_of(tensors.qkv.view()), gradients = projection_of(tensors.qkv_gradient.view());
-  problem.query = projection.query, problem.key = projection.key, problem.value = projection.value;
-  problem.query_gradient = gradients.query, problem.key_gradient = gradients.key, problem.value_gradient = gradients.value;
-  problem.output = heads_of(tensors.output.view(), problem.groups);
-  problem.output_gradient = heads_of(tensors.output_gradient.view(), problem.groups);
-  problem.log_sum_exp = tensors.log_sum_exp.view().data;
-  problem.key_start = one.documents ? tensors.key_start.data<const int32_t>() : nullptr;
-  problem.key_mask = one.padding ? tensors.key_mask.data<const uint8_t>() : nullptr;
-  problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
-  problem.causal = one.causal;
-  problem.scale = one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size));
-  problem.dropout_probability = one.dropout;
-  problem.philox_key = {7, 0x80000001u};
-  problem.head_offset = 4;
-  return problem;
-}
-
-// The parts of a packed projection [S, B, G, R + 2, D], strided.
-struct Parts {
-  TensorView query, key, value;
-};
-Parts parts_of(const TensorView& qkv) {
-  const AttentionProjection rows = projection_of(qkv);
-  const auto view_of = [&](const AttentionOperand& operand) {
-    TensorView view = {operand.data, operand.dtype, 4, {qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(4)}};
-    view.is_strided = true;
-    const int64_t strides[] = {operand.position, operand.sample, operand.group, 1};
-    std::copy(strides, strides + 4, view.strides);
-    return view;
-  };
-  Parts parts = {view_of(rows.query), view_of(rows.key), view_of(rows.value)};
-  parts.query.rank = 5;
-  parts.query.shape[3] = qkv.dim(3) - 2;
-  parts.query.shape[4] = qkv.dim(4);
-  parts.query.strides[3] = rows.query.member;
-  parts.query.strides[4] = 1;
-  return parts;
+AttentionCall call_of(const Case& one, const Tensors& tensors) {
+  using Op = AttentionBackward;
+  AttentionCall call = plain_attention_call(one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size)));
+  call.set_projections(tensors.qkv.view(), tensors.qkv_gradient.view());
+  call[Op::kOutput] = tensors.output.view();
+  call[Op::kOutputGradient] = tensors.output_gradient.view();
+  call[Op::kLogSumExp] = tensors.log_sum_exp.view();
+  if (one.documents) call[Op::kKeyStart] = tensors.key_start.view();
+  if (one.padding) call[Op::kKeyMask] = tensors.key_mask.view();
+  if (one.dropout > 0) call[Op::kSamples] = tensors.samples.view();
+  call[Op::kCausal] = one.causal ? 1 : 0;
+  call[Op::kWindowSize] = static_cast<double>(one.window);
+  call[Op::kDropoutProbability] = one.dropout;
+  call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
+  return call;
 }
 
 // The reference's results, in float32 for any input dtype.
@@ -119,24 +92,12 @@ Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
   tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
-  const AttentionProblem problem = problem_of(one, tensors);
-  const double attributes[] = {one.causal ? 1.0 : 0.0, problem.scale, one.dropout, 7, 0x80000001u, 4};
-  const auto optional = [](bool there, const HostTensor& tensor) { return there ? tensor.view() : TensorView{}; };
-  const TensorView start = optional(one.documents, tensors.key_start), mask = optional(one.padding, tensors.key_mask),
-                   samples = optional(one.dropout > 0, tensors.samples);
-  const Parts parts = parts_of(tensors.qkv.view()), gradients = parts_of(tensors.qkv_gradient.view());
-  run_reference("attention_forward",
-                {tensors.output.view(), tensors.log_sum_exp.view(), parts.query, parts.key, parts.value, start, mask, samples},
-                attributes);
-  run_reference("attention_backward",
-                {gradients.query, gradients.key, gradients.value, tensors.output_gradient.view(), tensors.output.view(),
-                 tensors.log_sum_exp.view(), parts.query, parts.key, parts.value, start, mask, samples},
-                attributes);
+  call_of(one, tensors).run_on_reference();
   return tensors;
 }
 
 void run_kernels(const Case& one, Tensors& tensors) {
-  const AttentionProblem problem = problem_of(one, tensors);
+  const AttentionProblem problem = call_of(one, tensors).problem();
   EXPECT(ran(cuda::attention_forward({problem, nullptr})));
   EXPECT(ran(cuda::attention_backward({problem, tensors.delta.data<float>(), nullptr})));
 }
@@ -244,10 +205,25 @@ MTL_TEST(cuda_attention_agrees_in_groups) {
   check(groups_of(3, {33, 1, 3, 12}), DType::kBFloat16);
 }
 
+// A query attends to its own key and so many before it: tiles that no query of a block sees are skipped at
+// both ends, and tiles are masked at one or both.
+MTL_TEST(cuda_attention_agrees_in_windows) {
+  const auto window_of = [](int64_t window, Case one) {
+    one.window = window;
+    one.causal = true;
+    return one;
+  };
+  for (const int64_t window : {0, 3, 64, 127, 300}) check(window_of(window, {200, 1, 1, 64}), DType::kBFloat16);
+  check(window_of(50, {260, 2, 2, 64, true, 0.2, true, true, 0.0, 2}), DType::kFloat16);
+  check(window_of(20, {140, 1, 1, 192}), DType::kBFloat16);
+  check(window_of(20, {140, 1, 1, 256, true, 0.1}), DType::kFloat16);
+  for (const int64_t window : {0, 5, 40}) check(window_of(window, {129, 2, 2, 24, true, 0.2, true, true, 0.0, 2}), DType::kFloat32);
+}
+
 MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   const Case one = {64, 1, 1, 64};
   Tensors tensors(one, DType::kBFloat16);
-  const cuda::AttentionForwardCall forward = {problem_of(one, tensors), nullptr};
+  const cuda::AttentionForwardCall forward = {call_of(one, tensors).problem(), nullptr};
   const auto run = [&](const char* name) {
     setenv("MTL_CUDA_ATTENTION", name, 1);
     const cudaError_t status = cuda::attention_forward(forward);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/attention/attention.h"
+#include "tests/attention_call.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 
@@ -22,6 +23,8 @@ struct Case {
   double dropout = 0.0;
   int64_t rest = 0;  // rows that belong to no sample
   int64_t members = 1;  // heads that share a key and a value
+  bool causal = false;
+  int64_t window = -1;
 
   int64_t rows() const {
     int64_t sum = rest;
@@ -61,57 +64,37 @@ struct Tensors {
   }
 };
 
-AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
-  AttentionProblem problem = {};
-  problem.dtype = tensors.qkv.view().dtype;
-  problem.num_queries = problem.num_keys = one.bound();
-  problem.batch = one.batch();
-  problem.heads = one.heads;
-  problem.groups = one.heads / one.members;
-  problem.head_size = one.head_size;
-  problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
-  problem.scale = 1.0 / std::sqrt(static_cast<double>(one.head_size));
-  problem.dropout_probability = one.dropout;
-  problem.philox_key = {7, 0x80000001u};
-  problem.head_offset = 4;
-  problem.starts = tensors.starts.data<const int32_t>();
-  problem.rows = one.rows();
-  return problem;
+// first_row: the operands are the tensors' rows from there on.
+AttentionCall call_of(const Case& one, const Tensors& tensors, int64_t first_row = 0) {
+  using Op = AttentionBackward;
+  const auto rows_of = [&](const HostTensor& tensor) {
+    TensorView view = tensor.view();
+    view.data = static_cast<unsigned char*>(view.data) + static_cast<size_t>(first_row * view.stride(0)) * size_of(view.dtype);
+    return view;
+  };
+  AttentionCall call = plain_attention_call(1.0 / std::sqrt(static_cast<double>(one.head_size)));
+  call.set_projections(rows_of(tensors.qkv), rows_of(tensors.qkv_gradient));
+  call[Op::kOutput] = rows_of(tensors.output);
+  call[Op::kOutputGradient] = rows_of(tensors.output_gradient);
+  call[Op::kLogSumExp] = tensors.log_sum_exp.view();
+  call[Op::kStarts] = tensors.starts.view();
+  if (one.dropout > 0) call[Op::kSamples] = tensors.samples.view();
+  call[Op::kCausal] = one.causal ? 1 : 0;
+  call[Op::kWindowSize] = static_cast<double>(one.window);
+  call[Op::kDropoutProbability] = one.dropout;
+  call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
+  call[Op::kLongest] = static_cast<double>(one.bound());
+  return call;
 }
 
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype, DType::kFloat32);
-  double num_scores = 0.0;
-  for (const int64_t length : one.lengths) num_scores += static_cast<double>(length * length);
-  const double attributes[] = {problem_of(one, tensors).scale,      one.dropout, 7, 0x80000001u, 4,
-                               static_cast<double>(one.longest()), num_scores};
-  const TensorView samples = one.dropout > 0 ? tensors.samples.view() : TensorView{};
-  run_reference("packed_attention_forward",
-                {tensors.output.view(), tensors.log_sum_exp.view(), tensors.qkv.view(), tensors.starts.view(), samples},
-                attributes);
-  run_reference("packed_attention_backward",
-                {tensors.qkv_gradient.view(), tensors.output_gradient.view(), tensors.output.view(),
-                 tensors.log_sum_exp.view(), tensors.qkv.view(), tensors.starts.view(), samples},
-                attributes);
+  call_of(one, tensors).run_on_reference();
   return tensors;
 }
 
-// Both kernels for a problem whose rows are the tensors' from first_row on.
-void run_kernels(AttentionProblem problem, Tensors& tensors, int64_t first_row, float* log_sum_exp, float* delta) {
-  const auto from_first_row = [&](AttentionOperand operand) {
-    operand.data = static_cast<unsigned char*>(operand.data) + first_row * operand.position * 2;
-    return operand;
-  };
-  const AttentionProjection projection = projection_of(tensors.qkv.view()), gradients = projection_of(tensors.qkv_gradient.view());
-  problem.query = from_first_row(projection.query);
-  problem.key = from_first_row(projection.key);
-  problem.value = from_first_row(projection.value);
-  problem.query_gradient = from_first_row(gradients.query);
-  problem.key_gradient = from_first_row(gradients.key);
-  problem.value_gradient = from_first_row(gradients.value);
-  problem.output = from_first_row(heads_of(tensors.output.view(), problem.groups));
-  problem.output_gradient = from_first_row(heads_of(tensors.output_gradient.view(), problem.groups));
-  problem.log_sum_exp = log_sum_exp;
+// Both kernels.
+void run_kernels(const AttentionProblem& problem, float* delta) {
   EXPECT(ran(cuda::attention_forward({problem, nullptr})));
   EXPECT(std::strstr(emulation::last_kernel(), "hopper") != nullptr);
   EXPECT(ran(cuda::attention_backward({problem, delta, nullptr})));
@@ -128,7 +111,7 @@ Tensors results_of(const Case& one, DType dtype, Order order) {
     for (int64_t i = 0; i < one.columns(); ++i) tensors.qkv_gradient.set(row * one.columns() + i, 0.0);
     for (int64_t head = 0; head < one.heads; ++head) tensors.log_sum_exp.set(head * one.rows() + row, kEmptyLogSumExp);
   }
-  run_kernels(problem_of(one, tensors), tensors, 0, tensors.log_sum_exp.data<float>(), tensors.delta.data<float>());
+  run_kernels(call_of(one, tensors).problem(), tensors.delta.data<float>());
   emulation::set_order(Order::kAscending);
   EXPECT(tensors.output.guards_stand() && tensors.log_sum_exp.guards_stand() && tensors.qkv_gradient.guards_stand() &&
          tensors.delta.guards_stand());
@@ -158,12 +141,13 @@ void check_alone(const Case& one, DType dtype) {
   for (int64_t b = 0; b < one.batch(); start += one.lengths[b++]) {
     const int64_t length = one.lengths[b], columns = one.heads * one.head_size;
     if (length == 0) continue;
-    AttentionProblem problem = problem_of(one, alone);
+    AttentionProblem problem = call_of(one, alone, start).problem();
     problem.starts = nullptr;
     problem.num_queries = problem.num_keys = length;
     problem.batch = 1;
+    problem.log_sum_exp = log_sum_exp.data();
     if (problem.samples != nullptr) problem.samples += b;
-    run_kernels(problem, alone, start, log_sum_exp.data(), delta.data());
+    run_kernels(problem, delta.data());
     const auto same_rows = [&](const HostTensor& left, const HostTensor& right, int64_t of_row) {
       return std::memcmp(left.data<uint16_t>() + start * of_row, right.data<uint16_t>() + start * of_row, 2 * length * of_row) == 0;
     };
@@ -187,6 +171,8 @@ MTL_TEST(cuda_packed_attention_agrees_on_hopper) {
   check({{66, 129}, 1, 96, 0.0, 7}, DType::kFloat16);
   check({{2, 100}, 1, 200, 0.1}, DType::kFloat16);
   check({{66, 0, 70}, 4, 64, 0.1, 3, 2}, DType::kBFloat16);
+  check({{66, 0, 170}, 2, 64, 0.0, 3, 2, true}, DType::kBFloat16);
+  check({{200, 1, 70}, 2, 128, 0.1, 0, 1, true, 40}, DType::kFloat16);
 }
 
 MTL_TEST(cuda_packed_attention_is_that_of_each_sample_alone) {

@@ -57,24 +57,28 @@ const DType kI32 = DType::kInt32, kI64 = DType::kInt64, kU8 = DType::kUint8;
 
 struct AttentionSizes {
   int64_t sequence, batch, heads, size;
+  int64_t more_keys = 0;  // than queries, which are at the last positions
+  int64_t window = -1;
 };
 
 // Forward and backward, causal, with all masks.
 void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dropout, const std::vector<DType>& dtypes) {
-  const auto [sequence, batch, heads, size] = of;
-  const std::vector<int64_t> out = {sequence, batch, heads, size}, lse = {batch, heads, sequence};
-  const Spec operand = real(kCompute, out), gradient = output(kCompute, out);
-  const std::vector<double> attributes = {1, 0.3, dropout, 7, 8, 4};
+  const auto [sequence, batch, heads, size, more_keys, window] = of;
+  const int64_t num_keys = sequence + more_keys;
+  const std::vector<int64_t> out = {sequence, batch, heads, size}, lse = {batch, heads, sequence}, keys = {num_keys, batch, heads, size};
+  const Spec operand = real(kCompute, out), key = real(kCompute, keys), gradient = output(kCompute, out),
+             key_gradient = output(kCompute, keys);
+  const std::vector<double> attributes = {1, static_cast<double>(window), static_cast<double>(more_keys), 0.3, dropout, 7, 8, 4, 0, 0};
   // key starts before the first, at real and beyond the last position: none may be used as an address
-  const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, sequence}, 0, 2),
+  const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, num_keys}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
   cases.push_back({"attention_forward",
-                   {gradient, output(kF32, lse), operand, operand, operand, start, mask, samples},
+                   {gradient, output(kF32, lse), operand, key, key, start, mask, absent(), samples},
                    attributes,
                    dtypes});
   cases.push_back({"attention_backward",
-                   {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
-                    start, mask, samples},
+                   {gradient, key_gradient, key_gradient, operand, operand, integers(kF32, lse, 4, 2), operand, key, key,
+                    start, mask, absent(), samples},
                    attributes,
                    dtypes});
 }
@@ -83,16 +87,17 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
 void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
                           const std::vector<DType>& dtypes) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
-  const std::vector<int64_t> qkv = {rows, heads, 3, out[2]}, lse = {heads, rows};
-  const std::vector<double> attributes = {0.3, dropout, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
-  const Spec starts = steps(kI32, {3}, 0, length), samples = integers(kI64, {2}, int64_t{1} << 33, 9);
-  cases.push_back({"packed_attention_forward",
-                   {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), starts, samples},
+  const std::vector<int64_t> lse = {heads, rows};
+  const std::vector<double> attributes = {0, -1, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
+  const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
+             samples = integers(kI64, {2}, int64_t{1} << 33, 9);
+  cases.push_back({"attention_forward",
+                   {gradient, output(kF32, lse), operand, operand, operand, absent(), absent(), starts, samples},
                    attributes,
                    dtypes});
-  cases.push_back({"packed_attention_backward",
-                   {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
-                    real(kCompute, qkv), starts, samples},
+  cases.push_back({"attention_backward",
+                   {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
+                    absent(), absent(), starts, samples},
                    attributes,
                    dtypes});
 }
@@ -105,12 +110,10 @@ std::vector<Case> attention_cases() {
   for (const int64_t rows : {2, 70}) {
     for (const int64_t size : {5, 24}) add_packed_attention(cases, {rows, 3, size}, 0.2, Case{}.dtypes);
   }
-  for (const int64_t queries : {1, 5}) {
-    const std::vector<int64_t> cache = {2, 3, 70, 19};
-    cases.push_back({"attention_cached_forward",
-                     {real(kCompute, cache), real(kCompute, cache), output(kCompute, {queries, 2, 3, 19}),
-                      real(kCompute, {queries, 2, 3, 3, 19})},
-                     {65, 0.25}});
+  for (const int64_t sequence : {1, 67}) add_attention(cases, {sequence, 2, 3, 24, 70, 40}, 0.2, Case{}.dtypes);
+  for (const int64_t positions : {1, 5}) {
+    const Spec cache = real(kCompute, {2, 3, 70, 19}), rows = real(kCompute, {positions, 2, 3, 19});
+    cases.push_back({"append_to_cache", {cache, cache, rows, rows}, {65}});
   }
   return cases;
 }

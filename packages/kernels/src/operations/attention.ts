@@ -3,13 +3,24 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * Which keys a query sees, and what dropout drops. S sequence, B micro-batch, D head size, A query heads of
- * this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
- * attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share one.
+ * Which keys a query sees, and what dropout drops. S query positions, K key positions, B micro-batch, D head
+ * size, A query heads of this process in G groups: the R = A / G heads of a group share one key and one value
+ * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share
+ * one.
+ *
+ * Query s is at position `firstQuery` + s of the keys and sees every key that no option hides. Keys that no
+ * query sees cost nothing.
  */
 export interface AttentionOptions {
-  /** Query s sees keys up to s only. Default: false. */
+  /** A query sees keys up to its own position only. Default: false. */
   readonly causal?: boolean;
+  /**
+   * A query sees its own position and so many before it (Megatron-LM's --window-size); 0 or more, and causal
+   * only. Default: all.
+   */
+  readonly windowSize?: number | undefined;
+  /** Position of query 0 among the keys. Default: 0. */
+  readonly firstQuery?: number;
   /** Of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
@@ -17,15 +28,33 @@ export interface AttentionOptions {
    * document).
    */
   readonly keyStart?: Tensor | undefined;
-  /** [B, S] uint8: 1 where a key is real, 0 where it is padding. */
+  /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
   readonly keyMask?: Tensor | undefined;
+  /**
+   * Samples of any lengths in place of B samples of one length: operands have T rows in place of [S, B], and
+   * a query sees keys of its own sample only. Not with `firstQuery`, `keyStart` and `keyMask`.
+   */
+  readonly packed?: PackedSamples | undefined;
   readonly dropout?: AttentionDropout | undefined;
+}
+
+/** Samples that lie one after the other, without padding, in T rows. */
+export interface PackedSamples {
+  /**
+   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
+   * sample: output and gradients are 0 there.
+   */
+  readonly starts: Tensor;
+  /** No sample has more rows. */
+  readonly longest: number;
+  /** The sum of the squares of all lengths: how many scores there are, for counting FLOPs. */
+  readonly numScores: number;
 }
 
 /**
  * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global
  * sample number, the global head, the query and the key: never on how samples and heads are distributed over
- * processes.
+ * processes, nor on whether samples are packed.
  */
 export interface AttentionDropout {
   /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
@@ -33,47 +62,57 @@ export interface AttentionDropout {
   /** The two 32-bit halves of the Philox key. */
   readonly keyLow: number;
   readonly keyHigh: number;
-  /** [B] int64: global sample numbers. */
+  /** [B] int64, [N] for packed samples: global sample numbers. */
   readonly samples: Tensor;
   /** Global index of the first head, with tensor parallelism. Default: 0. */
   readonly headOffset?: number;
 }
 
 export interface AttentionForwardOptions extends AttentionOptions {
-  /** [S, B, A, D]; 0 where a query sees no key. */
+  /** [S, B, A, D], packed [T, A, D]; 0 where a query sees no key. */
   readonly output: Tensor;
   /**
-   * [B, A, S] float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30 where no key is
-   * seen.
+   * [B, A, S], packed [A, T], float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30
+   * where no key is seen. Only backward needs it.
    */
-  readonly logSumExp: Tensor;
-  /** [S, B, A, D] or [S, B, G, R, D]. This, key and value may be strided views with contiguous heads. */
+  readonly logSumExp?: Tensor | undefined;
+  /**
+   * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. This, key and value may be strided
+   * views with contiguous heads.
+   */
   readonly query: Tensor;
-  /** [S, B, G, D] */
+  /** [K, B, G, D], packed [T, G, D] */
   readonly key: Tensor;
-  /** [S, B, G, D] */
+  /** [K, B, G, D], packed [T, G, D] */
   readonly value: Tensor;
 }
 
 /** What both operations take of their options; the default scale needs the query. */
 function commonOperands(query: Tensor, options: AttentionOptions): Operands {
-  const { keyStart, keyMask, causal = false, scale, dropout } = options;
+  const { keyStart, keyMask, packed, causal = false, windowSize, firstQuery = 0, scale, dropout } = options;
   return {
     keyStart,
     keyMask,
+    starts: packed?.starts,
     samples: dropout?.samples,
     causal,
+    windowSize: windowSize ?? -1,
+    firstQuery,
     scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
     dropoutProbability: dropout?.probability ?? 0,
     keyLow: dropout?.keyLow ?? 0,
     keyHigh: dropout?.keyHigh ?? 0,
     headOffset: dropout?.headOffset ?? 0,
+    longest: packed?.longest ?? 0,
+    numScores: packed?.numScores ?? 0,
   };
 }
 
 /**
- * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x S matrix: Dao et al. 2022
+ * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
  * (FlashAttention), Dao 2023. `splitProjection` gives the parts of a packed projection.
+ *
+ * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
  */
 export const attentionForward = checkedOperation(
   'attentionForward',
@@ -89,7 +128,7 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;
   readonly valueGradient: Tensor;
-  /** [S, B, A, D] */
+  /** [S, B, A, D], packed [T, A, D] */
   readonly outputGradient: Tensor;
   /** `output`, `logSumExp`, `query`, `key` and `value` of the forward call. */
   readonly output: Tensor;
@@ -120,31 +159,5 @@ export const attentionBackward = checkedOperation(
       value,
       ...commonOperands(query, options),
     });
-  },
-);
-
-export interface AttentionCachedForwardOptions {
-  /** `[B, G, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
-  readonly keyCache: Tensor;
-  /** `[B, G, M, D]` */
-  readonly valueCache: Tensor;
-  /** [Q, B, A, D] */
-  readonly output: Tensor;
-  /** `[Q, B, G, R + 2, D]`: the new positions. */
-  readonly qkv: Tensor;
-  /** Positions that are cached already; position + Q may be M at most. */
-  readonly position: number;
-  /** Of the scores; above 0. Default: 1 / sqrt(D). */
-  readonly scale?: number;
-}
-
-/**
- * Causal attention of Q new positions over all positions so far, which the caches hold: a step of generation.
- */
-export const attentionCachedForward = checkedOperation(
-  'attentionCachedForward',
-  (options: AttentionCachedForwardOptions): void => {
-    const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
-    runOperation('attention_cached_forward', { keyCache, valueCache, output, qkv, position, scale });
   },
 );

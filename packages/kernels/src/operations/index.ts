@@ -1,14 +1,14 @@
 export { type AdamwOptions, type AdamwScalarsOptions, adamw, adamwScalars } from './adamw.js';
 export {
   type AttentionBackwardOptions,
-  type AttentionCachedForwardOptions,
   type AttentionDropout,
   type AttentionForwardOptions,
   type AttentionOptions,
   attentionBackward,
-  attentionCachedForward,
   attentionForward,
+  type PackedSamples,
 } from './attention.js';
+export { type AttentionCachedForwardOptions, attentionCachedForward } from './attention-cached.js';
 export {
   type BiasDropoutResidualBackwardOptions,
   type BiasDropoutResidualForwardOptions,
@@ -66,14 +66,6 @@ export {
   linearWeightGradient,
 } from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';
-export {
-  type PackedAttentionBackwardOptions,
-  type PackedAttentionForwardOptions,
-  type PackedAttentionOptions,
-  type PackedSamples,
-  packedAttentionBackward,
-  packedAttentionForward,
-} from './packed-attention.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
   type ReductionOptions,

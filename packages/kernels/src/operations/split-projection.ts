@@ -4,55 +4,61 @@ import type { Tensor } from '../tensor.js';
 
 /** Strided views of a packed projection; the caller's to dispose of. */
 export interface SplitProjection {
-  /** [S, B, G, R, D] */
+  /** [S, B, G, R, D] or [T, G, R, D] */
   readonly query: Tensor;
-  /** [S, B, G, D] */
+  /** [S, B, G, D] or [T, G, D] */
   readonly key: Tensor;
-  /** [S, B, G, D] */
+  /** [S, B, G, D] or [T, G, D] */
   readonly value: Tensor;
 }
 
-function checkProjection(qkv: Tensor): void {
-  if (qkv.shape.length === 5 && qkv.shape[3]! >= 3) return;
-  throw new UsageError('MTL_SHAPE', `a packed projection has shape [${qkv.shape.join(', ')}]`, {
-    expected: '[S, B, G, R + 2, D] with R of 1 or more',
-  });
+/** The dimensions up to that of groups, and the strides of them, of rows and of elements. */
+function layoutOf(qkv: Tensor) {
+  const { shape } = qkv;
+  if ((shape.length !== 4 && shape.length !== 5) || shape.at(-2)! < 3) {
+    throw new UsageError('MTL_SHAPE', `a packed projection has shape [${shape.join(', ')}]`, {
+      expected: '[S, B, G, R + 2, D] or, of packed samples, [T, G, R + 2, D], with R of 1 or more',
+    });
+  }
+  const strides = shape.map((_, dim) => shape.slice(dim + 1).reduce((size, inner) => size * inner, 1));
+  return {
+    outer: shape.slice(0, -2),
+    numParts: shape.at(-2)!,
+    size: shape.at(-1)!,
+    strides,
+    outerStrides: [...strides.slice(0, -2), 1],
+  };
 }
 
 /**
- * Query, key and value in a packed projection `[S, B, G, R + 2, D]`, the R queries of each group followed by
- * its key and its value, without copying: what `attentionForward` and `attentionBackward` take.
+ * Query, key and value in a packed projection `[S, B, G, R + 2, D]`, or `[T, G, R + 2, D]` of packed samples,
+ * the R queries of each group followed by its key and its value, without copying: what `attentionForward` and
+ * `attentionBackward` take.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
 export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor): SplitProjection => {
-  checkProjection(qkv);
-  const [sequence, batch, groups, parts, size] = qkv.shape as [number, number, number, number, number];
-  const group = parts * size;
-  const strides = [batch * groups * group, groups * group, group];
-  const shape = [sequence, batch, groups];
-  const row = (offset: number): Tensor =>
-    qkv.strided({ offset, shape: [...shape, size], strides: [...strides, 1] });
-  const isEmpty = qkv.size === 0;
+  const { outer, numParts, size, strides, outerStrides } = layoutOf(qkv);
+  const row = (part: number): Tensor =>
+    qkv.strided({
+      offset: qkv.size === 0 ? 0 : part * size,
+      shape: [...outer, size],
+      strides: outerStrides,
+    });
   return {
-    query: qkv.strided({ shape: [...shape, parts - 2, size], strides: [...strides, size, 1] }),
-    key: row(isEmpty ? 0 : (parts - 2) * size),
-    value: row(isEmpty ? 0 : (parts - 1) * size),
+    query: qkv.strided({ shape: [...outer, numParts - 2, size], strides }),
+    key: row(numParts - 2),
+    value: row(numParts - 1),
   };
 });
 
 /**
- * The queries and keys in a packed projection `[S, B, G, R + 2, D]`, a strided view [S, B, G, R + 1, D]: what
- * `rotaryEmbedding` rotates in one call.
+ * The queries and keys in a packed projection `[S, B, G, R + 2, D]` or `[T, G, R + 2, D]`, a strided view of
+ * R + 1 rows a group: what `rotaryEmbedding` rotates in one call.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
 export const queriesAndKeys = checkedOperation('queriesAndKeys', (qkv: Tensor): Tensor => {
-  checkProjection(qkv);
-  const [sequence, batch, groups, parts, size] = qkv.shape as [number, number, number, number, number];
-  const group = parts * size;
-  return qkv.strided({
-    shape: [sequence, batch, groups, parts - 1, size],
-    strides: [batch * groups * group, groups * group, group, size, 1],
-  });
+  const { outer, numParts, size, strides } = layoutOf(qkv);
+  return qkv.strided({ shape: [...outer, numParts - 1, size], strides });
 });

@@ -1,4 +1,4 @@
-import { attentionCachedForward } from '../../src/index.js';
+import { attentionCachedForward, splitProjection, tidy } from '../../src/index.js';
 import type { OpCase } from './op-case.js';
 
 /** Q new positions after `position` cached ones, in caches of M positions. */
@@ -31,8 +31,8 @@ function cachedCase(step: Step): OpCase {
   const { queries, position, capacity, batch, heads, headSize, headsPerGroup = 1 } = step;
   const groups = heads / headsPerGroup;
   return {
-    name: `attention_cached_forward ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}`,
-    operation: 'attention_cached_forward',
+    name: `attention_forward cached ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}`,
+    operation: 'attention_forward',
     tensors: {
       // Values beyond the position are never looked at: they are read as what they are before, or written.
       keyCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
@@ -41,13 +41,15 @@ function cachedCase(step: Step): OpCase {
       qkv: { shape: [queries, batch, groups, headsPerGroup + 2, headSize] },
     },
     run: ({ keyCache, valueCache, output, qkv }) =>
-      attentionCachedForward({
-        keyCache: keyCache!,
-        valueCache: valueCache!,
-        output: output!,
-        qkv: qkv!,
-        position,
-      }),
+      tidy(() =>
+        attentionCachedForward({
+          keyCache: keyCache!,
+          valueCache: valueCache!,
+          output: output!,
+          ...splitProjection(qkv!),
+          position,
+        }),
+      ),
     dtypes: ['float32', 'bfloat16', 'float16'],
     tolerance: {
       float32: { absolute: 4e-6, relative: 4e-6 },

@@ -215,7 +215,6 @@ const gradientVariants: Variant[] = [
 
 export const { cases, gradientCases } = casesOfAttention(
   {
-    name: 'attention',
     sizesOf: ({ sizes }: Variant) => sizes,
     shapesOf,
     maskTensors,

@@ -37,12 +37,12 @@ export interface AttentionVariant {
 }
 
 /**
- * One of the attention operations: what its cases vary, and what a call takes in addition to qkv and its
- * results.
+ * One way to call the attention operations: what its cases vary, and what a call takes in addition to qkv and
+ * its results.
  */
 export interface AttentionKind<Variant extends AttentionVariant, Options> {
-  /** The native operations are called after it: `..._forward` and `..._backward`. */
-  readonly name: 'attention' | 'packed_attention';
+  /** In the names of its cases, before those of variants. Default: none. */
+  readonly name?: string;
   /** The sizes that stand in the name of a case. */
   readonly sizesOf: (variant: Variant) => readonly number[];
   readonly shapesOf: (variant: Variant) => AttentionShapes;
@@ -63,7 +63,7 @@ export interface AttentionVariants<Variant> {
   readonly gradients: readonly Variant[];
 }
 
-/** Forward, backward, benchmarks and gradients of an attention operation. */
+/** Forward, backward, benchmarks and gradients of one way to call attention. */
 export function casesOfAttention<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   { variants, benchmarks, gradients }: AttentionVariants<Variant>,
@@ -85,9 +85,14 @@ function caseOf<Variant extends AttentionVariant, Options>(
   direction: 'forward' | 'backward',
 ) {
   const { name, dtypes, isOnlyForCuda } = variant;
-  const operation = `${kind.name}_${direction}`;
+  const operation = `attention_${direction}`;
   return {
-    name: `${operation} ${name} [${kind.sizesOf(variant)}]`,
+    name: [
+      operation,
+      ...(kind.name === undefined ? [] : [kind.name]),
+      name,
+      `[${kind.sizesOf(variant)}]`,
+    ].join(' '),
     operation,
     tolerance: attentionTolerances[direction],
     ...(dtypes && { dtypes }),
@@ -188,7 +193,7 @@ function gradientCase<Variant extends AttentionVariant, Options>(
 ): GradientCase {
   const shapes = kind.shapesOf(variant);
   return {
-    name: `${kind.name} ${variant.name} [${kind.sizesOf(variant)}]`,
+    name: `attention ${kind.name ?? ''} ${variant.name} [${kind.sizesOf(variant)}]`,
     tensors: {
       qkv: { shape: shapes.qkv },
       logSumExp: { shape: shapes.logSumExp },

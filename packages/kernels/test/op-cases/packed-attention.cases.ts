@@ -1,8 +1,5 @@
-import {
-  type PackedAttentionOptions,
-  packedAttentionBackward,
-  packedAttentionForward,
-} from '../../src/index.js';
+import type { AttentionOptions } from '../../src/index.js';
+import { projectedBackward, projectedForward } from '../support/projected-attention.js';
 import { type AttentionShapes, type AttentionVariant, casesOfAttention } from './cases-of-attention.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
@@ -85,7 +82,7 @@ function maskTensors({ lengths, dropout }: Variant): Record<string, TensorSpec> 
   };
 }
 
-function optionsOf(variant: Variant, { starts, samples }: Tensors): PackedAttentionOptions {
+function optionsOf(variant: Variant, { starts, samples }: Tensors): AttentionOptions {
   const { lengths, scale, dropout: probability } = variant;
   return {
     packed: { starts: starts!, longest: Math.max(...lengths), numScores: numScores(variant) },
@@ -120,14 +117,14 @@ const gradientVariants: Variant[] = [
 
 export const { cases, gradientCases } = casesOfAttention(
   {
-    name: 'packed_attention',
+    name: 'packed',
     sizesOf: ({ lengths }: Variant) => lengths,
     shapesOf,
     maskTensors,
     optionsOf,
     matmulFlops: (variant) => 2 * variant.heads * variant.headSize * numScores(variant),
-    forward: packedAttentionForward,
-    backward: packedAttentionBackward,
+    forward: projectedForward,
+    backward: projectedBackward,
   },
   { variants, benchmarks: benchmarkVariants, gradients: gradientVariants },
 );

@@ -12,7 +12,7 @@ type Operands = 'query' | 'key' | 'value';
 type Gradients = 'queryGradient' | 'keyGradient' | 'valueGradient';
 
 export interface ProjectedForwardOptions extends Omit<AttentionForwardOptions, Operands> {
-  /** `[S, B, G, R + 2, D]` */
+  /** `[S, B, G, R + 2, D]`, packed `[T, G, R + 2, D]` */
   readonly qkv: Tensor;
 }
 

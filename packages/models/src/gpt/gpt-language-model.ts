@@ -1,6 +1,6 @@
 import { Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
+import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
@@ -193,10 +193,9 @@ export class GptLanguageModel {
         attentionCachedForward({
           ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
           output: output.view({ offset: start * width, shape: [length, 1, numHeads, headSize] }),
-          qkv: qkv.tensor.view({
-            offset: start * qkvWidth,
-            shape: [length, 1, numGroups, parts, headSize],
-          }),
+          ...splitProjection(
+            qkv.tensor.view({ offset: start * qkvWidth, shape: [length, 1, numGroups, parts, headSize] }),
+          ),
           position,
         });
       }

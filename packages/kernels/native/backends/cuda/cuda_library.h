@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 7;
+constexpr int kCudaLibraryAbiVersion = 8;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

@@ -5,6 +5,5 @@ file(GLOB CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*/*.cu)
 # compile options of both sides of the C ABI
 set(CUDA_SHARED_SOURCES native/core/status.cc native/core/op_registry.cc native/core/validation.cc native/core/index_check.cc
     native/core/row_layout.cc
-    native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/attention_arguments.cc
-    native/ops/attention_cached.cc native/ops/packed_attention.cc native/ops/cross_entropy.cc
+    native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/cross_entropy.cc
     native/backends/cpu/philox_normal.cc)

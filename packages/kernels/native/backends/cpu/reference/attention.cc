@@ -32,7 +32,8 @@ struct Head {
   }
 
   bool visible(int64_t query, int64_t key) const {
-    if (problem.causal && key > problem.first_query + query) return false;
+    const int64_t position = problem.first_query + query;
+    if (problem.causal && (key > position || key < position - problem.window)) return false;
     if (problem.key_start != nullptr && key < problem.key_start[batch * problem.num_queries + query]) return false;
     return problem.key_mask == nullptr || problem.key_mask[batch * problem.num_keys + key] != 0;
   }
@@ -151,61 +152,20 @@ Status backward_of(const AttentionProblem& problem) {
   return ok_status();
 }
 
-Status forward(const OpCall& call) { return forward_of(attention_forward_problem(call)); }
-Status backward(const OpCall& call) { return backward_of(attention_backward_problem(call)); }
-
-// Writes zeros to the rows of [T, ...] that belong to no sample.
-void clear_rest(const AttentionProblem& problem, const TensorView& tensor) {
-  const int64_t row_size = problem.rows == 0 ? 0 : tensor.size() / problem.rows;
-  for (int64_t index = problem.starts[problem.batch] * row_size; index < tensor.size(); ++index) set(tensor, index, 0.0);
-}
-
-Status packed_forward(const OpCall& call) {
-  const AttentionProblem problem = packed_attention_forward_problem(call);
-  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
-  clear_rest(problem, call.tensor(PackedAttentionForward::kOutput));
-  for (int64_t head = 0; head < problem.heads; ++head) {
-    for (int64_t row = problem.starts[problem.batch]; row < problem.rows; ++row) {
-      set(call.tensor(PackedAttentionForward::kLogSumExp), head * problem.rows + row, kEmptyLogSumExp);
-    }
-  }
+Status forward(const OpCall& call) {
+  const AttentionProblem problem = attention_forward_problem(call);
+  MTL_RETURN_IF_ERROR(prepare_packed_rows(call, problem));
   return forward_of(problem);
 }
 
-Status packed_backward(const OpCall& call) {
-  const AttentionProblem problem = packed_attention_backward_problem(call);
-  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
-  clear_rest(problem, call.tensor(PackedAttentionBackward::kQkvGradient));
+Status backward(const OpCall& call) {
+  const AttentionProblem problem = attention_backward_problem(call);
+  MTL_RETURN_IF_ERROR(prepare_packed_rows(call, problem));
   return backward_of(problem);
-}
-
-// Copies the rows of new positions to their cache positions.
-void store_new_positions(const AttentionProblem& problem, const AttentionOperand& cache, const AttentionOperand& rows) {
-  for (int64_t batch = 0; batch < problem.batch; ++batch) {
-    for (int64_t a = 0; a < problem.heads; a += problem.heads / problem.groups) {
-      const Head head{problem, batch, a};
-      for (int64_t query = 0; query < problem.num_queries; ++query) {
-        for (int64_t d = 0; d < problem.head_size; ++d) {
-          set(head.view(cache), head.index(cache, problem.first_query + query, d), head.element(rows, query, d));
-        }
-      }
-    }
-  }
-}
-
-Status cached_forward(const OpCall& call) {
-  const AttentionProblem problem = attention_cached_problem(call);
-  const AttentionProjection rows = projection_of(call.tensor(AttentionCachedForward::kQkv));
-  store_new_positions(problem, problem.key, rows.key);
-  store_new_positions(problem, problem.value, rows.value);
-  return forward_of(problem);
 }
 
 MTL_REGISTER_REFERENCE("attention_forward", forward);
 MTL_REGISTER_REFERENCE("attention_backward", backward);
-MTL_REGISTER_REFERENCE("packed_attention_forward", packed_forward);
-MTL_REGISTER_REFERENCE("packed_attention_backward", packed_backward);
-MTL_REGISTER_REFERENCE("attention_cached_forward", cached_forward);
 
 }  // namespace
 }  // namespace mtl::reference

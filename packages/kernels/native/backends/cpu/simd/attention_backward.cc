@@ -30,6 +30,7 @@ struct BackwardScratch {
   int32_t* seen;                                                                       // one tile
   float *log_sum_exp, *delta;                                                          // whole heads; base 2
   uint8_t* prepared;                                                                   // tiles of their queries
+  TileRow* tile_rows;                                                                  // of every head
 };
 
 template <typename Gemm>
@@ -58,6 +59,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
   scratch.prepared = carve<uint8_t>(carver, padded / kTile);
+  scratch.tile_rows = carve<TileRow>(carver, round_up(sequence, kTile) / kTile);
   return scratch;
 }
 
@@ -252,7 +254,8 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   const int64_t operand_offset = row.first_query / Gemm::kDepth * columns;
   for (int64_t key = 0; key < kTile; key += kRowGroup) {
     // Causal: queries before the first key of the group do not attend to it.
-    const int64_t hidden = head.visibility.causal ? larger(0, first_key + key - row.first_query) : 0;
+    const int64_t first_position = head.visibility.first_position + row.first_query;
+    const int64_t hidden = head.visibility.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth, count = num_rows / Gemm::kDepth - first;
     if (count <= 0) break;
     multiply_rows<Gemm>(scratch.value_gradients + key * columns, columns,
@@ -311,19 +314,28 @@ struct BackwardGroup {
   }
 };
 
+// The last tile of keys that queries attend to, as far as only causality hides any.
+MTL_INLINE int64_t last_key_tile(const Visibility& visibility, const TileRow& row) {
+  const int64_t last_key = visibility.num_keys - 1;
+  const int64_t last_position = visibility.first_position + row.first_query + row.num_queries - 1;
+  return (visibility.causal ? smaller(last_key, last_position) : last_key) / kTile;
+}
+
 // Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
 // `scratch`. `last`: this is the last head of the group.
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
+  const Visibility& visibility = head.visibility;
   const int64_t columns = round_up(head.queries.columns, kLanes), first_key = key_tile * kTile;
   const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
-  const TileKind key_kind = key_tile_kind(head.visibility, first_key);
-  for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
-    const TileRow row = tile_row(head.visibility, tile);
+  const TileKind key_kind = key_tile_kind(visibility, first_key);
+  const int64_t first_tile = visibility.causal ? larger(0, first_key - visibility.first_position) / kTile : 0;
+  for (int64_t tile = first_tile; tile < tiles; ++tile) {
+    const TileRow& row = scratch.tile_rows[tile];
     const TileKind kind = tile_kind(row, first_key, key_kind);
     // These queries attend to no later tile of keys.
-    const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
+    const bool complete = num_parts == 1 && key_tile == last_key_tile(visibility, row);
     if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
     }
@@ -351,9 +363,10 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
   const BackwardHead<T> first = group.head<T>(0);
   const int64_t members = group.members(), sequence = group.problem.num_queries, size = first.queries.columns;
   const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
-  const int64_t scratch_tiles = round_up(sequence, kTile) / kTile;
+  const int64_t key_tiles = (first.keys.rows + kTile - 1) / kTile, scratch_tiles = round_up(sequence, kTile) / kTile;
   for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.prepared[tile] = 0;
-  for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.visibility, tile);
+  for (int64_t key_tile = part; key_tile < key_tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     fill_zero(scratch.key_gradients, kTile * columns);
     fill_zero(scratch.value_gradients, kTile * columns);
@@ -395,7 +408,7 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
 // How backward_all partitions its work and its scratch memory.
 struct BackwardPlan {
   int threads;
-  int64_t groups, members, tiles;
+  int64_t groups, members, tiles;  // tiles of queries
   int64_t parts;            // of a group
   int64_t bytes_of_thread;  // for tiles
   // Query gradients: of the current part where a thread computes whole groups, of all parts otherwise.
@@ -411,7 +424,7 @@ BackwardPlan backward_plan(const AttentionProblem& problem) {
   if (plan.groups == 0) return plan;
   plan.members = problem.heads / problem.groups;
   plan.tiles = (problem.num_queries + kTile - 1) / kTile;
-  plan.parts = parts_per_head(plan.groups, plan.threads, plan.tiles);
+  plan.parts = parts_per_head(plan.groups, plan.threads, (problem.num_keys + kTile - 1) / kTile);
   Carver counter = {nullptr, 0};
   carve_backward<typename GemmOf<T>::Type>(&counter, problem.num_queries, plan.members, problem.head_size);
   plan.bytes_of_thread = counter.used;
@@ -463,13 +476,14 @@ Status backward_all(const AttentionProblem& problem) {
   return ok_status();
 }
 
-Status backward_of(const AttentionProblem& problem) {
+Status backward(const OpCall& call) {
+  const AttentionProblem problem = attention_backward_problem(call);
+  MTL_RETURN_IF_ERROR(prepare_packed_rows(call, problem));
   return for_floating(problem.dtype, [&](auto* type) { return backward_all<__typeof__(*type)>(problem); });
 }
 
-Status backward(const OpCall& call) { return backward_of(attention_backward_problem(call)); }
-
-Status scratch_of(const AttentionProblem& problem, ScratchBlocks* blocks) {
+Status backward_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  const AttentionProblem problem = attention_backward_problem(call);
   return for_floating(problem.dtype, [&](auto* type) {
     const BackwardPlan plan = backward_plan<__typeof__(*type)>(problem);
     if (plan.groups > 0) blocks->add(plan.bytes);
@@ -477,23 +491,7 @@ Status scratch_of(const AttentionProblem& problem, ScratchBlocks* blocks) {
   });
 }
 
-Status backward_scratch(const OpCall& call, ScratchBlocks* blocks) {
-  return scratch_of(attention_backward_problem(call), blocks);
-}
-
-Status packed_scratch(const OpCall& call, ScratchBlocks* blocks) {
-  return scratch_of(packed_attention_backward_problem(call), blocks);
-}
-
-Status packed_backward(const OpCall& call) {
-  const AttentionProblem problem = packed_attention_backward_problem(call);
-  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
-  clear_rows_from(call.tensor(PackedAttentionBackward::kQkvGradient), problem.starts[problem.batch]);
-  return backward_of(problem);
-}
-
 MTL_REGISTER_CPU("attention_backward", backward, backward_scratch);
-MTL_REGISTER_CPU("packed_attention_backward", packed_backward, packed_scratch);
 
 }  // namespace
 }  // namespace mtl

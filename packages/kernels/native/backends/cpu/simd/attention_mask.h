@@ -1,8 +1,6 @@
 // Which keys a query attends to, tile by tile, and which probabilities dropout keeps.
 #pragma once
 
-#include <cstring>
-
 #include "backends/cpu/simd/attention_tiles.h"
 #include "backends/cpu/simd/simd_philox_tile.h"
 #include "ops/attention.h"
@@ -24,13 +22,15 @@ struct Visibility {
   int64_t num_queries, num_keys;
   int64_t first_position;    // position of query 0 among the keys
   bool causal;
+  int64_t window;            // keys before a query's own that it attends to; causal only
   const int32_t* key_start;  // [num_queries], or null
   const uint8_t* key_mask;   // [num_keys], or null
 
   MTL_INLINE KeyRange keys_of(const Visibility& v, int64_t query) {
     if (query >= v.num_queries) return {0, 0};
-    const int64_t begin = v.key_start == nullptr ? 0 : larger(0, v.key_start[query]);
-    return {begin, v.causal ? smaller(v.num_keys, v.first_position + query + 1) : v.num_keys};
+    const int64_t position = v.first_position + query;
+    const int64_t begin = larger(v.key_start == nullptr ? 0 : v.key_start[query], larger(0, position - v.window));
+    return {begin, v.causal ? smaller(v.num_keys, position + 1) : v.num_keys};
   }
 };
 
@@ -46,8 +46,10 @@ MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
   TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
   if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query decide
-    row.any = Visibility::keys_of(visibility, first + row.num_queries - 1);
-    row.all = Visibility::keys_of(visibility, first);
+    const KeyRange of_first = Visibility::keys_of(visibility, first);
+    const KeyRange of_last = Visibility::keys_of(visibility, first + row.num_queries - 1);
+    row.any = {of_first.begin, of_last.end};
+    row.all = {of_last.begin, of_first.end};
     return row;
   }
   for (int64_t query = first; query < first + row.num_queries; ++query) {
@@ -136,6 +138,7 @@ MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t bat
           length_of(problem, batch, problem.num_keys),
           problem.first_query,
           problem.causal,
+          problem.window,
           problem.key_start == nullptr ? nullptr : problem.key_start + batch * problem.num_queries,
           problem.key_mask == nullptr ? nullptr : problem.key_mask + batch * problem.num_keys};
 }
@@ -147,15 +150,6 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
-}
-
-// Writes zeros to the rows from `first` on of a tensor [T, ...].
-inline void clear_rows_from(const TensorView& tensor, int64_t first) {
-  const int64_t rows = tensor.dim(0);
-  if (first >= rows) return;
-  const size_t row_bytes = static_cast<size_t>(tensor.size() / rows) * size_of(tensor.dtype);
-  memset(static_cast<char*>(tensor.data) + static_cast<size_t>(first) * row_bytes, 0,
-         static_cast<size_t>(rows - first) * row_bytes);
 }
 
 // Splits each head's work into parts if there are too few heads for all threads. Depends only on sizes.

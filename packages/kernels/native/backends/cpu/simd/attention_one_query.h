@@ -9,11 +9,9 @@ namespace {
 
 template <typename T>
 struct OneQuery {
-  const T* query;   // [head_size]
-  const T* keys;    // [num_keys, head_size]
-  const T* values;  // [num_keys, head_size]
-  T* output;        // [head_size]
-  int64_t num_keys, head_size;
+  const T* query;                // [head_size]
+  Matrix<const T> keys, values;  // of the keys that the query attends to, [num_keys, head_size]
+  T* output;                     // [head_size]
   float scale;
 };
 
@@ -40,12 +38,12 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
 
 // sums = factor * sums + weights^T values, for `kVectors` vectors of columns, which stay in registers.
 template <int kVectors, typename T>
-MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t num_keys,
-                           int64_t head_size, int64_t column) {
+MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t stride,
+                           int64_t num_keys, int64_t head_size, int64_t column) {
   VFloat running[kVectors];
   for (int vector = 0; vector < kVectors; ++vector) running[vector] = load(sums + column + vector * kLanes) * factor;
   for (int64_t key = 0; key < num_keys; ++key) {
-    const T* row = values + key * head_size + column;
+    const T* row = values + key * stride + column;
     for (int vector = 0; vector < kVectors; ++vector) {
       // with more than one vector, all are whole
       const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, head_size - column);
@@ -60,7 +58,7 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
 template <typename T>
 void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   constexpr int kVectors = 4;
-  const int64_t size = head.head_size;
+  const int64_t size = head.keys.columns;
   for (int64_t column = 0; column < size; column += kLanes) {
     store(scratch.query + column, load_up_to(head.query + column, size - column));
     store(scratch.sums + column, VFloat{});
@@ -68,12 +66,12 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   const float scale = head.scale * kLog2E;
   float highest = kNoMaximum;
   VFloat denominator = {};
-  for (int64_t first = 0; first < head.num_keys; first += kTile) {
-    const int64_t num_keys = smaller(kTile, head.num_keys - first);
+  for (int64_t first = 0; first < head.keys.rows; first += kTile) {
+    const int64_t num_keys = smaller(kTile, head.keys.rows - first);
     const int64_t vectors = (num_keys + kLanes - 1) / kLanes;
     for (int64_t key = 0; key < vectors * kLanes; ++key) {
       scratch.scores[key] =
-          key < num_keys ? scale * score_of(scratch.query, head.keys + (first + key) * size, size) : kHidden;
+          key < num_keys ? scale * score_of(scratch.query, head.keys.data + (first + key) * head.keys.stride, size) : kHidden;
     }
     const float before = highest, of_tile = highest_score(scratch.scores, vectors);
     highest = of_tile > before ? of_tile : before;
@@ -84,13 +82,13 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
       store(scratch.scores + vector * kLanes, weight);
       denominator += weight;
     }
-    const T* values = head.values + first * size;
+    const T* values = head.values.data + first * head.values.stride;
     int64_t column = 0;
     for (; column + kVectors * kLanes <= size; column += kVectors * kLanes) {
-      add_values<kVectors>(scratch.sums, factor, scratch.scores, values, num_keys, size, column);
+      add_values<kVectors>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, size, column);
     }
     for (; column < size; column += kLanes) {
-      add_values<1>(scratch.sums, factor, scratch.scores, values, num_keys, size, column);
+      add_values<1>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, size, column);
     }
   }
   const float inverse = 1.0f / total_of(denominator);
@@ -115,8 +113,15 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// All heads of a problem with one query and contiguous rows of keys and values, in parallel if there is
-// enough to read. Results do not depend on the threads.
+// Whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or more,
+// without statistics and dropout.
+inline bool has_one_query(const AttentionProblem& problem) {
+  return problem.num_queries == 1 && problem.first_query < problem.num_keys && problem.log_sum_exp == nullptr &&
+         problem.starts == nullptr && problem.key_start == nullptr && problem.key_mask == nullptr &&
+         problem.dropout_probability == 0.0;
+}
+
+// All heads of such a problem, in parallel if there is enough to read. Results do not depend on the threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;
@@ -131,12 +136,14 @@ Status attend_one_query_all(const AttentionProblem& problem) {
   for (int64_t head = 0; head < num_heads; ++head) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * omp_get_thread_num(), 0};
     const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
+    const KeyRange seen = Visibility::keys_of(visibility_of(problem, batch), 0);
+    const auto seen_rows = [&](const AttentionOperand& operand) -> Matrix<const T> {
+      const Matrix<const T> all = matrix_of<const T>(problem, operand, batch, of_batch, num_keys);
+      return {all.data + seen.begin * all.stride, all.stride, seen.end - seen.begin, head_size};
+    };
     attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1).data,
-                                 matrix_of<const T>(problem, problem.key, batch, of_batch, num_keys).data,
-                                 matrix_of<const T>(problem, problem.value, batch, of_batch, num_keys).data,
+                                 seen_rows(problem.key), seen_rows(problem.value),
                                  matrix_of<T>(problem, problem.output, batch, of_batch, 1).data,
-                                 num_keys,
-                                 head_size,
                                  static_cast<float>(problem.scale)},
                      carve_one_query(&carver, head_size));
   }

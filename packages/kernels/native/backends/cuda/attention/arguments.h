@@ -12,8 +12,11 @@ constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
   int sequence, batch, heads, members, head_size;  // with packed samples: of the longest, until enter_head
+  int num_keys;     // = sequence, except for the kernels without tensor cores
+  int first_query;  // the position of query 0 among the keys; 0 where num_keys = sequence
+  int window;       // of causal attention; kNoWindow without one
   const int32_t* key_start;  // [B, S], or null
-  const uint8_t* key_mask;   // [B, S], or null
+  const uint8_t* key_mask;   // [B, num_keys], or null
   const int64_t* samples;    // [B], or null
   bool causal;
   float scale;
@@ -43,6 +46,9 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           static_cast<int>(problem.heads),
           static_cast<int>(problem.heads / problem.groups),
           static_cast<int>(problem.head_size),
+          static_cast<int>(problem.num_keys),
+          static_cast<int>(problem.first_query),
+          static_cast<int>(problem.window),
           problem.key_start,
           problem.key_mask,
           problem.samples,
@@ -87,7 +93,7 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   HeadPlace place = head_place(a, head_of_batch);
   if (a.starts == nullptr) return place;
   place.first_row = a.starts[place.batch];
-  a.sequence = a.starts[place.batch + 1] - place.first_row;
+  a.num_keys = a.sequence = a.starts[place.batch + 1] - place.first_row;
   place.statistics = head_of_batch % a.heads * a.rows + place.first_row;
   return place;
 }
@@ -123,6 +129,7 @@ cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_delta(const AttentionBackwardCall& call);
 cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call);
+cudaError_t launch_attention_without_statistics(const AttentionForwardCall& call);
 cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call);
 
 }  // namespace mtl::cuda

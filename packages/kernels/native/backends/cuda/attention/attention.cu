@@ -9,8 +9,14 @@ bool is_supported(const AttentionProblem& problem) {
   const DType dtype = problem.dtype;
   const bool known = dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
   // positions and heads have 32-bit indices; the head is a grid's second dimension, at most 65535
-  return known && problem.head_size <= kMaxAttentionHeadSize && problem.num_queries < (int64_t{1} << 31) - 1024 &&
+  return known && problem.num_queries + problem.first_query < kNoWindow && problem.num_keys < kNoWindow &&
          problem.batch * problem.heads < 65536 && has_supported_layout(problem);
+}
+
+// Whether a problem asks for the output alone, over a range of one key or more for every query.
+bool is_without_statistics(const AttentionProblem& problem) {
+  return problem.log_sum_exp == nullptr && problem.first_query < problem.num_keys && problem.starts == nullptr &&
+         problem.key_start == nullptr && problem.key_mask == nullptr && problem.dropout_probability == 0.0;
 }
 
 bool is_empty(const AttentionProblem& problem) { return problem.num_queries * problem.batch * problem.heads == 0; }
@@ -29,7 +35,8 @@ bool has_values_like_keys(const AttentionProblem& problem) {
 
 template <typename... Operands>
 bool fits_tensor_cores(const AttentionProblem& problem, const Operands&... operands) {
-  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
+  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && problem.num_keys == problem.num_queries &&
+         problem.first_query == 0 && problem.log_sum_exp != nullptr && has_values_like_keys(problem) &&
          (has_aligned_rows(operands) && ...);
 }
 
@@ -43,7 +50,7 @@ bool is_contiguous(const AttentionProblem& problem, const AttentionOperand& oper
 }  // namespace
 
 bool has_supported_layout(const AttentionProblem& problem) {
-  return problem.num_queries == problem.num_keys && problem.first_query == 0 && is_contiguous(problem, problem.output) &&
+  return is_contiguous(problem, problem.output) &&
          (problem.output_gradient.data == nullptr || is_contiguous(problem, problem.output_gradient));
 }
 
@@ -52,12 +59,14 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
   const AttentionProblem& p = call.problem;
+  if (is_without_statistics(p)) return launch_attention_without_statistics(call);
+  if (p.head_size > kMaxAttentionHeadSize) return cudaErrorNotSupported;
   if (!fits_tensor_cores(p, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
   return is_for_hopper(p) ? launch_hopper_attention_forward(call) : launch_attention_forward(call);
 }
 
 cudaError_t attention_backward(const AttentionBackwardCall& call) {
-  if (!is_supported(call.problem)) return cudaErrorNotSupported;
+  if (!is_supported(call.problem) || call.problem.head_size > kMaxAttentionHeadSize) return cudaErrorNotSupported;
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
   cudaError_t status = launch_attention_delta(call);

@@ -5,8 +5,10 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32) and odd head sizes, up to
-//   256.
+// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes and keys at
+//   other positions than the queries, with head sizes up to 256.
+// - One block for each query (without_statistics.cu): forward without logSumExp, masks and dropout, as in
+//   generation; any head size.
 //
 // All give the same bits on every run: no sum depends on the order of blocks.
 #pragma once
@@ -32,8 +34,8 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Whether the kernels support the problem: as many queries as keys, and an output (and its gradient) [S, B,
-// A, D] or [T, A, D] without gaps. Queries, keys, values and their gradients may have any strides.
+// Whether the kernels support the problem: an output (and its gradient) [S, B, A, D] or [T, A, D] without
+// gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 
 // The environment variable that turns the Hopper kernels off on a Hopper GPU, for comparison: `mma.sync`, or

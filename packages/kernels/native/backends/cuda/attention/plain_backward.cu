@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   float sums[kMaxColumns] = {};
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // no thread still reads the previous tile
-    load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.key.position, first_key, a.num_keys, a.head_size);
+    load_plain_tile(shared.right, values, a.value.position, first_key, a.num_keys, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const Entry entry = entry_of(a, site, query, key, is_visible(a, place.batch, range, key),
@@ -64,9 +64,9 @@ __global__ void __launch_bounds__(kPlainThreads)
   const PlainShared shared = plain_shared(bytes, a.head_size);
   HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y) * a.members);  // the first head of a group
   const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
-  if (first_key >= a.sequence) return;  // past the end of a packed sample
+  if (first_key >= a.num_keys) return;  // past the end of a packed sample
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
-  const bool real = key < a.sequence;
+  const bool real = key < a.num_keys;
   load_plain_row(shared.own_left, rows_of<const T>(a.key, place) + key * a.key.position, a.head_size, real);
   load_plain_row(shared.own_right, rows_of<const T>(a.value, place) + key * a.value.position, a.head_size, real);
 
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const T* queries = rows_of<const T>(a.query, place);
     const T* output_gradients = rows_of<const T>(a.output_gradient, place);
     const DropoutSite site = dropout_site(a, place);
-    for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
+    for (int first_query = a.causal ? max(first_key - a.first_query, 0) : 0; first_query < a.sequence; first_query += kPlainRows) {
       __syncthreads();  // no thread still reads the previous tile
       load_plain_tile(shared.left, queries, a.query.position, first_query, a.sequence, a.head_size);
       load_plain_tile(shared.right, output_gradients, a.output_gradient.position, first_query, a.sequence, a.head_size);
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(kPlainThreads)
 template <typename T>
 cudaError_t launch_dtype(const AttentionBackwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem, call.delta);
-  const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, plain_launch(a, a.heads, call.stream), a);
+  const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, plain_launch(a, a.sequence, a.heads, call.stream), a);
   if (status != cudaSuccess) return status;
-  return MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, plain_launch(a, a.heads / a.members, call.stream), a);
+  return MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, plain_launch(a, a.num_keys, a.heads / a.members, call.stream), a);
 }
 
 }  // namespace

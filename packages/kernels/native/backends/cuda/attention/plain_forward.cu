@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // no thread still reads the previous tile
-    load_plain_tile(shared.left, keys, a.key.position, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, values, a.value.position, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.key.position, first_key, a.num_keys, a.head_size);
+    load_plain_tile(shared.right, values, a.value.position, first_key, a.num_keys, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const bool visible = is_visible(a, place.batch, range, key);
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
   store_plain_row(rows_of<T>(a.output, place) + query * a.output.position, sums, factor, a.head_size);
-  if (lane == 0) {
+  if (lane == 0 && a.log_sum_exp != nullptr) {
     a.log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
   }
 }
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 template <typename T>
 cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
-  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, a.heads, call.stream), a);
+  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, a.sequence, a.heads, call.stream), a);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ MTL_PTX void store_plain_row(T* to, const float (&sums)[kMaxColumns], float fact
 
 MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& range, int key) {
   return key >= range.begin && key < range.end &&
-         (a.key_mask == nullptr || a.key_mask[static_cast<int64_t>(batch) * a.sequence + key] != 0);
+         (a.key_mask == nullptr || a.key_mask[static_cast<int64_t>(batch) * a.num_keys + key] != 0);
 }
 
 MTL_PTX bool is_kept(const DropoutSite& site, int query, int key) {
@@ -107,9 +107,9 @@ MTL_PTX float warp_maximum(float value) {
   return value;
 }
 
-// num_heads: per sample.
-inline Launch plain_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
-  const unsigned num_groups = static_cast<unsigned>((a.sequence + kPlainWarps - 1) / kPlainWarps);
+// One warp for each of num_rows queries or keys of every head (num_heads per sample).
+inline Launch plain_launch(const AttentionArguments& a, int num_rows, int num_heads, cudaStream_t stream) {
+  const unsigned num_groups = static_cast<unsigned>((num_rows + kPlainWarps - 1) / kPlainWarps);
   return {dim3(num_groups, static_cast<unsigned>(a.batch * num_heads)), kPlainThreads, plain_bytes(a.head_size), stream};
 }
 

@@ -1,5 +1,4 @@
-// The kernels of cuda/attention on the tensors of an op call; attention and packed attention have the same
-// tensor positions.
+// The kernels of cuda/attention on the tensors of an op call.
 #pragma once
 
 #include "core/op_call.h"

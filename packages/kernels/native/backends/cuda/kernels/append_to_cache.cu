@@ -1,0 +1,58 @@
+#include "ops/append_to_cache.h"
+
+#include "backends/cuda/kernels/dispatch.h"
+
+namespace mtl::cuda {
+namespace {
+
+using Op = AppendToCache;
+
+// New rows [Q, B, G, D] and a cache [B, G, M, D]; strides in elements.
+template <typename T>
+struct Rows {
+  const T* from;
+  int64_t position, sample, group;
+  T* cache;
+};
+
+struct Sizes {
+  int64_t groups, size, capacity, first;  // G, D, M, the first new position
+};
+
+template <typename T>
+__device__ void append_row(const Rows<T>& rows, const Sizes& sizes) {
+  const int64_t query = blockIdx.x, batch = blockIdx.y / sizes.groups, group = blockIdx.y % sizes.groups;
+  const T* const from = rows.from + query * rows.position + batch * rows.sample + group * rows.group;
+  T* const to = rows.cache + (int64_t{blockIdx.y} * sizes.capacity + sizes.first + query) * sizes.size;
+  for (int64_t d = threadIdx.x; d < sizes.size; d += blockDim.x) to[d] = from[d];
+}
+
+// Block (x, y): new position x of group y of all samples.
+template <typename T>
+__global__ void append_kernel(Rows<T> keys, Rows<T> values, Sizes sizes) {
+  append_row(keys, sizes);
+  append_row(values, sizes);
+}
+
+template <typename T>
+Status append(const OpCall& call) {
+  const TensorView& key = call.tensor(Op::kKey);
+  const auto rows_of = [&](int rows, int cache) -> Rows<T> {
+    const TensorView& from = call.tensor(rows);
+    return {static_cast<const T*>(from.data), from.stride(0), from.stride(1), from.stride(2), call.data<T>(cache)};
+  };
+  const Sizes sizes = {key.dim(2), key.dim(3), call.tensor(Op::kKeyCache).dim(2), call.integer(Op::kPosition)};
+  MTL_RUN_KERNEL(call, (append_kernel<T>), grid_of(key.dim(0), row_threads(sizes.size), key.dim(1) * sizes.groups),
+                 rows_of(Op::kKey, Op::kKeyCache), rows_of(Op::kValue, Op::kValueCache), sizes);
+  return ok_status();
+}
+
+Status run(const OpCall& call) {
+  return for_floating(call, call.tensor(Op::kKey).dtype,
+                      [&](auto* type) { return append<std::remove_pointer_t<decltype(type)>>(call); });
+}
+
+MTL_REGISTER_CUDA("append_to_cache", run);
+
+}  // namespace
+}  // namespace mtl::cuda

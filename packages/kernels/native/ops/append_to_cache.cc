@@ -1,0 +1,51 @@
+// append_to_cache: stores the keys and values of new positions behind those that a cache holds already, for
+// generation.
+//
+//   Q new positions, B batch, G groups of heads, D head size, M the capacity of the caches in positions
+//   keyCache, valueCache  [B, G, M, D]; positions other than the new ones stay as they are
+//   key, value  [Q, B, G, D], strided views with contiguous heads or not
+//   position: the number of positions already cached. The new ones are stored at position .. position + Q -
+//   1.
+#include "ops/append_to_cache.h"
+
+#include <cmath>
+
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+using Op = AppendToCache;
+
+Status validate(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kKey));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kKey, 4, 4));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kValue, Op::kKey));
+  const TensorView& key = call.tensor(Op::kKey);
+  MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kKey));
+  MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kValue));
+  const int64_t positions = key.dim(0), batch = key.dim(1), groups = key.dim(2), head_size = key.dim(3);
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kKeyCache, 4, 4));
+  const int64_t capacity = call.tensor(Op::kKeyCache).dim(2);
+  for (const int cache : {int{Op::kKeyCache}, int{Op::kValueCache}}) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, cache, {batch, groups, capacity, head_size}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, cache, {key.dtype}));
+  }
+  const double position = call.attribute(Op::kPosition);
+  if (position >= 0 && position <= static_cast<double>(capacity - positions) && position == std::floor(position)) {
+    return ok_status();
+  }
+  return argument_error(call, "position %g and %lld new positions do not fit a cache of %lld", position,
+                        static_cast<long long>(positions), static_cast<long long>(capacity));
+}
+
+MTL_REGISTER_OP(OpSchema{"append_to_cache",
+                         2,
+                         {"keyCache", "valueCache", "key", "value"},
+                         {"position"},
+                         validate,
+                         nullptr,
+                         strided_tensors(Op::kKey, Op::kValue)});
+
+}  // namespace
+}  // namespace mtl

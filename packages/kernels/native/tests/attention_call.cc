@@ -1,0 +1,56 @@
+#include "tests/attention_call.h"
+
+#include <algorithm>
+
+#include "tests/cuda_kernel_test.h"
+
+namespace mtl::tests {
+
+ProjectionViews parts_of(const TensorView& qkv) {
+  const int64_t parts = qkv.dim(-2), size = qkv.dim(-1);
+  const auto part = [&](int64_t first, bool is_query) {
+    TensorView view = qkv;
+    view.data = static_cast<char*>(qkv.data) + static_cast<size_t>(first * size) * size_of(qkv.dtype);
+    view.is_strided = true;
+    for (int dim = 0; dim < qkv.rank; ++dim) view.strides[dim] = qkv.stride(dim);
+    if (is_query) {
+      view.shape[qkv.rank - 2] = parts - 2;
+      return view;
+    }
+    view.rank = qkv.rank - 1;
+    view.shape[view.rank - 1] = size;
+    view.strides[view.rank - 1] = 1;
+    return view;
+  };
+  return {part(0, true), part(parts - 2, false), part(parts - 1, false)};
+}
+
+void AttentionCall::set_projections(const TensorView& qkv, const TensorView& qkv_gradient) {
+  using Op = AttentionBackward;
+  const ProjectionViews parts = parts_of(qkv), gradients = parts_of(qkv_gradient);
+  tensors[Op::kQuery] = parts.query, tensors[Op::kKey] = parts.key, tensors[Op::kValue] = parts.value;
+  tensors[Op::kQueryGradient] = gradients.query, tensors[Op::kKeyGradient] = gradients.key;
+  tensors[Op::kValueGradient] = gradients.value;
+}
+
+AttentionProblem AttentionCall::problem() const {
+  OpCall call;
+  call.tensors = tensors;
+  call.attributes = attributes;
+  return attention_backward_problem(call);
+}
+
+void AttentionCall::run_on_reference() const {
+  // the tensors of attention_forward are those from the output on
+  run_reference("attention_forward", {tensors + AttentionBackward::kOutput, std::end(tensors)}, attributes);
+  run_reference("attention_backward", {std::begin(tensors), std::end(tensors)}, attributes);
+}
+
+AttentionCall plain_attention_call(double scale) {
+  AttentionCall call;
+  call[AttentionBackward::kWindowSize] = -1;
+  call[AttentionBackward::kScale] = scale;
+  return call;
+}
+
+}  // namespace mtl::tests

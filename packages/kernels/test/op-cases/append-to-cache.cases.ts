@@ -1,0 +1,51 @@
+import { splitProjection, tidy } from '../../src/index.js';
+import { runOperation } from '../../src/run-operation.js';
+import type { OpCase } from './op-case.js';
+
+/** S new positions at `position` of caches of M positions. */
+interface Sizes {
+  readonly positions: number;
+  readonly position: number;
+  readonly capacity: number;
+  readonly batch: number;
+  readonly groups: number;
+  readonly headSize: number;
+}
+
+function appendCase(sizes: Sizes): OpCase {
+  const { positions, position, capacity, batch, groups, headSize } = sizes;
+  const cache = { shape: [batch, groups, capacity, headSize], output: true, accumulated: true };
+  return {
+    name: `append_to_cache ${positions} at ${position} [${cache.shape}]`,
+    operation: 'append_to_cache',
+    tensors: {
+      keyCache: cache,
+      valueCache: cache,
+      qkv: { shape: [positions, batch, groups, 4, headSize] },
+    },
+    run: ({ keyCache, valueCache, qkv }) =>
+      tidy(() => {
+        const { key, value } = splitProjection(qkv!);
+        runOperation('append_to_cache', {
+          keyCache: keyCache!,
+          valueCache: valueCache!,
+          key,
+          value,
+          position,
+        });
+      }),
+    dtypes: ['float32', 'bfloat16', 'float16'],
+    tolerance: {
+      float32: { absolute: 0, relative: 0 },
+      bfloat16: { absolute: 0, relative: 0 },
+      float16: { absolute: 0, relative: 0 },
+      reason: 'values are copied',
+    },
+  };
+}
+
+export const cases: readonly OpCase[] = [
+  appendCase({ positions: 1, position: 0, capacity: 3, batch: 1, groups: 1, headSize: 1 }),
+  appendCase({ positions: 4, position: 5, capacity: 9, batch: 2, groups: 3, headSize: 19 }),
+  appendCase({ positions: 70, position: 10, capacity: 100, batch: 2, groups: 4, headSize: 64 }),
+];
