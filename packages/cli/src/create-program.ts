@@ -8,7 +8,7 @@ import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
 import { finetuneCommand } from './commands/finetune/finetune.js';
 import { generateCommand } from './commands/generate.js';
-import { planCommand } from './commands/plan.js';
+import { planCommand } from './commands/plan/plan.js';
 import { runCommand } from './commands/run/run.js';
 import { runsCommand } from './commands/runs/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';

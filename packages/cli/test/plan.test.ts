@@ -1,123 +1,120 @@
+import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { describe, expect, it } from 'vitest';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
+import { temporaryDirectory } from './support/temporary-directory.js';
 
 const cwd = tmpdir();
-const large = ['--preset', 'megatron-8.3b', '--bf16'];
+const directory = temporaryDirectory();
+afterAll(() => directory.dispose());
+const onH100 = ['plan', '--profile', 'h100-80gb'];
+/** GPT-3 of Korthikanti et al. 2022, table 5, on 64 A100. */
+const gpt3 = [
+  ...['--preset', 'none', '--num-layers', '96', '--hidden-size', '12288', '--num-attention-heads', '96'],
+  ...['--seq-length', '2048', '--max-position-embeddings', '2048', '--bf16', '--micro-batch-size', '1'],
+  ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', '51199', '--global-batch-size', '64'],
+  ...['--tensor-model-parallel-size', '8', '--pipeline-model-parallel-size', '8'],
+  ...['--num-virtual-stages-per-pipeline-rank', '3', '--sequence-parallel'],
+];
+interface Json {
+  readonly iterationSeconds: number;
+  readonly teraflopsPerGpu: number;
+  readonly fits: boolean;
+  readonly ranks: readonly {
+    readonly ranks: readonly number[];
+    readonly memoryBytes: number;
+    readonly memoryByKind: Readonly<Record<string, number>>;
+  }[];
+  readonly breakdown: Readonly<Record<string, number>>;
+  readonly trainingSeconds?: number;
+}
+
+async function json(argv: readonly string[]): Promise<Json> {
+  const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  return JSON.parse(stdout) as Json;
+}
 
 describe('mtl plan', () => {
-  it('predicts the memory of a process', async () => {
-    const { status, stdout } = await spawnMtl(['plan', '--json', '--', '--preset', 'gpt2-124m'], { cwd });
-    expect(status).toBe(0);
-    const { parameters, optimizer, total } = JSON.parse(stdout) as Record<string, number>;
-    // 50,257 tokens padded to 50,304, 1,024 positions, 12 layers of 768 (Radford et al. 2019), in float32
-    expect(parameters).toBe(4 * 124_475_904);
-    expect(optimizer).toBe(8 * 124_475_904);
-    expect(total).toBeGreaterThan(16 * 124_475_904);
+  it('predicts memory and time of a run that is recorded', async () => {
+    const flags = ['--preset', 'gpt2-124m', '--bf16', '--train-iters', '100'];
+    const plan = await json([...onH100, '--json', '--', ...flags]);
+    // 50,257 tokens padded to 50,304, 1,024 positions, 12 layers of 768 (Radford et al. 2019), in bfloat16
+    const [{ ranks, memoryByKind, memoryBytes }] = plan.ranks as [Json['ranks'][number]];
+    expect(ranks).toEqual([0]);
+    expect(memoryByKind.parameters! / (2 * 124_475_904)).toBeCloseTo(1, 2);
+    expect(memoryByKind.optimizer! / (12 * 124_475_904)).toBeCloseTo(1, 2);
+    expect(memoryBytes).toBe(Object.values(memoryByKind).reduce((sum, bytes) => sum + bytes, 0));
+    expect(plan.fits).toBe(true);
+    const parts = Object.values(plan.breakdown).reduce((sum, part) => sum + part, 0);
+    expect(parts / plan.iterationSeconds).toBeCloseTo(1, 9);
+    expect(plan.trainingSeconds).toBeCloseTo(100 * plan.iterationSeconds, 9);
+    expect(plan.teraflopsPerGpu).toBeLessThan(989);
   });
 
-  it('predicts the memory of a BERT, whose head reads masked tokens only', async () => {
+  it('predicts a BERT, and refuses it where there is no list', async () => {
     const flags = ['--preset', 'bert-base', '--micro-batch-size', '8', '--threads', '1'];
-    const argv = ['plan', '--json', '--model', 'bert', '--', ...flags];
-    const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
-    expect({ status, stderr }).toMatchObject({ status: 0 });
-    const { parameters, total } = JSON.parse(stdout) as { parameters: number; total: number };
+    const { ranks } = await json([...onH100, '--json', '--model', 'bert', '--', ...flags]);
     // 12 layers of 768; vocabulary of the bundled corpus: 4,096 tokens; 512 positions, two types;
     // the norm after the layers; pooler, two dense layers, a norm, biases
     const heads = 768 * 768 + 768 + 2 * 768 + 4096 + (768 * 768 + 768 + 2 * 768 + 2);
     const embeddings = (4096 + 512 + 2) * 768;
-    expect(parameters).toBe(4 * (12 * (12 * 768 * 768 + 13 * 768) + embeddings + 2 * 768 + heads));
-    const post = await spawnMtl([...argv, '--layer-norm-placement', 'post'], { cwd });
-    expect((JSON.parse(post.stdout) as { parameters: number }).parameters).toBe(parameters);
-    expect(total).toBeGreaterThan(4 * parameters);
+    const numParameters = 12 * (12 * 768 * 768 + 13 * 768) + embeddings + 2 * 768 + heads;
+    expect(ranks[0]!.memoryByKind.parameters! / (4 * numParameters)).toBeCloseTo(1, 2);
+    const listed = ['plan', '--profile', 'a100-80gb-megatron', '--model', 'bert', '--', ...flags];
+    const { status, stderr } = await spawnMtl(listed, { cwd });
+    expect(status).toBe(2);
+    expect(stderr).toContain('error[MTL_PROFILE]: a100-80gb-megatron: a bert is planned');
   });
 
-  it('reports what would make a training run fit', async () => {
-    const argv = ['plan', '--num-processes', '16', '--memory', '80', '--', ...large];
-    const { status, stdout } = await spawnMtl(argv, { cwd });
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/^does not fit into 80\.0 GiB; with one change:$/m);
-    expect(stdout).toMatch(/^ {2}--use-distributed-optimizer +[\d.]+ GiB$/m);
-    expect(stdout).toMatch(/^ {2}--tensor-model-parallel-size 4 +[\d.]+ GiB, fits$/m);
+  it('prints a short table of a run on 64 GPUs, and writes the step', async () => {
+    const [svg, trace] = [join(directory.path, 'step.svg'), join(directory.path, 'step.json')];
+    const files = ['--svg', svg, '--chrome-trace', trace];
+    const machine = ['--profile', 'a100-80gb-megatron', '--num-processes', '64', '--memory', '100GiB'];
+    const { status, stdout, stderr } = await spawnMtl(['plan', ...machine, ...files, '--', ...gpt3], { cwd });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(
+      /^174\.6 B parameters on 64 x a100-80gb-megatron \(fitted\): tensor 8 x pipeline 8 x data 1, schedule interleaved, 64 micro-batches of 1$/m,
+    );
+    expect(stdout).toMatch(/^ {2}memory +fits into 100\.0 GiB: at most 8\d\.\d GiB$/m);
+    expect(stdout).toMatch(/^ {4}stages 1 to 6 +\d\d\.\d GiB to \d\d\.\d GiB$/m);
+    expect(stdout).toMatch(/^ {2}step +13\.\d\d s, 1\d\d\.\d TFLOP\/s per GPU$/m);
+    expect(stdout).toMatch(
+      /^ {2}utilisation +5\d\.\d % with attention in full, 5\d\.\d % with causal attention halved$/m,
+    );
+    expect(stdout).toMatch(/^ {4}bubble +\d+ ms, 5\.\d %$/m);
+    expect(stdout).not.toContain('training');
+    expect(stdout.split('\n').length).toBeLessThan(20);
+    expect(readFileSync(svg, 'utf8')).toMatch(/^<svg /);
+    const { traceEvents } = JSON.parse(readFileSync(trace, 'utf8')) as { traceEvents: { ph: string }[] };
+    // forward and backward of 24 chunks and 64 micro-batches, and an optimizer on every stage
+    expect(traceEvents.filter(({ ph }) => ph === 'X')).toHaveLength(2 * 24 * 64 + 8);
   });
 
   it('prints which flags have no effect', async () => {
     const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
-    const { status, stdout } = await spawnMtl(['plan', '--', ...flags], { cwd });
+    const { status, stdout } = await spawnMtl([...onH100, '--', ...flags], { cwd });
     expect(status).toBe(0);
     expect(stdout).toMatch(/^note: --use-flash-attn on the command line has no effect: .+$/m);
     expect(stdout).toMatch(/^note: --sequence-parallel has no effect with .+$/m);
   });
 
-  it('shows every stage of a pipeline', async () => {
-    const flags = [
-      '--preset',
-      'gpt2-124m',
-      '--pipeline-model-parallel-size',
-      '2',
-      '--global-batch-size',
-      '8',
-    ];
-    const layout = ['--pipeline-model-parallel-layout', 'Et*8|t*4L'];
-    const argv = ['plan', '--num-processes', '2', '--', ...flags, '--micro-batch-size', '1', ...layout];
-    const { status, stdout } = await spawnMtl(argv, { cwd });
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/^schedule 1f1b, 8 micro-batches a step$/m);
-    expect(stdout).toMatch(/^ {2}stage 0 +8 layers: parameters .*total [\d.]+ GiB$/m);
-    expect(stdout).toMatch(/^ {2}stage 1 +4 layers: /m);
-    const json = await spawnMtl(['plan', '--json', ...argv.slice(1)], { cwd });
-    const { parameters, stages } = JSON.parse(json.stdout) as {
-      parameters: number;
-      stages: readonly { parameters: number }[];
-    };
-    // the whole model and, since the embedding is tied, its 50,304 rows of 768 once more
-    const sum = stages.reduce((total, stage) => total + stage.parameters, 0);
-    expect(sum).toBe(4 * (124_475_904 + 50_304 * 768));
-    expect(parameters).toBe(stages[0]!.parameters);
-  });
-
-  // Narayanan et al. 2021, section 5.1: GPT-3 on 1,024 A100s at 140 TFLOP/s, and a trillion parameters on
-  // 3,072
   it.each([
-    { model: '96 12288 96', n: 1024, p: 8, batch: 1536, tokens: 300e9, rate: 140, days: 34 },
-    { model: '128 25600 160', n: 3072, p: 64, batch: 3072, tokens: 450e9, rate: 163, days: 84 },
-  ])('predicts the $days days of the paper', async ({ n, p, batch, tokens, rate, days, ...paper }) => {
-    const [layers, hidden, heads] = paper.model.split(' ');
-    const flags =
-      `--preset none --num-layers ${layers} --hidden-size ${hidden} --num-attention-heads ${heads} --bf16 ` +
-      `--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size ${batch} --lr 1e-4 ` +
-      `--train-samples ${Math.round(tokens / 2048)} --tokenizer-type NullTokenizer --vocab-size 51200 ` +
-      `--tensor-model-parallel-size 8 --pipeline-model-parallel-size ${p}`;
-    // the paper counts a second forward pass as well
-    const measured = ['--num-processes', `${n}`, '--tflops', `${(rate * 3) / 4}`];
-    const argv = ['plan', ...measured, '--json', '--', ...flags.split(' ')];
-    const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    const { time } = JSON.parse(stdout) as { time: { seconds: number; tokens: number } };
-    expect(time.tokens / tokens).toBeCloseTo(1, 4);
-    // 8 T P / (n X) leaves out attention and logits, 2 % of these FLOPs, and the paper rounds to whole days
-    expect(Math.abs(time.seconds / 86_400 / days - 1)).toBeLessThan(0.02 + 0.5 / days);
-  });
-
-  it('reports how long a training run takes', async () => {
-    const rampup = ['--global-batch-size', '32', '--rampup-batch-size', '8', '8', '640'];
-    const flags = ['--preset', 'gpt2-124m', '--train-samples', '2260', '--micro-batch-size', '8', ...rampup];
-    const { status, stdout } = await spawnMtl(['plan', '--tflops', '0.5', '--', ...flags], { cwd });
-    expect(status).toBe(0);
-    // steps of 8 samples until 213, of 16 until 427, of 24 until 640: 27, 14, 9; then 50 of 32, and 4 samples
-    // are left
-    const samples = 27 * 8 + 14 * 16 + 9 * 24 + 50 * 32;
-    expect(stdout).toContain(
-      `  training   100 iterations, ${(samples * 1024).toLocaleString('en-US')} tokens, `,
-    );
-    expect(stdout).toMatch(/^ {2}iteration {2}\d+s with the full batch$/m);
-    expect(stdout).toMatch(/^ {2}time {7}\d+h \d\dm, evaluation and checkpoints not counted$/m);
-  });
-
-  it('refuses what the training run would refuse', async () => {
-    const argv = ['plan', '--', ...large, '--tensor-model-parallel-size', '2'];
-    const { status, stderr } = await spawnMtl(argv, { cwd });
+    [['--profile', 'h100-80g'], [], /MTL_PROFILE_NAME.*no profile h100-80g[\s\S]*did you mean h100-80gb\?/],
+    [[], [], /MTL_PROFILE_NAME.*this machine has no profile[\s\S]*one of a100-80gb-megatron, /],
+    [['--profile', 'nowhere.json'], [], /MTL_PROFILE.*nowhere\.json/],
+    [['--tflops', '30'], [], /MTL_FLAG_VALUE.*--tflops 30[\s\S]*pass --profile/],
+    [
+      ['--profile', 'h100-80gb', '--memory', '80'],
+      [],
+      /MTL_FLAG_VALUE.*--memory 80[\s\S]*pass --memory 80GiB/,
+    ],
+    [['--profile', 'h100-80gb'], ['--tensor-model-parallel-size', '2'], /MTL_WORLD_SIZE/],
+  ])('refuses %j -- %j', async (options, flags, message) => {
+    const argv = ['plan', ...options, '--', '--preset', 'gpt2-124m', ...flags];
+    const { status, stderr } = await spawnMtl(argv, { cwd, env: { XDG_CONFIG_HOME: '/nonexistent' } });
     expect(status).toBe(2);
-    expect(stderr).toContain('error[MTL_WORLD_SIZE]');
+    expect(stderr).toMatch(message);
   });
 });

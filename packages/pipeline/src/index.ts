@@ -2,7 +2,7 @@ export { GraphedStage, type GraphedStageOptions } from './executor/graphed-stage
 export { Pipeline, type PipelineOptions, type PipelineStep, type TrainingStep } from './executor/pipeline.js';
 export type { PipelineRecorder, RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
 export { ActivityRecorder } from './recording/activity-recorder.js';
-export { StepProfiler, type StepProfilerOptions } from './recording/step-profiler.js';
+export { type StepListener, StepProfiler, type StepProfilerOptions } from './recording/step-profiler.js';
 export { type WriteTraceOptions, writeTrace } from './recording/write-trace.js';
 export type {
   LoadedBatch,

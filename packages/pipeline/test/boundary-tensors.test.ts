@@ -1,12 +1,13 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 
 const run = (cases: readonly ChainCase[]): Promise<RankResult[][]> =>
   runLocalRanks<RankResult[]>({
+    ...typescriptThreads,
     worldSize: cases[0]!.numStages * cases[0]!.numReplicas,
-    ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
+    module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
     argument: cases,
   });
 

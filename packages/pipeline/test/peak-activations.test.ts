@@ -1,5 +1,5 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { simulateSchedule } from '../src/schedules/index.js';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
@@ -38,8 +38,9 @@ describe('peak live activations', () => {
       kept,
     }));
     const ranks = await runLocalRanks<RankResult[]>({
+      ...typescriptThreads,
       worldSize: numStages,
-      ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
+      module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
       argument: cases,
     });
     cases.forEach((chainCase, index) => {

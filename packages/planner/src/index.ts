@@ -1,4 +1,6 @@
-export { loadProfile } from './load-profile.js';
+export { loadProfile, profileNames } from './load-profile.js';
+export { type ListedMemory, listedMemory } from './memory/listed-memory.js';
+export { calibratedProfilePath, type OpenProfileOptions, openProfile } from './open-profile.js';
 export { attentionBackward, attentionForward } from './operations/attention-operations.js';
 export type { Block } from './operations/block-sizes.js';
 export { layerBackward, layerForward } from './operations/layer-operations.js';
@@ -31,8 +33,10 @@ export {
 } from './profiles/software-profile.js';
 export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
 export {
+  type DataCollectives,
   type PredictRecordedOptions,
   predictRecordedStep,
+  type RecordedEnd,
   type RecordedPasses,
   type RecordedStep,
 } from './step/predict-recorded-step.js';
@@ -42,5 +46,7 @@ export {
   type StepBreakdown,
   type StepPrediction,
 } from './step/predict-step-time.js';
+export { scheduleOfLayout } from './step/schedule-of-layout.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';
+export { peakFlops } from './timing/peak-flops.js';

@@ -32,6 +32,11 @@ export function loadProfile(name: string): Profile {
   };
 }
 
+/** Their names. */
+export function profileNames(): readonly string[] {
+  return Object.keys(profileList.parse(read('profiles')).profiles);
+}
+
 function read(path: string): unknown {
   return JSON.parse(readFileSync(new URL(`../profiles/${path}.json`, import.meta.url), 'utf8'));
 }

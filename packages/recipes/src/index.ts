@@ -55,6 +55,8 @@ export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
 export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';
 export { type SmallerRun, smallerRuns } from './memory/smaller-runs.js';
+export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
+export { type RecordedRun, recordRun } from './plan/record-run.js';
 export {
   compareRuns,
   type Difference,
@@ -66,7 +68,6 @@ export type { MetricsRecord } from './runs/metrics-records.js';
 export { type RunInformation, type RunState, readRun } from './runs/read-run.js';
 export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';
 export type { RunRecord, RunStart } from './runs/run-record.js';
-export { type PredictTimeOptions, predictTime, type TimePrediction } from './time/predict-time.js';
 export { endWithoutOutput } from './training/end-without-output.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './training/join-processes.js';
 export type { Job } from './training/read-job.js';

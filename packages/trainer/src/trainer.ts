@@ -1,7 +1,7 @@
 import { TrainingError, UsageError } from '@mtl/errors';
 import { type Device, deviceRange, memoryStatistics } from '@mtl/kernels';
 import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
-import type { LossFactors, Pipeline, StepProfiler } from '@mtl/pipeline';
+import type { LossFactors, Pipeline, StepListener } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 import { LossSums } from './loss-sums.js';
@@ -51,7 +51,7 @@ export interface TrainerOptions<Batch> {
    */
   readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
   /** Records steps; the pipeline's recorder is the same one. */
-  readonly profiler?: StepProfiler | undefined;
+  readonly profiler?: StepListener | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
 }

@@ -1,6 +1,6 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { setNumThreads } from '@mtl/kernels';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { mergeShards, type PutTogetherOptions } from './merge-shards.js';
 import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
@@ -11,8 +11,9 @@ export async function runSharded(
   steps: readonly ShardedStepOptions[],
 ): Promise<ShardedStepResult[][]> {
   const ranks = await runInMemoryRanks<ShardedStepResult[]>({
+    ...typescriptThreads,
     worldSize: size,
-    ...rankThreads(new URL('./ranks/sharded-gpt.ts', import.meta.url)),
+    module: new URL('./ranks/sharded-gpt.ts', import.meta.url),
     argument: steps,
     timeoutMs: 60_000,
   });

@@ -15,11 +15,19 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
+/** Told of the steps of a training run and of what the rank does in them. */
+export interface StepListener extends PipelineRecorder {
+  /** Before each step, on all ranks. */
+  beginStep(step: number): void;
+  /** After each step, on all ranks. */
+  endStep(step: number): void;
+}
+
 /**
  * Records some steps of a training run and writes their trace when the last of them has ended. Other steps
  * cost a comparison for each pass.
  */
-export class StepProfiler implements PipelineRecorder {
+export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;
   readonly #recorder = new ActivityRecorder();
   readonly #operations: TraceEntry[] = [];
@@ -36,7 +44,6 @@ export class StepProfiler implements PipelineRecorder {
     this.#options = options;
   }
 
-  /** Before each step, on all ranks. */
   beginStep(step: number): void {
     const { first, last, takeOperations } = this.#options;
     this.#isRecording = step >= first && step <= last;

@@ -1,5 +1,5 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import type { RecordedSpan } from '../../src/index.js';
 import { measureStep, type Simulation, simulateSchedule } from '../../src/schedules/index.js';
 import { scheduleOf } from '../ranks/run-affine-chain.js';
@@ -17,8 +17,9 @@ export interface MeasuredBubble {
 export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubble[]> {
   const { cases, numSteps } = argument;
   const ranks = await runLocalRanks<RecordedSpan[][][]>({
+    ...typescriptThreads,
     worldSize: cases[0]!.numStages,
-    ...rankThreads(new URL('../ranks/time-passes.ts', import.meta.url)),
+    module: new URL('../ranks/time-passes.ts', import.meta.url),
     argument,
     timeoutMs: 60_000,
   });

@@ -1,18 +1,13 @@
 import { ConfigurationError } from '@mtl/errors';
-import {
-  buildSchedule,
-  oneStage,
-  type PipelineSchedule,
-  type Simulation,
-  simulateSchedule,
-} from '@mtl/pipeline/schedules';
+import { type Simulation, simulateSchedule } from '@mtl/pipeline/schedules';
 import { noSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { checkLayout } from './check-layout.js';
 import { type ChunkOperations, chunkOperations } from './chunk-operations.js';
 import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
 import { endOfStep } from './end-of-step.js';
 import { messageSeconds } from './message-seconds.js';
-import type { Layout, StepOptions } from './step-options.js';
+import { scheduleOfLayout } from './schedule-of-layout.js';
+import type { StepOptions } from './step-options.js';
 
 /** Seconds of a step by what they are spent on, mean of the ranks; their sum is the step. */
 export interface StepBreakdown extends PassSeconds {
@@ -61,7 +56,7 @@ export function predictStepTime(options: PredictOptions): StepPrediction {
   const backward = chunks.map((chunk) => passSeconds(chunk.backward));
   const lastBackward = backward.reduce((sum, seconds) => sum + seconds, 0) / numRanks;
   const end = endOfStep(options, lastBackward);
-  const schedule = scheduleOf(layout);
+  const schedule = scheduleOfLayout(layout);
   const simulation = simulateSchedule({
     schedule,
     times: {
@@ -97,12 +92,4 @@ function meanOfRanks(chunks: readonly ChunkPasses[], factor: number): PassSecond
     }
   }
   return total;
-}
-
-function scheduleOf(layout: Layout): PipelineSchedule {
-  const { pipelineParallelSize: numStages, numChunks = 1, microBatchSize, dataParallelSize } = layout;
-  const numMicroBatches = layout.globalBatchSize / (microBatchSize * dataParallelSize);
-  if (numStages === 1) return oneStage(numMicroBatches);
-  const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
-  return buildSchedule(name, { numStages, numMicroBatches, numChunks });
 }

@@ -1,3 +1,4 @@
+import type { PipelineSchedule } from '@mtl/pipeline/schedules';
 import type { Block } from '../operations/block-sizes.js';
 import type { Recomputation } from '../operations/layer-shape.js';
 import type { ListedProfile } from '../profiles/profile.js';
@@ -21,8 +22,11 @@ export interface Layout {
   readonly dataParallelSize: number;
   /** v, chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
   readonly numChunks?: number;
-  /** Of `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk. */
-  readonly schedule?: string;
+  /**
+   * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
+   * Lists have whole backward passes, not their halves.
+   */
+  readonly schedule?: string | PipelineSchedule;
   readonly microBatchSize: number;
   readonly globalBatchSize: number;
   readonly sequenceParallel?: boolean;

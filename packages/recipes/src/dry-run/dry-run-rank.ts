@@ -1,10 +1,10 @@
-import { type MeshAxis, type MeshCoordinates, MetaWorld } from '@mtl/comm';
+import { type MeshAxis, type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { ParallelGroups } from '@mtl/optimizer';
-import type { PipelineRecorder } from '@mtl/pipeline';
+import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { modelFlops } from '@mtl/trainer';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
@@ -37,11 +37,15 @@ export interface DryRunRank {
   readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
 }
 
+/** Told of what a rank does: of passes and of the end of a step, and of what it communicates. */
+export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
+
 export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
   /** Steps that are run; later ones find the cached memory of earlier ones. Default 1. */
   readonly numSteps?: number;
+  readonly listener?: DryRunListener | undefined;
 }
 
 /**
@@ -53,18 +57,21 @@ export interface DryRunRankOptions {
  */
 export async function dryRunRank(
   { configuration, scale }: MetaRun,
-  { rank, model, numSteps = 1 }: DryRunRankOptions,
+  { rank, model, numSteps = 1, listener }: DryRunRankOptions,
 ): Promise<DryRunRank> {
   const { training } = configuration;
   trimMemory('meta');
   const { bytesInUse } = memoryStatistics('meta');
   resetPeakMemory('meta');
   const memory = new PeakMemory();
-  const processes = processesOf(configuration, rank);
+  const processes = processesOf(configuration, { rank, listener });
   const recipe = recipeOf(configuration);
   const passes = new CountedPasses(processes.groups);
   const recorder: PipelineRecorder = {
-    span: (activity, body) => passes.span(activity, () => memory.span(activity, body)),
+    span: (activity, body) => {
+      const listened = listener === undefined ? body : () => listener.span(activity, body);
+      return passes.span(activity, () => memory.span(activity, listened));
+    },
   };
   const assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>> = new AssembledTraining({
     configuration,
@@ -89,7 +96,7 @@ export async function dryRunRank(
       lossesOfAbsentRanks: losses.map(({ name }) => name),
       flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
       progress: undefined,
-      profiler: undefined,
+      profiler: listener,
       onGradients: undefined,
     });
     const sentBefore = sentBytesOf(processes.groups);
@@ -118,11 +125,15 @@ export async function dryRunRank(
   }
 }
 
-function processesOf(configuration: PretrainingConfiguration, rank: number): TrainingProcesses {
+function processesOf(
+  configuration: PretrainingConfiguration,
+  { rank, listener }: Pick<DryRunRankOptions, 'rank' | 'listener'>,
+): TrainingProcesses {
   const { parallel, training } = configuration;
   const { worldSize: size } = parallel;
   const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
-  const world = size === 1 ? undefined : new MetaWorld({ rank, size });
+  const hooks = listener && { onOperation: listener.onOperation, onWait: listener.onWait };
+  const world = size === 1 ? undefined : new MetaWorld({ rank, size, ...hooks });
   return new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
 }
 

@@ -1,16 +1,15 @@
-import { ProcessMesh } from '@mtl/comm';
+import { type MeshCoordinates, ProcessMesh } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { recipeOf } from '../models/recipe-of.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
-import { dryRunModel } from './dry-run-model.js';
-import { type DryRunRank, dryRunRank } from './dry-run-rank.js';
+import { type DryRunModel, dryRunModel } from './dry-run-model.js';
+import { type DryRunListener, type DryRunRank, dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
 import { metaRun } from './meta-run.js';
 
 /** What a training run takes, by rank. */
-export interface DryRun {
-  readonly vocabularySize: number;
+export interface DryRun extends DryRunModel {
   /** Of the whole model. */
   readonly numParameters: number;
   /**
@@ -20,6 +19,11 @@ export interface DryRun {
   readonly ranks: readonly DryRunRank[];
 }
 
+export interface DryRunOptions {
+  /** What is told of a rank's steps, for each rank that is run. */
+  readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
+}
+
 /**
  * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
  * and its communication without its processes, its data and its time. Nothing is written. Files of a
@@ -27,7 +31,10 @@ export interface DryRun {
  *
  * @throws whatever building the run throws, such as ConfigurationError
  */
-export async function dryRun(configuration: PretrainingConfiguration): Promise<DryRun> {
+export async function dryRun(
+  configuration: PretrainingConfiguration,
+  { listenerOf }: DryRunOptions = {},
+): Promise<DryRun> {
   const { parallel, checkpoint } = configuration;
   const { save, saveHuggingFace } = checkpoint;
   checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
@@ -35,22 +42,29 @@ export async function dryRun(configuration: PretrainingConfiguration): Promise<D
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+  const mesh = meshOf(configuration);
   for (const rank of distinctRanks(configuration)) {
-    ranks.push(await dryRunRank(run, { rank, model }));
+    const listener = listenerOf?.(mesh.coordinatesOf(rank));
+    ranks.push(await dryRunRank(run, { rank, model, listener }));
   }
-  return { vocabularySize, numParameters: recipeOf(configuration).numParameters(model), ranks };
+  return { vocabularySize, model, numParameters: recipeOf(configuration).numParameters(model), ranks };
 }
 
 /**
  * Of every pipeline stage the first tensor-parallel rank, and of the first and the last stage, which shard
  * the vocabulary, the last one too; data-parallel ranks are alike.
  */
-function distinctRanks({ parallel }: PretrainingConfiguration): readonly number[] {
-  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
-  const mesh = new ProcessMesh({ tp, pp, dp });
+function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
+  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp } = configuration.parallel;
+  const mesh = meshOf(configuration);
   return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
     const isAtEnd = stage === 0 || stage === pp - 1;
     const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
     return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
   });
+}
+
+function meshOf({ parallel }: PretrainingConfiguration): ProcessMesh {
+  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
+  return new ProcessMesh({ tp, pp, dp });
 }

@@ -38,7 +38,7 @@ describe('explainOutOfMemory', () => {
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
       'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
-        'mtl plan --num-processes 1 --memory GIB -- FLAGS says what each rank takes',
+        'mtl plan --profile NAME --num-processes 1 -- FLAGS says what each rank takes',
     ]);
   });
 
@@ -47,7 +47,7 @@ describe('explainOutOfMemory', () => {
     const remedy = await remedyOf(`${layout} --bf16`, { worldSize: 4, model: 'bert' });
     expect(namesOf(remedy).slice(0, 2)).toEqual(['--use-distributed-optimizer', '--sequence-parallel']);
     expect(remedy).not.toMatch(/--bf16|--micro-batch/);
-    expect(remedy).toContain('mtl plan --model bert --num-processes 4 --memory');
+    expect(remedy).toContain('mtl plan --model bert --profile NAME --num-processes 4');
     const everything =
       '--use-distributed-optimizer --sequence-parallel --bf16 --recompute-granularity full --recompute-method uniform';
     expect(await remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);

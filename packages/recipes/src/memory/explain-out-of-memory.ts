@@ -35,7 +35,7 @@ export async function explainOutOfMemory(
   const { worldSize } = configuration.parallel;
   const smaller = await remediesOf(options);
   const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
-  const command = `mtl plan${model} --num-processes ${worldSize} --memory GIB -- FLAGS`;
+  const command = `mtl plan${model} --profile NAME --num-processes ${worldSize} -- FLAGS`;
   return new KernelError(error.code, error.message, {
     remedy: `less take: ${[...smaller, moreProcesses].join('; ')}. ${command} says what each rank takes`,
     details: error.details,

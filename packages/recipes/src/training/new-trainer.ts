@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
-import type { StepProfiler } from '@mtl/pipeline';
+import type { StepListener } from '@mtl/pipeline';
 import type { LossKind, Trainer, TrainingProgress } from '@mtl/trainer';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AssembledTraining } from './assembled-training.js';
@@ -16,7 +16,7 @@ export interface NewTrainerOptions {
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
-  readonly profiler: StepProfiler | undefined;
+  readonly profiler: StepListener | undefined;
   readonly flopsPerSample: number;
   readonly onGradients: ((optimizer: ModelOptimizer, iteration: number) => void | Promise<void>) | undefined;
 }

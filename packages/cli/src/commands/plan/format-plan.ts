@@ -1,0 +1,138 @@
+import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { Profile, StepBreakdown } from '@mtl/planner';
+import type { PlannedRanks, RunPlan } from '@mtl/recipes';
+import { formatDuration } from '@mtl/trainer';
+import { formatBytes } from '../../terminal/format-bytes.js';
+import { formatTable } from '../../terminal/format-table.js';
+
+export interface FormatPlanOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly profile: Profile;
+  /** Whether the flags say how long the training is. */
+  readonly isTrainingKnown: boolean;
+}
+
+const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
+  matmuls: 'matmuls',
+  attention: 'attention',
+  kernels: 'other kernels',
+  tensorCommunication: 'exposed tensor communication',
+  pipelineCommunication: 'exposed pipeline communication',
+  dataCommunication: 'exposed data communication',
+  bubble: 'bubble',
+  optimizer: 'optimizer',
+  host: 'waiting for the host',
+};
+
+/** A plan as a short table. */
+export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
+  const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
+  const fullest = plan.ranks.reduce((most, each) => (each.memoryBytes > most.memoryBytes ? each : most));
+  const fits = plan.fits ? 'fits into' : 'does not fit into';
+  return [
+    `${title(plan, options)}\n`,
+    formatTable([
+      ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(fullest.memoryBytes)}`],
+      ['  by kind', kindsOf(fullest)],
+      ...memoryLines(plan.ranks),
+      ['step', `${formatSeconds(iterationSeconds)}, ${teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU`],
+      [
+        'utilisation',
+        `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with causal attention halved`,
+      ],
+      ...partsOf(plan),
+      ...(options.isTrainingKnown
+        ? ([
+            [
+              'training',
+              `${formatDuration(1000 * plan.trainingSeconds)}, evaluation and checkpoints not counted`,
+            ],
+          ] as const)
+        : []),
+    ]),
+  ].join('');
+}
+
+function title({ numParameters }: RunPlan, { configuration, profile }: FormatPlanOptions): string {
+  const { parallel, training } = configuration;
+  const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
+  const { numMicroBatches, microBatchSize } = training;
+  const schedule = p === 1 ? '' : `, schedule ${scheduleOfStep(parallel, numMicroBatches).name}`;
+  return (
+    `${formatCount(numParameters)} parameters on ${parallel.worldSize} x ${profile.name} ` +
+    `(${profile.hardware.state}): tensor ${t} x pipeline ${p} x data ${d}${schedule}, ` +
+    `${numMicroBatches} micro-batches of ${microBatchSize}`
+  );
+}
+
+function formatCount(count: number): string {
+  for (const [size, unit] of [
+    [1e12, 'T'],
+    [1e9, 'B'],
+    [1e6, 'M'],
+  ] as const) {
+    if (count >= size) return `${(count / size).toFixed(1)} ${unit}`;
+  }
+  return `${count}`;
+}
+
+function kindsOf({ memoryByKind }: PlannedRanks): string {
+  return Object.entries(memoryByKind)
+    .map(([kind, bytes]) => `${kind} ${formatBytes(bytes)}`)
+    .join(', ');
+}
+
+/** More lines than these are drawn together between the first and the last stage. */
+const mostLines = 4;
+
+/** A line for stages one after the other that take the same, in a pipeline. */
+function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
+  const memory = new Map<number, number>();
+  for (const { stages, memoryBytes } of ranks) {
+    for (const stage of stages) memory.set(stage, Math.max(memory.get(stage) ?? 0, memoryBytes));
+  }
+  if (memory.size === 1) return [];
+  const stages = [...memory].sort(([a], [b]) => a - b);
+  const lines = runsOf(stages, ([, a], [, b]) => formatBytes(a) === formatBytes(b));
+  const shown =
+    lines.length <= mostLines ? lines : [stages.slice(0, 1), stages.slice(1, -1), stages.slice(-1)];
+  return shown.map((run) => {
+    const [[first], [last]] = [run[0]!, run.at(-1)!];
+    const bytes = run.map(([, each]) => each);
+    const [least, most] = [formatBytes(Math.min(...bytes)), formatBytes(Math.max(...bytes))];
+    return [
+      first === last ? `  stage ${first}` : `  stages ${first} to ${last}`,
+      least === most ? most : `${least} to ${most}`,
+    ];
+  });
+}
+
+/** Neighbours that are alike, together. */
+function runsOf<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => boolean): Each[][] {
+  const runs: Each[][] = [];
+  for (const value of values) {
+    const last = runs.at(-1);
+    if (last !== undefined && isAlike(last[0]!, value)) last.push(value);
+    else runs.push([value]);
+  }
+  return runs;
+}
+
+/** Where the time goes, the largest part first; parts below a thousandth are left out. */
+function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
+  return Object.entries(breakdown)
+    .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)
+    .filter(([, seconds]) => seconds >= iterationSeconds / 1000)
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, seconds]) => [
+      `  ${name}`,
+      `${formatSeconds(seconds)}, ${percent(seconds / iterationSeconds)}`,
+    ]);
+}
+
+const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
+
+function formatSeconds(seconds: number): string {
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
+  return `${(1000 * seconds).toPrecision(3)} ms`;
+}

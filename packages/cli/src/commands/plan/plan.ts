@@ -1,0 +1,137 @@
+import { writeFileSync } from 'node:fs';
+import {
+  type Flags,
+  type ModelKind,
+  type PretrainingConfiguration,
+  parseFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
+import { openProfile, type Profile } from '@mtl/planner';
+import { planRun, type RunPlan, readLoadedFlags } from '@mtl/recipes';
+import { type Command, Option } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { bytesOption } from './bytes-option.js';
+import { formatPlan } from './format-plan.js';
+
+interface PlanFlags {
+  readonly model: ModelKind;
+  readonly profile?: string;
+  readonly numProcesses: number;
+  readonly gpusPerNode?: number;
+  readonly memory?: number;
+  readonly svg?: string;
+  readonly chromeTrace?: string;
+  readonly json?: true;
+}
+
+const examples = `
+Examples:
+  mtl plan --profile h100-80gb -- --preset gpt2-124m --bf16
+  mtl plan --profile h100-80gb --num-processes 8 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8
+  mtl plan --profile a100-80gb-megatron --num-processes 64 --svg step.svg -- --preset none --bf16 \\
+    --num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048 \\
+    --tokenizer-type NullTokenizer --vocab-size 51200 --micro-batch-size 1 --global-batch-size 64 \\
+    --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 --sequence-parallel
+
+A profile whose operations are recorded (a100-80gb, h100-80gb, h200-141gb, those of mtl calibrate) predicts this program, from a
+dry run of it. The others predict what their program takes, of a GPT.
+
+For a BERT the prediction assumes samples that fill their sequences. Padding is not computed: shorter samples need less.`;
+
+/** Values for required flags that a plan does not use: memory and time of a step do not depend on them. */
+const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_000_000 };
+
+/** `mtl plan`: memory and time of a training run on a given machine, before it is started. */
+export function planCommand(): Command {
+  return newCommand('plan', 'predict the memory of each process of a training run, and the time of a step')
+    .argument('[flags...]', 'the flags of the training run, after --')
+    .addOption(
+      choiceOption('--model <kind>', 'the model that the flags describe', ['gpt', 'bert']).default('gpt'),
+    )
+    .option(
+      '--profile <name>',
+      'the machine: a shipped profile or a FILE.json (default: the calibrated one of this machine)',
+    )
+    .addOption(countOption('--num-processes <n>', 'processes of the training run').default(1))
+    .addOption(countOption('--gpus-per-node <n>', 'processes of one node (default: those of the profile)'))
+    .addOption(
+      bytesOption(
+        '--memory <bytes>',
+        'memory of each process, as 80e9, 80GB or 80GiB (default: that of the profile)',
+      ),
+    )
+    .option('--svg <file>', 'write a picture of the step')
+    .option('--chrome-trace <file>', 'write the step as a trace for ui.perfetto.dev or chrome://tracing')
+    .addOption(new Option('--tflops <rate>').hideHelp().argParser(refuseRate))
+    .option('--json', 'print JSON, in bytes and seconds')
+    .addHelpText('after', examples)
+    .action(plan);
+}
+
+async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
+  const { model, numProcesses, memory, json } = flags;
+  const parsed = parseFlags(argv, { model, unused });
+  const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const configuration = validateConfiguration(loaded, { worldSize: numProcesses });
+  const profile = profileOf(flags);
+  const planned = await planRun(configuration, { profile, memoryBytes: memory });
+  writePictures(planned, flags);
+  const isTrainingKnown = isLengthKnown(configuration);
+  if (json === true) {
+    process.stdout.write(`${JSON.stringify(jsonOf(planned, isTrainingKnown))}\n`);
+    return;
+  }
+  process.stdout.write(configuration.notices.map((notice) => `note: ${notice}\n`).join(''));
+  process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
+}
+
+function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
+  const profile = openProfile({ name, variables: process.env });
+  if (gpusPerNode === undefined) return profile;
+  const { hardware } = profile;
+  return {
+    ...profile,
+    hardware: { ...hardware, gpusPerNode: { value: gpusPerNode, source: '--gpus-per-node' } },
+  };
+}
+
+/** Whether the flags say how long the training is. */
+function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
+  return (['train-iters', 'train-samples'] as const).some(
+    (flag) => (sources.get(flag) ?? 'default') !== 'default',
+  );
+}
+
+function writePictures({ simulation }: RunPlan, flags: PlanFlags): void {
+  if (flags.svg !== undefined) write('--svg', flags.svg, timelineSvg(simulation));
+  if (flags.chromeTrace !== undefined) {
+    write('--chrome-trace', flags.chromeTrace, `${JSON.stringify(chromeTrace(simulation))}\n`);
+  }
+}
+
+function write(flag: string, file: string, content: string): void {
+  try {
+    writeFileSync(file, content);
+  } catch (error) {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${flag} ${file}: ${(error as Error).message}`, {
+      expected: 'a file that can be written',
+      cause: error,
+    });
+  }
+}
+
+function jsonOf(planned: RunPlan, isTrainingKnown: boolean): Readonly<Record<string, unknown>> {
+  const { simulation: _, trainingSeconds, ...rest } = planned;
+  return isTrainingKnown ? { ...rest, trainingSeconds } : rest;
+}
+
+function refuseRate(rate: string): never {
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--tflops ${rate}: a rate is predicted, not assumed`, {
+    expected: '--profile, which describes the machine: a shipped profile or a FILE.json',
+    remedy: 'leave --tflops out and pass --profile, for example --profile h100-80gb',
+  });
+}

@@ -1,0 +1,81 @@
+import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
+import { blockSizes } from '../operations/block-sizes.js';
+import type { StepOptions } from '../step/step-options.js';
+
+/**
+ * Letters of this file, those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a heads, L
+ * layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
+ */
+
+/** Bytes of a rank by what they are for. */
+export interface ListedMemory {
+  readonly parameters: number;
+  readonly gradients: number;
+  readonly optimizer: number;
+  /** Of all micro-batches in flight. */
+  readonly activations: number;
+  /** What the pass of one micro-batch adds: a layer that is recomputed, and the logits. */
+  readonly temporary: number;
+}
+
+/**
+ * Memory of each pipeline rank in a program whose operations are listed: 16-bit parameters, gradients and, in
+ * fp32, master weights and both moments of Adam (Rajbhandari et al. 2020); activations as Korthikanti et al.
+ * 2022 count them (table 2, equations 1 to 5), of the micro-batches that the schedule keeps in flight.
+ */
+export function listedMemory(options: StepOptions, schedule: PipelineSchedule): ListedMemory[] {
+  const { model, layout, profile } = options;
+  const { tensorParallelSize: t, dataParallelSize: d } = layout;
+  const { gradientBytes, distributedOptimizer } = profile.software;
+  const numChunks = schedule.placement.length;
+  const { hiddenSize: h, numLayers: L, vocabularySize: V, sequenceLength: s } = model;
+  const { isLlama, qkv, fc1, ffn } = blockSizes(model);
+  const layer = (h * (qkv + h + fc1 + ffn)) / t + (isLlama ? 2 : 13) * h;
+  const table = (V * h) / t;
+  const positions = isLlama ? 0 : s * h;
+  const activations = activationsOf(options);
+  const peaks = peakActivations(schedule);
+  return schedule.actions.map((_, rank) => {
+    const own = schedule.placement.flatMap((each, chunk) => (each === rank ? [chunk] : []));
+    const hasFirst = own.includes(0);
+    const hasLast = own.includes(numChunks - 1);
+    const numTables = hasFirst && hasLast && !isLlama ? 1 : Number(hasFirst) + Number(hasLast);
+    const parameters = own.length * (L / numChunks) * layer + numTables * table + (hasFirst ? positions : 0);
+    const inFlight = peaks[rank]!.numAlive;
+    return {
+      parameters: 2 * parameters,
+      gradients: gradientBytes * parameters,
+      optimizer: (12 * parameters) / (distributedOptimizer ? d : 1),
+      activations:
+        inFlight * (L / numChunks) * activations.layer + (hasFirst ? inFlight * activations.embedding : 0),
+      temporary: activations.recomputed + (hasLast ? activations.head : 0),
+    };
+  });
+}
+
+/** Bytes of one micro-batch. */
+function activationsOf({ model, layout, profile }: StepOptions) {
+  const { hiddenSize: h, numHeads: a, sequenceLength: s, vocabularySize: V } = model;
+  const { microBatchSize: b, tensorParallelSize: t, recomputation } = layout;
+  const isSequenceParallel = (layout.sequenceParallel ?? false) && t > 1;
+  const { attention, hasDropout } = profile.software;
+  const sbh = s * b * h;
+  // two masks of dropout and the inputs of norms, and on each rank its part of the rest
+  const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
+  const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
+  const whole = sbh * (replicated + 24 / t + scores);
+  const input = 2 * sbh * (isSequenceParallel ? 1 / t : 1);
+  const layer = {
+    none: whole,
+    selective: sbh * (replicated + 24 / t),
+    full: input,
+  }[recomputation];
+  const recomputed = { none: 0, selective: sbh * scores, full: whole }[recomputation];
+  return {
+    layer,
+    recomputed,
+    embedding: hasDropout ? sbh * (isSequenceParallel ? 1 / t : 1) : 0,
+    // the input of the last norm, that of the logits, and the logits in fp32
+    head: (4 * sbh) / (isSequenceParallel ? t : 1) + (4 * s * b * V) / t,
+  };
+}

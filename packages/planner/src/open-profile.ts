@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import { loadProfile, profileNames } from './load-profile.js';
+import { parseProfile } from './profiles/parse-profile.js';
+import type { Profile } from './profiles/profile.js';
+
+/** Where the calibrated profile of this machine is: in `$MTL_PROFILE`, or in the user's configuration. */
+export function calibratedProfilePath(variables: Readonly<Record<string, string | undefined>>): string {
+  const { MTL_PROFILE, XDG_CONFIG_HOME } = variables;
+  return MTL_PROFILE ?? join(XDG_CONFIG_HOME ?? join(homedir(), '.config'), 'mtl', 'profile.json');
+}
+
+export interface OpenProfileOptions {
+  /** A shipped profile, or a file: what ends in .json. Default: the calibrated profile of this machine. */
+  readonly name?: string | undefined;
+  /** The environment. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * The profile of that name or in that file, or the calibrated one of this machine.
+ *
+ * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name where
+ *   nothing was calibrated; `MTL_PROFILE` for a file that cannot be read or is no profile
+ */
+export function openProfile({ name, variables }: OpenProfileOptions): Profile {
+  if (name !== undefined) return name.endsWith('.json') ? readProfile(name) : loadProfile(name);
+  const path = calibratedProfilePath(variables);
+  if (existsSync(path)) return readProfile(path);
+  throw new ConfigurationError('MTL_PROFILE_NAME', `this machine has no profile: there is no ${path}`, {
+    expected: `--profile with one of ${profileNames().join(', ')}, or a FILE.json`,
+    remedy: 'name the GPU that the run is planned for, for example --profile a100-80gb',
+  });
+}
+
+function readProfile(path: string): Profile {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigurationError('MTL_PROFILE', `${path}: ${(error as Error).message}`, {
+      expected: 'a file that can be read',
+      cause: error,
+    });
+  }
+  try {
+    return parseProfile(JSON.parse(text), path);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new ConfigurationError('MTL_PROFILE', `${path} is not JSON: ${error.message}`, {
+      expected: 'a profile, see the README of @mtl/planner',
+      cause: error,
+    });
+  }
+}

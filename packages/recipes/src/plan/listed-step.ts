@@ -1,0 +1,88 @@
+import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  type GptModelConfiguration,
+  gptBlock,
+  paddedVocabularySize,
+  type TransformerConfiguration,
+} from '@mtl/models';
+import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/planner';
+
+/**
+ * A training run as the lists of other programs describe it.
+ *
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no list
+ */
+export function listedStep(
+  configuration: PretrainingConfiguration,
+  { model, profile }: { readonly model: TransformerConfiguration; readonly profile: Profile },
+): StepOptions {
+  if (configuration.kind !== 'gpt') {
+    throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a ${configuration.kind} is planned`, {
+      expected: 'a GPT: the lists of what other programs run have no other model',
+      remedy: 'use a profile whose operations are recorded, such as a100-80gb',
+    });
+  }
+  const listed = listedProfile(profile);
+  const { parallel } = configuration;
+  return {
+    model: modelSize(configuration, { model, profile }),
+    layout: layoutOf(configuration),
+    profile: {
+      ...listed,
+      software: {
+        ...listed.software,
+        hasDropout: listed.software.hasDropout && configuration.model.hiddenDropout > 0,
+        distributedOptimizer: parallel.useDistributedOptimizer,
+        overlapsDataReduction: listed.software.overlapsDataReduction || parallel.overlapGradReduce,
+      },
+    },
+  };
+}
+
+function layoutOf({ parallel, training }: PretrainingConfiguration): Layout {
+  const { pipelineModelParallelSize } = parallel;
+  return {
+    tensorParallelSize: parallel.tensorModelParallelSize,
+    pipelineParallelSize: pipelineModelParallelSize,
+    dataParallelSize: parallel.dataParallelSize,
+    numChunks: parallel.numVirtualStages,
+    ...(pipelineModelParallelSize > 1
+      ? { schedule: scheduleOfStep(parallel, training.numMicroBatches) }
+      : {}),
+    microBatchSize: training.microBatchSize,
+    globalBatchSize: training.globalBatchSize,
+    sequenceParallel: parallel.sequenceParallel,
+    recomputation: training.recompute.granularity,
+  };
+}
+
+function modelSize(
+  { model: sizes }: PretrainingConfiguration,
+  { model, profile }: { readonly model: TransformerConfiguration; readonly profile: Profile },
+): ModelSize {
+  const { attention, feedForward } = gptBlock(model as GptModelConfiguration);
+  const { numHeads, headSize, numGroups = numHeads } = attention;
+  const block = feedForward.kind === 'swiglu' ? 'llama' : 'gpt';
+  const isListed = numHeads * headSize === sizes.hiddenSize && ['swiglu', 'gelu'].includes(feedForward.kind);
+  if (!isListed) {
+    throw new ConfigurationError(
+      'MTL_PROFILE',
+      `${profile.name}: feed-forward networks of kind ${feedForward.kind} with heads of ${headSize}`,
+      {
+        expected: 'blocks of GPT-2 or Llama, whose heads divide the hidden size',
+        remedy: 'use a profile whose operations are recorded, such as a100-80gb',
+      },
+    );
+  }
+  return {
+    numLayers: sizes.numLayers,
+    hiddenSize: sizes.hiddenSize,
+    numHeads,
+    numQueryGroups: numGroups,
+    ffnHiddenSize: sizes.ffnHiddenSize,
+    sequenceLength: sizes.sequenceLength,
+    vocabularySize: paddedVocabularySize(model),
+    block,
+  };
+}

@@ -1,0 +1,100 @@
+import { type PretrainingConfiguration, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { loadProfile, type Operation } from '@mtl/planner';
+import { describe, expect, it } from 'vitest';
+import { planRun } from './plan-run.js';
+import { recordRun } from './record-run.js';
+
+const tiny = [
+  ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '64', '--num-attention-heads', '4'],
+  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--lr', '1e-3'],
+  ...['--train-iters', '3', '--threads', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '999'],
+];
+const layout = ({ t = 1, p = 1 }): string[] => [
+  ...['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`],
+];
+
+function configured(flags: readonly string[], worldSize = 1): PretrainingConfiguration {
+  const unused = { 'data-path': ['bundled'] };
+  return validateConfiguration(parseFlags([...tiny, ...flags], { unused }), { worldSize });
+}
+
+/** FLOPs of matmuls, and of attention as its operations count them. */
+function flopsOf(operations: readonly Operation[]): number {
+  return operations.reduce((sum, operation) => {
+    if (operation.kind === 'matmul') return sum + 2 * operation.rows * operation.columns * operation.depth;
+    if (operation.kind !== 'fused-attention') return sum;
+    // half of it is computed, and in backward a fifth matmul
+    return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
+  }, 0);
+}
+
+describe('recordRun', () => {
+  it.each(['1f1b', 'zb-h1', 'gpipe'])('records the FLOPs that schedule %s counts', async (schedule) => {
+    const flags = ['--global-batch-size', '8', ...layout({ p: 2 }), '--pipeline-schedule', schedule];
+    const run = await recordRun(configured(flags, 2), { gpusPerNode: 8 });
+    const { chunks, schedule: made } = run.step;
+    const recorded = made.actions
+      .flat()
+      .reduce((sum, { kind, chunk }) => sum + flopsOf(chunks[chunk]![kind]!), 0);
+    expect(recorded).toBe(run.ranks.reduce((sum, { flops }) => sum + flops, 0));
+    const kinds = schedule === 'zb-h1' ? ['F', 'I', 'W'] : ['F', 'B'];
+    expect(Object.keys(chunks[0]!)).toEqual(kinds);
+  });
+
+  it('records which collectives are hidden, what is sent between stages, and what ends a step', async () => {
+    const parallel = ['--sequence-parallel', '--use-distributed-optimizer', '--overlap-grad-reduce'];
+    const flags = ['--global-batch-size', '8', ...layout({ t: 2, p: 2 }), ...parallel];
+    const run = await recordRun(configured(flags, 8), { gpusPerNode: 4 });
+    const { chunks, ends, message } = run.step;
+    // all-gather and reduce-scatter around attention and feed-forward network of 2 layers, and the
+    // embedding's
+    const starts = chunks[0]!.F!.filter(({ kind }) => kind === 'start');
+    expect(starts).toHaveLength(2 * 4 + 1);
+    const backward = chunks[0]!.B!;
+    const hidden = backward.findIndex(
+      ({ kind }, index) => kind === 'start' && backward[index + 1]!.kind === 'matmul',
+    );
+    expect(hidden).toBeGreaterThan(0);
+    // S B H / t in float32
+    expect(message).toEqual({ bytes: (4 * 32 * 2 * 64) / 2, gather: undefined, isInside: false });
+    const [first] = ends;
+    expect(first!.reduction.isOverlapped).toBe(true);
+    const group = { axis: 'data', size: 2, perNode: 2 };
+    expect(first!.reduction.operations[0]).toMatchObject({ collective: 'reduce-scatter', group });
+    expect(first!.gather.operations[0]).toMatchObject({ collective: 'all-gather', group });
+    const names = first!.operations.flatMap((operation) => ('name' in operation ? [operation.name] : []));
+    expect(names).toContain('adamw');
+    expect(names).toContain('sum_of_squares');
+  });
+});
+
+describe('planRun', () => {
+  it('has the memory of the dry run, all ranks in one group each', async () => {
+    const configuration = configured(['--global-batch-size', '16', ...layout({ t: 2, p: 4 })], 16);
+    const profile = loadProfile('h100-80gb');
+    const { ranks, fits, breakdown, iterationSeconds } = await planRun(configuration, { profile });
+    const run = await recordRun(configuration, { gpusPerNode: 8 });
+    expect(fits).toBe(true);
+    expect(ranks.flatMap((each) => each.ranks).sort((a, b) => a - b)).toEqual([...Array(16).keys()]);
+    for (const each of run.ranks) {
+      const group = ranks.find((some) => some.ranks.includes(each.rank))!;
+      expect(group).toMatchObject({ memoryBytes: each.peakBytes, memoryByKind: each.memoryByKind });
+    }
+    const parts = Object.values(breakdown).reduce((sum, part) => sum + part, 0);
+    expect(parts / iterationSeconds).toBeCloseTo(1, 9);
+    const { fits: fitsLess } = await planRun(configuration, { profile, memoryBytes: 1 });
+    expect(fitsLess).toBe(false);
+  });
+
+  it('predicts other programs by lists, whole backward passes only', async () => {
+    const profile = loadProfile('a100-80gb-megatron');
+    const flags = ['--bf16', '--global-batch-size', '8', ...layout({ p: 2 })];
+    const { ranks, iterationSeconds } = await planRun(configured(flags, 2), { profile });
+    expect(iterationSeconds).toBeGreaterThan(0);
+    // embeddings on both stages, two layers of 12 h h on each
+    const numParameters = 2 * (12 * 64 * 64 + 13 * 64) + 1024 * 64 + 32 * 64;
+    expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
+    const halves = configured([...flags, '--pipeline-schedule', 'zb-h1'], 2);
+    await expect(planRun(halves, { profile })).rejects.toMatchObject({ code: 'MTL_PLAN_LAYOUT' });
+  });
+});

@@ -1,0 +1,173 @@
+import { ProcessMesh } from '@mtl/comm';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { Simulation } from '@mtl/pipeline/schedules';
+import {
+  listedMemory,
+  type Profile,
+  peakFlops,
+  predictRecordedStep,
+  predictStepTime,
+  type StepBreakdown,
+  type StepPrediction,
+  scheduleOfLayout,
+} from '@mtl/planner';
+import { modelFlops } from '@mtl/trainer';
+import { dryRunModel } from '../dry-run/dry-run-model.js';
+import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
+import { flopsShapeOf } from '../models/flops-shape-of.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { microBatchesOf } from '../training/micro-batches-of.js';
+import { listedStep } from './listed-step.js';
+import { recordRun } from './record-run.js';
+
+export interface PlanRunOptions {
+  readonly profile: Profile;
+  /** Of each process. Default: that of the profile. */
+  readonly memoryBytes?: number | undefined;
+}
+
+/** Ranks that take the same memory. */
+export interface PlannedRanks {
+  /** Global ranks, ascending. */
+  readonly ranks: readonly number[];
+  /** The pipeline stages that they belong to, ascending. */
+  readonly stages: readonly number[];
+  /** Peak of the allocator. */
+  readonly memoryBytes: number;
+  readonly memoryByKind: MemoryByKind;
+}
+
+/** What a training run takes, before it is started. */
+export interface RunPlan {
+  readonly numParameters: number;
+  readonly iterationSeconds: number;
+  /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
+  readonly teraflopsPerGpu: number;
+  /** Parts of the peak of the profile, by the way in which attention is counted (see `modelFlops`). */
+  readonly utilization: { readonly full: number; readonly causal: number };
+  /** Of the whole training, evaluation and checkpoints not counted. */
+  readonly trainingSeconds: number;
+  readonly fits: boolean;
+  /** What there is for each process. */
+  readonly capacityBytes: number;
+  readonly ranks: readonly PlannedRanks[];
+  /** Seconds of a step by what they are spent on. */
+  readonly breakdown: StepBreakdown;
+  /** The step on a clock, a time unit of which is a millisecond. */
+  readonly simulation: Simulation;
+}
+
+/**
+ * Predicts memory and time of a training run. With a profile whose operations are recorded, from a dry run;
+ * with another one, from lists of what its program runs and stores.
+ *
+ * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_PROFILE`,
+ *   `MTL_PLAN_LAYOUT` for what the profile cannot predict
+ */
+export async function planRun(
+  configuration: PretrainingConfiguration,
+  { profile, memoryBytes = profile.hardware.memoryBytes.value }: PlanRunOptions,
+): Promise<RunPlan> {
+  const { model, ranks, prediction } =
+    profile.software.operations === 'recorded'
+      ? await recordedPlan(configuration, profile)
+      : await listedPlan(configuration, profile);
+  const { training, parallel } = configuration;
+  const iterationSeconds = prediction.seconds;
+  const shape = flopsShapeOf(configuration, model);
+  const rateOf = (attention: 'full' | 'causal'): number =>
+    (training.globalBatchSize * modelFlops({ ...shape, attention })) /
+    (parallel.worldSize * iterationSeconds);
+  const peak = peakFlops(profile.hardware, training.precision);
+  const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations);
+  return {
+    numParameters: recipeOf(configuration).numParameters(model),
+    iterationSeconds,
+    teraflopsPerGpu: rateOf('full') / 1e12,
+    utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },
+    trainingSeconds: (samples / training.globalBatchSize) * iterationSeconds,
+    fits: ranks.every((each) => each.memoryBytes <= memoryBytes),
+    capacityBytes: memoryBytes,
+    ranks,
+    breakdown: prediction.breakdown,
+    simulation: inMilliseconds(prediction.simulation),
+  };
+}
+
+interface Parts {
+  readonly model: TransformerConfiguration;
+  readonly ranks: readonly PlannedRanks[];
+  readonly prediction: StepPrediction;
+}
+
+async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
+  const { worldSize: numProcesses } = configuration.parallel;
+  const run = await recordRun(configuration, { gpusPerNode: profile.hardware.gpusPerNode.value });
+  const memoryOf = new Map(
+    run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
+      `${coordinates.pp} ${coordinates.tp}`,
+      { memoryBytes: peakBytes, memoryByKind },
+    ]),
+  );
+  return {
+    model: run.model,
+    ranks: groupedRanks(configuration, (tp, pp) => memoryOf.get(`${pp} ${tp}`) ?? memoryOf.get(`${pp} 0`)!),
+    prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
+  };
+}
+
+async function listedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
+  const { model } = await dryRunModel(configuration);
+  const step = listedStep(configuration, { model, profile });
+  const prediction = predictStepTime(step);
+  const memories = listedMemory(step, scheduleOfLayout(step.layout));
+  return {
+    model,
+    prediction,
+    ranks: groupedRanks(configuration, (_, pp) => {
+      const memoryByKind = memories[pp]!;
+      const memoryBytes = Object.values(memoryByKind).reduce((sum: number, bytes: number) => sum + bytes, 0);
+      return { memoryBytes, memoryByKind };
+    }),
+  };
+}
+
+/** All ranks of the run; those that take the same together. */
+function groupedRanks(
+  { parallel }: PretrainingConfiguration,
+  memoryOf: (tp: number, pp: number) => Pick<PlannedRanks, 'memoryBytes' | 'memoryByKind'>,
+): PlannedRanks[] {
+  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
+  const mesh = new ProcessMesh({ tp, pp, dp });
+  const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
+  for (let rank = 0; rank < parallel.worldSize; rank++) {
+    const coordinates = mesh.coordinatesOf(rank);
+    const memory = memoryOf(coordinates.tp, coordinates.pp);
+    const key = JSON.stringify(memory);
+    const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
+    groups.set(key, group);
+    group.ranks.push(rank);
+    if (group.stages.at(-1) !== coordinates.pp) group.stages.push(coordinates.pp);
+  }
+  return [...groups.values()];
+}
+
+/** Pictures and traces show a unit of time as a millisecond. */
+function inMilliseconds(simulation: Simulation): Simulation {
+  const { ranks, makespan, stepTime, optimizerTime } = simulation;
+  return {
+    ...simulation,
+    makespan: 1000 * makespan,
+    stepTime: 1000 * stepTime,
+    optimizerTime: 1000 * optimizerTime,
+    ranks: ranks.map((rank) => ({
+      ...rank,
+      passes: rank.passes.map(({ action, start, end }) => ({ action, start: 1000 * start, end: 1000 * end })),
+      stepStart: 1000 * rank.stepStart,
+      optimizerStart: 1000 * rank.optimizerStart,
+      busy: 1000 * rank.busy,
+      idle: 1000 * rank.idle,
+    })),
+  };
+}

@@ -1,0 +1,93 @@
+import type { DType, Operands, Tensor } from '@mtl/kernels';
+import type { ComputeDtype, FusedAttentionOperation, KernelOperation, MatmulOperation } from '@mtl/planner';
+
+const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
+  float32: 'fp32',
+  bfloat16: 'bf16',
+  float16: 'fp16',
+};
+
+/** Operands that are read and written. */
+const updated: Readonly<Record<string, readonly string[]>> = {
+  adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
+  linear_weight_gradient: ['weightGradient', 'biasGradient'],
+  layer_norm_backward: ['weightGradient', 'biasGradient'],
+};
+
+/** Operands of which only the rows are touched that another operand has: its name. */
+const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
+  embedding_forward: { table: 'table', rows: 'output' },
+  embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
+};
+
+/** What a native operation means for time: its shapes, FLOPs and bytes. */
+export function recordedOperation(
+  { name, operands }: { readonly name: string; readonly operands: Operands },
+  flops: number,
+): MatmulOperation | KernelOperation | FusedAttentionOperation {
+  const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
+  if (name.includes('attention')) {
+    const bytes = bytesOf(name, operands);
+    return { kind: 'fused-attention', name, dtype, flops: flops * computedPart(name, operands), bytes };
+  }
+  if (flops === 0) return { kind: 'kernel', name, dtype, time: 'kernels', bytes: bytesOf(name, operands) };
+  return matmulOf({ name, operands, dtype }, flops);
+}
+
+/**
+ * What attention computes of the FLOPs that are counted: half of a causal one, and in backward a fifth matmul
+ * besides the four, because the scores are computed again.
+ */
+function computedPart(name: string, { causal }: Operands): number {
+  return (causal === true || causal === 1 ? 0.5 : 1) * (name.endsWith('backward') ? 1.25 : 1);
+}
+
+/** A matmul by its result, and the depth that its FLOPs give. */
+function matmulOf(
+  { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
+  flops: number,
+): MatmulOperation {
+  const result = (operands.output ?? operands.weightGradient ?? operands.inputGradient) as Tensor;
+  const columns = result.shape.at(-1)!;
+  const isAdded = operands.accumulate === true || name === 'linear_weight_gradient';
+  // what GELU needs is written or read with the result
+  const besides = operands.preactivation === undefined ? 0 : result.bytes / result.size;
+  return {
+    kind: 'matmul',
+    name,
+    dtype,
+    time: 'matmuls',
+    batch: 1,
+    rows: result.size / columns,
+    columns,
+    depth: flops / (2 * result.size),
+    resultBytes: (isAdded ? 2 : 1) * (result.bytes / result.size) + besides,
+  };
+}
+
+/** The first operand that is computed with. */
+function inputOf(operands: Operands): Tensor {
+  const { left, query, qkv, input, outputGradient, logits, gradient } = operands;
+  const found = left ?? query ?? qkv ?? input ?? outputGradient ?? logits ?? gradient;
+  return (found ?? Object.values(operands).find(isTensor)) as Tensor;
+}
+
+/** Bytes that a kernel reads and writes. */
+function bytesOf(name: string, operands: Operands): number {
+  const rows = rowsOnly[name];
+  if (rows !== undefined) {
+    // rows are read, or read and added to
+    const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
+    return factor * (operands[rows.rows] as Tensor).bytes;
+  }
+  let bytes = 0;
+  for (const [operand, value] of Object.entries(operands)) {
+    if (!isTensor(value)) continue;
+    const isUpdated =
+      updated[name]?.includes(operand) || (operand === 'output' && operands.accumulate === true);
+    bytes += (isUpdated ? 2 : 1) * value.bytes;
+  }
+  return bytes;
+}
+
+const isTensor = (value: Operands[string]): value is Tensor => typeof value === 'object';

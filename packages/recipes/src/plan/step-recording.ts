@@ -1,0 +1,143 @@
+import type { MetaOperation } from '@mtl/comm';
+import { countedFlops, observeOperations } from '@mtl/kernels';
+import type { StepListener } from '@mtl/pipeline';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
+import { recordedOperation } from './recorded-operation.js';
+
+/** A group by its name: an axis of the mesh, or which ranks else. */
+export type GroupNamed = (name: string) => RankGroup;
+
+/** Gradients of less are no buckets: numbers that ranks agree on. */
+const smallestBucket = 4096;
+
+/**
+ * Listens to one rank of a dry run, and keeps what its time depends on: of each chunk and kind of pass the
+ * operations of the first micro-batch, what a message between stages is, and what follows the passes.
+ */
+export class StepRecording implements StepListener {
+  readonly #groupNamed: GroupNamed;
+  readonly #overlapsGather: boolean;
+  readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
+  readonly #end: Operation[] = [];
+  readonly #reduction: CollectiveOperation[] = [];
+  readonly #gather: CollectiveOperation[] = [];
+  readonly #ids = new Map<MetaOperation, number>();
+  #activity: RecordedActivity | undefined;
+  /** Where operations are added; undefined for passes that repeat those of other micro-batches. */
+  #current: Operation[] | undefined = this.#end;
+  #reducesInPasses = false;
+  #messageBytes = 0;
+  #messageGather: CollectiveOperation | undefined;
+  #isInStep = false;
+
+  constructor(groupNamed: GroupNamed, { overlapsGather }: { readonly overlapsGather: boolean }) {
+    this.#groupNamed = groupNamed;
+    this.#overlapsGather = overlapsGather;
+  }
+
+  /** Of the chunks of this rank. */
+  get passes(): ReadonlyMap<number, RecordedPasses> {
+    return this.#passes as ReadonlyMap<number, RecordedPasses>;
+  }
+
+  get end(): RecordedEnd {
+    return {
+      operations: this.#end,
+      reduction: { operations: this.#reduction, isOverlapped: this.#reducesInPasses },
+      gather: { operations: this.#gather, isOverlapped: this.#overlapsGather },
+    };
+  }
+
+  /** Undefined where this rank sends none and receives none. */
+  get message(): { readonly bytes: number; readonly gather: CollectiveOperation | undefined } | undefined {
+    return this.#messageBytes === 0 ? undefined : { bytes: this.#messageBytes, gather: this.#messageGather };
+  }
+
+  beginStep(): void {
+    this.#isInStep = true;
+  }
+
+  endStep(): void {
+    this.#isInStep = false;
+  }
+
+  span<Result>(activity: RecordedActivity, body: () => Result): Result {
+    const { kind } = activity;
+    if (kind === 'step' || kind === 'evaluation') return body();
+    const [outer, current] = [this.#activity, this.#current];
+    this.#activity = activity;
+    this.#current = this.#listOf(activity);
+    try {
+      return this.#current === undefined
+        ? observeOperations(() => {}, body)
+        : this.#observed(this.#current, body);
+    } finally {
+      this.#activity = outer;
+      this.#current = current;
+    }
+  }
+
+  readonly onOperation = (operation: MetaOperation): void => {
+    if (!this.#isInStep) return;
+    const kind = this.#activity?.kind;
+    if (operation.group === 'pp' && (operation.operation === 'send' || operation.operation === 'receive')) {
+      this.#messageBytes = Math.max(this.#messageBytes, operation.bytes);
+      return;
+    }
+    const collective = collectiveOf(operation, this.#groupNamed(operation.group));
+    if (collective.group.axis === 'data' && collective.bytes >= smallestBucket) {
+      if (collective.collective === 'all-gather') this.#gather.push(collective);
+      else {
+        this.#reduction.push(collective);
+        this.#reducesInPasses ||= kind !== 'reduce' && kind !== 'optimizer';
+      }
+    } else if (kind === 'wait') {
+      this.#messageGather = collective;
+    } else if (kind === undefined || kind === 'optimizer' || kind === 'reduce') {
+      this.#end.push(collective);
+    } else if (this.#current !== undefined) {
+      const id = this.#ids.size;
+      this.#ids.set(operation, id);
+      this.#current.push({ kind: 'start', id, collective });
+    }
+  };
+
+  readonly onWait = (operation: MetaOperation): void => {
+    const id = this.#ids.get(operation);
+    if (id !== undefined) this.#current?.push({ kind: 'wait', id });
+  };
+
+  /** Of the first micro-batch of each chunk and kind, and of what follows the passes. */
+  #listOf({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
+    if (kind === 'optimizer' || kind === 'reduce') return this.#end;
+    if (kind === 'wait') return undefined;
+    const passes = this.#passes.get(chunk) ?? {};
+    this.#passes.set(chunk, passes);
+    if (passes[kind] !== undefined || (microBatch ?? 0) > 0) return undefined;
+    passes[kind] = [];
+    return passes[kind];
+  }
+
+  #observed<Result>(list: Operation[], body: () => Result): Result {
+    let flops = countedFlops();
+    return observeOperations((name, operands) => {
+      const after = countedFlops();
+      list.push(recordedOperation({ name, operands }, after - flops));
+      flops = after;
+    }, body);
+  }
+}
+
+function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): CollectiveOperation {
+  const collectives = {
+    allGather: 'all-gather',
+    reduceScatter: 'reduce-scatter',
+    broadcast: 'all-gather',
+    allToAll: 'all-gather',
+  } as const;
+  const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
+  // a gather is told of the part that a rank brings
+  const whole = operation === 'allGather' ? bytes * group.size : bytes;
+  return { kind: 'collective', name: operation, collective, bytes: whole, group };
+}
