@@ -2,7 +2,11 @@
 # replaced. Tests open it in place of the real one, through the same interface.
 include(native/backends/cuda/sources.cmake)
 file(GLOB EMULATION_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/emulation/*.cc)
-set_source_files_properties(${CUDA_KERNEL_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+set(CUDA_KERNEL_OPTIONS -x c++)
+if(MTL_SANITIZE) # of undefined behaviour, what small tensors can show: the other checks double the time to compile
+  list(APPEND CUDA_KERNEL_OPTIONS -fno-sanitize=undefined -fsanitize=alignment,bounds)
+endif()
+set_source_files_properties(${CUDA_KERNEL_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${CUDA_KERNEL_OPTIONS}")
 add_library(cuda_emulated OBJECT EXCLUDE_FROM_ALL ${EMULATION_SOURCES} ${CUDA_KERNEL_SOURCES} ${CUDA_HOST_SOURCES})
 target_link_libraries(cuda_emulated PRIVATE compile_options)
 target_include_directories(cuda_emulated BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/toolkit ${CMAKE_CURRENT_LIST_DIR})
