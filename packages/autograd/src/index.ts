@@ -5,7 +5,7 @@ export type {
   PendingTensor,
 } from './collective.js';
 export { initializeParameter } from './initialize-parameter.js';
-export { type AttentionOptions, attention } from './operations/attention.js';
+export { type AttentionOptions, attention, type PackedRows } from './operations/attention.js';
 export {
   type BiasDropoutResidualOptions,
   biasDropoutResidual,
@@ -23,7 +23,6 @@ export {
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
-export { type PackedAttentionOptions, packedAttention } from './operations/packed-attention.js';
 export {
   type HeadNorm,
   type HeadRotation,

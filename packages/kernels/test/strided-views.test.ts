@@ -140,7 +140,7 @@ describe('strided views', () => {
       const call = { output, logSumExp: Tensor.zeros({ shape: [1, 2, 1], dtype }), key, value: key };
       const apart = tensor.strided({ shape: [1, 1, 2, 4], strides: [16, 16, 8, 2] });
       expect(() => attentionForward({ ...call, query: apart })).toThrow(
-        /elements of a head of query are 2 elements apart, expected a last dimension with stride 1/,
+        /elements of a row of query are 2 elements apart, expected a last dimension with stride 1/,
       );
       const three = Tensor.zeros({ shape: [1, 1, 2, 4], dtype });
       const keys = Tensor.zeros({ shape: [1, 1, 3, 4], dtype });

@@ -2,112 +2,144 @@ import {
   attentionBackward,
   attentionForward,
   checkedOperation,
+  type PackedSamples,
   splitProjection,
   Tensor,
   tidy,
 } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
-import { Variable } from '../variable.js';
+import { type SavedTensor, Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
+
+/** Samples one after the other, without padding: `starts` is int32 [N + 1]. */
+export type PackedRows = Omit<PackedSamples, 'starts'> & { readonly starts: Variable };
 
 export interface AttentionOptions {
   /**
    * `[S, B, (A + 2 G) * D]`: for each group its A / G queries, then its key and its value; where every head
-   * is a group, for each head its query, key and value.
+   * is a group, for each head its query, key and value. With `packed` [T, ..., (A + 2 G) * D].
    */
   readonly qkv: Variable;
   /** A: query heads of this process. */
   readonly numHeads: number;
   /** G: groups of heads that share a key and a value. Default: as many as heads. */
   readonly numGroups?: number | undefined;
-  readonly causal: boolean;
+  /** A query sees keys up to its own position only. Default: false. */
+  readonly causal?: boolean | undefined;
+  /** A query sees its own position and so many before it; causal only. Default: all. */
+  readonly windowSize?: number | undefined;
   /** int32 [B, S]: the first key that a query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
   /** uint8 [B, S]: 1 for real keys, 0 for padding. */
   readonly keyMask?: Variable | undefined;
-  readonly dropout?: Dropout | undefined;
+  /** A query sees keys of its own sample only. Not with `keyStart` and `keyMask`. */
+  readonly packed?: PackedRows | undefined;
+  /** `samples` is int64 [B], packed [N]. */
+  readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** Global number of the first head of this process. */
   readonly headOffset?: number;
 }
 
+/** What a call reads in addition to qkv, some of it absent. */
+type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
+
+const masksOf = ({ keyStart, keyMask, packed, dropout }: AttentionOptions): Masks<Variable> => ({
+  keyStart,
+  keyMask,
+  starts: packed?.starts,
+  samples: dropout?.samples,
+});
+
+/** What both directions take in addition to their operands. */
+function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>) {
+  const { keyStart, keyMask, starts, samples } = masks;
+  const { causal = false, windowSize, packed, dropout, headOffset = 0 } = options;
+  return {
+    causal,
+    windowSize,
+    keyStart: keyStart?.tensor,
+    keyMask: keyMask?.tensor,
+    packed: packed && { ...packed, starts: starts!.tensor },
+    dropout: dropout && {
+      probability: dropout.probability,
+      keyLow: dropout.key[0],
+      keyHigh: dropout.key[1],
+      samples: samples!.tensor,
+      headOffset,
+    },
+  };
+}
+
+/** The shapes of a call by those of its projection. */
+function shapesOf({ qkv, numHeads, numGroups = numHeads, packed }: AttentionOptions) {
+  const { shape, size } = qkv.tensor;
+  const width = shape.at(-1)!;
+  const headSize = width / (numHeads + 2 * numGroups);
+  const rows = packed === undefined ? shape.slice(0, -1) : [size / width];
+  return {
+    qkv: [...rows, numGroups, numHeads / numGroups + 2, headSize],
+    output: [...rows, numHeads, headSize],
+    flatOutput: [...shape.slice(0, -1), numHeads * headSize],
+    logSumExp: packed === undefined ? [shape[1]!, numHeads, shape[0]!] : [numHeads, rows[0]!],
+  };
+}
+
 /**
- * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D]. Probabilities are never stored: backward computes
- * them again from the log-sum-exp of each row (FlashAttention), which is what selective recomputation is for.
+ * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D], packed [T, ..., A * D]. Probabilities are never
+ * stored: backward computes them again from the log-sum-exp of each row (FlashAttention), which is what
+ * selective recomputation is for.
  */
 export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
-  const { qkv, numHeads, numGroups = numHeads, causal, keyStart, keyMask, dropout, headOffset = 0 } = options;
+  const { qkv } = options;
   const { dtype, device, shape } = qkv.tensor;
-  const [sequence, batch, width] = shape as [number, number, number];
-  const headSize = width / (numHeads + 2 * numGroups);
-  const qkvShape = [sequence, batch, numGroups, numHeads / numGroups + 2, headSize];
-  const outputShape = [sequence, batch, numHeads, headSize];
-  const flatShape = [sequence, batch, numHeads * headSize];
-  const call = (samples: Tensor | undefined, start: Tensor | undefined, mask: Tensor | undefined) => ({
-    causal,
-    keyStart: start,
-    keyMask: mask,
-    dropout:
-      dropout === undefined
-        ? undefined
-        : {
-            probability: dropout.probability,
-            keyLow: dropout.key[0],
-            keyHigh: dropout.key[1],
-            samples: samples!,
-            headOffset,
-          },
-  });
-
-  const output = tape.result(Tensor.empty({ shape: flatShape, dtype, device }), {
+  const shapes = shapesOf(options);
+  const output = tape.result(Tensor.empty({ shape: shapes.flatOutput, dtype, device }), {
     requiresGradient: qkv.requiresGradient,
   });
-  const logSumExp = new Variable(
-    Tensor.empty({
-      shape: [batch, numHeads, sequence],
-      dtype: dtype === 'float64' ? 'float64' : 'float32',
-      device,
-    }),
-    { requiresGradient: false },
-  );
+  const statistics = dtype === 'float64' ? 'float64' : 'float32';
+  const logSumExp = new Variable(Tensor.empty({ shape: shapes.logSumExp, dtype: statistics, device }), {
+    requiresGradient: false,
+  });
   tidy(() =>
     attentionForward({
-      output: output.tensor.reshape(outputShape),
+      output: output.tensor.reshape(shapes.output),
       logSumExp: logSumExp.tensor,
-      ...splitProjection(qkv.tensor.reshape(qkvShape)),
-      ...call(dropout?.samples.tensor, keyStart?.tensor, keyMask?.tensor),
+      ...splitProjection(qkv.tensor.reshape(shapes.qkv)),
+      ...callOf(options, masksOf(options)),
     }),
   );
 
   tape.record(output, () => {
     const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
-    const [samples, start, mask] = [dropout?.samples, keyStart, keyMask].map((variable) =>
-      variable === undefined ? undefined : tape.save(variable),
-    );
+    const { keyStart, keyMask, starts, samples } = masksOf(options);
+    const save = (mask: Variable | undefined): SavedTensor | undefined => mask && tape.save(mask);
+    const masks = {
+      keyStart: save(keyStart),
+      keyMask: save(keyMask),
+      starts: save(starts),
+      samples: save(samples),
+    };
     return {
       name: 'attention',
       inputs: [qkv],
       parameters: [],
-      saved: [...Object.values(saved), ...[samples, start, mask].filter((one) => one !== undefined)],
+      saved: [...Object.values(saved), ...Object.values(masks).filter((one) => one !== undefined)],
       backward: ({ outputGradient }) => {
         const qkvGradient = Tensor.empty({ shape, dtype, device });
         // outside of tidy: what is recomputed here belongs to its variable
-        const [result, statistics, projection] = [
-          saved.output.tensor,
-          saved.logSumExp.tensor,
-          saved.qkv.tensor,
-        ];
-        const masks = call(samples?.tensor, start?.tensor, mask?.tensor);
+        const [result, lse, projection] = [saved.output.tensor, saved.logSumExp.tensor, saved.qkv.tensor];
+        const call = callOf(options, masks);
         tidy(() => {
-          const gradients = splitProjection(qkvGradient.reshape(qkvShape));
+          const gradients = splitProjection(qkvGradient.reshape(shapes.qkv));
           attentionBackward({
             queryGradient: gradients.query,
             keyGradient: gradients.key,
             valueGradient: gradients.value,
-            outputGradient: outputGradient!.reshape(outputShape),
-            output: result.reshape(outputShape),
-            logSumExp: statistics,
-            ...splitProjection(projection.reshape(qkvShape)),
-            ...masks,
+            outputGradient: outputGradient!.reshape(shapes.output),
+            output: result.reshape(shapes.output),
+            logSumExp: lse,
+            ...splitProjection(projection.reshape(shapes.qkv)),
+            ...call,
           });
         });
         return [qkvGradient];

@@ -5,7 +5,7 @@ import * as autograd from '../index.js';
 
 const names = [
   ...['attention', 'biasDropoutResidual', 'crossEntropy', 'embedding', 'gatherRows', 'gelu', 'layerNorm'],
-  ...['linear', 'linearCrossEntropy', 'linearGelu', 'packedAttention', 'prepareHeads', 'reshape', 'rmsNorm'],
+  ...['linear', 'linearCrossEntropy', 'linearGelu', 'prepareHeads', 'reshape', 'rmsNorm'],
   ...['squaredRelu', 'swiglu', 'tanh'],
 ];
 type Operation = (...values: unknown[]) => unknown;

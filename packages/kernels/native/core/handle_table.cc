@@ -77,7 +77,7 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
 Status expect_contiguous(const TensorView& view) {
   if (!view.is_strided) return ok_status();
   return error_status("MTL_SHAPE", "a strided view was given where a contiguous tensor was expected: only "
-                      "attentionForward and attentionBackward take strided views");
+                      "the operations that Tensor.strided lists take strided views");
 }
 
 }  // namespace

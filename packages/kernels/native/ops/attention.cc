@@ -79,13 +79,6 @@ Status expect_rows(const OpCall& call, int tensor, const Sizes& sizes, int64_t p
                       : expect_shape(call, tensor, {positions, sizes.batch, heads, sizes.head_size});
 }
 
-Status expect_contiguous_heads(const OpCall& call, int tensor) {
-  const TensorView& view = call.tensor(tensor);
-  if (view.dim(-1) == 1 || view.stride(-1) == 1) return ok_status();
-  return error_status("MTL_SHAPE", "%s: the elements of a head of %s are %lld elements apart, expected a last dimension with "
-                      "stride 1", call.op, tensor_name(call, tensor), static_cast<long long>(view.stride(-1)));
-}
-
 template <typename Op>
 Status validate_operands(const OpCall& call) {
   const int first = leading<Op>(call);
@@ -109,9 +102,9 @@ Status validate_operands(const OpCall& call) {
   for (const int tensor : {int{Op::kKey}, int{Op::kValue}}) {
     MTL_RETURN_IF_ERROR(expect_rows(call, tensor, sizes, sizes.packed ? sizes.num_queries : sizes.num_keys, groups));
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {query.dtype}));
-    MTL_RETURN_IF_ERROR(expect_contiguous_heads(call, tensor));
+    MTL_RETURN_IF_ERROR(expect_whole_rows(call, tensor));
   }
-  return expect_contiguous_heads(call, Op::kQuery);
+  return expect_whole_rows(call, Op::kQuery);
 }
 
 template <typename Op>
@@ -229,7 +222,7 @@ Status validate_backward(const OpCall& call) {
   const int gradients[][2] = {{Op::kQueryGradient, Op::kQuery}, {Op::kKeyGradient, Op::kKey}, {Op::kValueGradient, Op::kValue}};
   for (const auto& [gradient, operand] : gradients) {
     MTL_RETURN_IF_ERROR(expect_like(call, gradient, operand));
-    MTL_RETURN_IF_ERROR(expect_contiguous_heads(call, gradient));
+    MTL_RETURN_IF_ERROR(expect_whole_rows(call, gradient));
   }
   return ok_status();
 }

@@ -1,9 +1,8 @@
-import { Variable } from '@mtl/autograd';
+import { type PackedRows, Variable } from '@mtl/autograd';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
-import type { PackedRows } from '../blocks/transformer-stage.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import type { SamplePacking } from './sample-packing.js';
 

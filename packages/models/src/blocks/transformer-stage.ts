@@ -2,9 +2,8 @@ import {
   attention,
   biasDropoutResidual,
   type Dropout,
-  type PackedAttentionOptions,
+  type PackedRows,
   type Parameter,
-  packedAttention,
   siteKey,
   Tape,
   type Variable,
@@ -77,15 +76,12 @@ export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** Where samples are stored one after the other, without padding. */
+  /** Where samples are stored one after the other, without padding, in T rows of activations [T, 1, H]. */
   readonly packed?: PackedRows | undefined;
   /** As that of `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
 }
-
-/** Samples in T rows of activations [T, 1, H]. */
-export type PackedRows = Readonly<PackedAttentionOptions['packed']>;
 
 /** Which keys a query sees where samples are not packed: packed ones see all of their own. */
 export interface AttentionMask {
@@ -508,8 +504,8 @@ export abstract class TransformerStage<
   ): Variable {
     const { packed } = call.batch;
     const options = { ...operands, dropout: this.#dropout(site, call) };
-    if (packed !== undefined) return packedAttention(tape, { ...options, packed });
-    return attention(tape, { ...options, ...this.attentionMask(call.batch) });
+    const mask = packed === undefined ? this.attentionMask(call.batch) : { packed };
+    return attention(tape, { ...options, ...mask });
   }
 
   #context(call: StageCall<OnDevice>): MicroBatchContext {

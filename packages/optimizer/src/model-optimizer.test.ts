@@ -1,0 +1,59 @@
+import { Parameter } from '@mtl/autograd';
+import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
+import { expect, it } from 'vitest';
+import { ModelOptimizer } from './model-optimizer.js';
+import type { Optimizer, OptimizerRange } from './optimizer.js';
+import { ParameterBuffers } from './parameter-buffers.js';
+
+/** A rule with two states that keeps the ranges it is bound to. */
+class RecordingRule implements Optimizer {
+  readonly states = [
+    { name: 'first', dtype: 'float32' },
+    { name: 'second', dtype: 'float32' },
+  ] as const;
+  ranges: readonly OptimizerRange[] = [];
+
+  bind(ranges: readonly OptimizerRange[]) {
+    this.ranges = ranges;
+    return { beginStep: () => {}, update: () => {}, dispose: () => {} };
+  }
+}
+
+/** The group of rank 1 of two, which communicates nothing. */
+function groupOfTwo(): ProcessGroup {
+  const group: ProcessGroup = new SingleProcessGroup('dp');
+  Object.defineProperties(group, { size: { value: 2 }, rank: { value: 1 } });
+  return group;
+}
+
+it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: %s', (dtype) => {
+  const parameters = [96, 160, 64].map(
+    (size, index) =>
+      new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'zeros' } }),
+  );
+  const sharing = { rank: 1, size: 2, distributed: true, bucketBytes: 4 };
+  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype, sharing });
+  const rule = new RecordingRule();
+  const optimizer = new ModelOptimizer(buffers, {
+    optimizer: rule,
+    weightDecay: 0,
+    clipGradient: 0,
+    groups: { dp: groupOfTwo(), world: groupOfTwo() },
+  });
+  const { owned } = buffers;
+  expect(owned.length).toBe(3);
+  for (const state of [0, 1]) {
+    rule.ranges.forEach(({ states }, index) => {
+      const tensor = states[state]!;
+      tensor.write(Float32Array.from({ length: tensor.size }, () => index + 1));
+    });
+    // checkpoints read the states of a range from its stateStart on
+    const values = optimizer.state[state]!.buffer.toArray();
+    owned.forEach(({ start, end, stateStart }, index) => {
+      expect(new Set(values.slice(stateStart, stateStart + end - start))).toEqual(new Set([index + 1]));
+    });
+    expect(values).not.toContain(0);
+  }
+  optimizer.dispose();
+  buffers.dispose();
+});
