@@ -5,7 +5,7 @@
 namespace mtl::tests {
 namespace {
 
-TEST("scratch blocks beyond the room for them are an error") {
+MTL_TEST(scratch_blocks_beyond_the_room_for_them_are_an_error) {
   ScratchBlocks blocks;
   for (int block = 0; block < ScratchBlocks::kMost; ++block) blocks.add(block);
   EXPECT(succeeded(blocks.check("some_op")));
