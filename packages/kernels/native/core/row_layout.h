@@ -13,14 +13,17 @@ struct RowLayout {
   int64_t shape[kMaxRank], strides[kMaxRank];
 };
 
+// Of a tensor that `expect_whole_rows` accepts.
 RowLayout row_layout_of(const TensorView& tensor);
 
-// The first element of a row; rows are numbered as in a contiguous tensor.
+// The first element of a row; rows are numbered as in a contiguous tensor, in 32 bits: divisions of 64 bits
+// are slow on GPUs.
 MTL_HOST_DEVICE static inline int64_t row_start(const RowLayout& layout, int64_t row) {
   int64_t start = 0;
   for (int dim = 0; dim + 1 < layout.rank; ++dim) {
-    start += row % layout.shape[dim] * layout.strides[dim];
-    row /= layout.shape[dim];
+    const int64_t outer = static_cast<uint32_t>(row) / static_cast<uint32_t>(layout.shape[dim]);
+    start += (row - outer * layout.shape[dim]) * layout.strides[dim];
+    row = outer;
   }
   return start + row * layout.strides[layout.rank - 1];
 }

@@ -84,6 +84,10 @@ Status expect_like(const OpCall& call, int tensor, int other) {
 
 Status expect_whole_rows(const OpCall& call, int tensor) {
   const TensorView& view = call.tensor(tensor);
+  if (view.rows() > UINT32_MAX) {
+    return error_status("MTL_SHAPE", "%s: %s has %lld rows, expected fewer than 2^32", call.op, tensor_name(call, tensor),
+                        static_cast<long long>(view.rows()));
+  }
   if (view.dim(-1) <= 1 || view.stride(-1) == 1) return ok_status();
   return error_status("MTL_SHAPE", "%s: the elements of a row of %s are %lld elements apart, expected a last dimension "
                       "with stride 1", call.op, tensor_name(call, tensor), static_cast<long long>(view.stride(-1)));

@@ -18,7 +18,7 @@ describe.skipIf(problem !== undefined)(`an index out of range on device cuda (${
   describe.each(Object.keys(operations))('%s', (name) => {
     it.each(wrongIndices)('is refused when the result is read: %d', (wrong) => {
       expect(refusal(() => operations[name]!(wrong, device))).toMatch(
-        new RegExp(`^MTL_INDEX: \\w+: (ids|labels)\\[2\\] is ${wrong}, expected 0 to 6$`),
+        new RegExp(`^MTL_INDEX: \\w+: (ids|labels|positions)\\[2\\] is ${wrong}, expected 0 to 6$`),
       );
     });
 
