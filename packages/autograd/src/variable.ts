@@ -9,13 +9,14 @@ export interface Recipe {
 }
 
 /**
- * Marks a variable as GELU of another: its consumer may return the gradient of GELU's input instead of its
- * own.
+ * Marks a variable as an activation of another: its consumer may return the gradient of the activation's
+ * input instead of its own.
  */
 export interface Activation {
-  /** GELU's input. */
+  /** The activation's input. */
   readonly input: Variable;
-  readonly kind: GeluKind;
+  /** GELU, or squared ReLU. */
+  readonly kind: GeluKind | 'squaredRelu';
 }
 
 /**
@@ -28,7 +29,7 @@ export class Variable {
   readonly requiresGradient: boolean;
   /** Present on cheap results: backward may recompute them (see SavedTensor). */
   readonly recipe: Recipe | undefined;
-  /** Present on outputs of GELU. */
+  /** Present on outputs of GELU and squared ReLU. */
   readonly activation: Activation | undefined;
   #owned = true;
   #numHolders = 0;

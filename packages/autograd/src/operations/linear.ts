@@ -1,4 +1,5 @@
 import {
+  biasSquaredReluBackward,
   checkedOperation,
   type GeluKind,
   linearGeluBackward,
@@ -11,7 +12,7 @@ import {
 import type { Collective, MatmulCollectives, PendingTensor } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import type { Variable } from '../variable.js';
+import type { Activation, Variable } from '../variable.js';
 import { geluOf } from './gelu.js';
 
 export interface LinearOptions {
@@ -150,18 +151,28 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * outputGradient [..., O] weight: [..., I]; where the input is GELU's output, the gradient of GELU's input.
+ * outputGradient [..., O] weight: [..., I]; where the input is an activation's output, the gradient of the
+ * activation's input.
  */
 function inputGradientOf(
   weight: Parameter,
   outputGradient: Tensor,
-  activation: { readonly preactivation: Tensor; readonly kind: GeluKind } | undefined,
+  activation: { readonly preactivation: Tensor; readonly kind: Activation['kind'] } | undefined,
 ): Tensor {
   const { dtype, device, shape } = outputGradient;
   const output = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
   withMatrix(weight.data, (right) => {
-    if (activation === undefined) matmul({ output, left: outputGradient, right });
-    else linearGeluBackward({ inputGradient: output, outputGradient, weight: right, ...activation });
+    if (activation === undefined) {
+      matmul({ output, left: outputGradient, right });
+      return;
+    }
+    const { preactivation, kind } = activation;
+    if (kind !== 'squaredRelu') {
+      linearGeluBackward({ inputGradient: output, outputGradient, weight: right, preactivation, kind });
+      return;
+    }
+    matmul({ output, left: outputGradient, right });
+    biasSquaredReluBackward({ inputGradient: output, outputGradient: output, input: preactivation });
   });
   return output;
 }

@@ -30,6 +30,7 @@ interface Model {
   readonly keyGain: Parameter;
   readonly projection: Parameter;
   readonly first: Parameter;
+  readonly middle: Parameter;
   readonly second: Parameter;
 }
 
@@ -50,6 +51,7 @@ beforeEach(() => {
     keyGain: make('key gain', [size]),
     projection: make('projection', [hidden, heads * size]),
     first: make('first', [2 * feedForward, hidden]),
+    middle: make('middle', [2 * feedForward, 2 * feedForward]),
     second: make('second', [hidden, feedForward]),
   };
   all = Object.values(model);
@@ -100,7 +102,12 @@ function layerOf(options: LayerOptions) {
       const activated =
         activation === 'swiglu'
           ? swiglu(tape, { input: expanded })
-          : swiglu(tape, { input: squaredRelu(tape, { input: expanded }) });
+          : swiglu(tape, {
+              input: linear(tape, {
+                input: squaredRelu(tape, { input: expanded }),
+                weight: model.middle,
+              }),
+            });
       return biasDropoutResidual(tape, {
         input: linear(tape, { input: activated, weight: model.second }),
         residual,

@@ -18,6 +18,7 @@ export const squaredRelu = checkedOperation(
     const result = tape.result(compute(), {
       requiresGradient: input.requiresGradient,
       recipe: { dependencies: [input], compute },
+      activation: { input, kind: 'squaredRelu' },
     });
     tape.record(result, () => {
       const savedInput = tape.save(input);
