@@ -97,8 +97,8 @@ export interface DataConfiguration {
 }
 
 export interface ParallelConfiguration {
-  /** `meta`: of a dry run. */
-  readonly device: 'cpu' | 'cuda' | 'meta';
+  /** `meta` and `meta-cuda`: of a dry run. */
+  readonly device: 'cpu' | 'cuda' | 'meta' | 'meta-cuda';
   /** Whether matmuls of float32 may be in TF32. */
   readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */

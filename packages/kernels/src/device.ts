@@ -5,10 +5,10 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
- * oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta`: no memory and no values, operations are
- * checked and counted, and memory is counted as the CPU's allocator takes it.
+ * oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no values,
+ * operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda` take it.
  */
-export const devices = ['cpu', 'reference', 'cuda', 'meta'] as const;
+export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
 
 export type Device = (typeof devices)[number];
 
@@ -25,12 +25,22 @@ export function deviceNumber(device: Device): number {
   });
 }
 
+/** Whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
+export function hasValues(device: Device): boolean {
+  return device !== 'meta' && device !== 'meta-cuda';
+}
+
+/** The device that counts without values what `device` would take. */
+export function metaDeviceOf(device: Device): 'meta' | 'meta-cuda' {
+  return device === 'cuda' || device === 'meta-cuda' ? 'meta-cuda' : 'meta';
+}
+
 /**
  * The device of tensors whose values the program itself reads, next to others on `device`: the same one, and
- * the CPU for `meta`, whose tensors have no values.
+ * the CPU where tensors have no values.
  */
 export function deviceOfValues(device: Device): Device {
-  return device === 'meta' ? 'cpu' : device;
+  return hasValues(device) ? device : 'cpu';
 }
 
 /**

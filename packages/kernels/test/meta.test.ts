@@ -2,15 +2,12 @@ import { MtlError } from '@mtl/errors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   add,
-  countedFlops,
   type Device,
-  type DType,
   hostInformation,
   listOperations,
   memoryStatistics,
   numLiveTensors,
   operationStatistics,
-  resetCountedFlops,
   resetPeakMemory,
   setNumThreads,
   supportsOperation,
@@ -19,9 +16,9 @@ import {
   trimMemory,
 } from '../src/index.js';
 import { caseTables } from './op-cases/case-tables.js';
-import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
 import { dtypesOf } from './op-cases/check-parity.js';
-import type { OpCase, TensorSpec, Tensors } from './op-cases/op-case.js';
+import { countsOfCase } from './op-cases/counts-of-case.js';
+import type { TensorSpec } from './op-cases/op-case.js';
 
 const cases = caseTables
   .flatMap((table) => table.cases)
@@ -32,37 +29,6 @@ afterAll(() => {
   setNumThreads(numThreads);
   expect(numLiveTensors()).toBe(0);
 });
-
-interface RunOptions {
-  readonly device: Device;
-  readonly dtype: DType;
-  readonly tensors?: Readonly<Record<string, TensorSpec>>;
-}
-
-/** What a call counts. */
-function countsOf(opCase: OpCase, { device, dtype, tensors: specs = opCase.tensors }: RunOptions) {
-  trimMemory(device);
-  const tensors =
-    device === 'meta' ? emptyTensors(specs, dtype) : makeTensors(specs, { device, dtype, seed: 7 });
-  try {
-    const { bytesInUse } = memoryStatistics(device);
-    resetPeakMemory(device);
-    resetCountedFlops();
-    opCase.run(tensors);
-    const { peakBytes, numAllocations } = memoryStatistics(device);
-    return { peak: peakBytes - bytesInUse, numAllocations, flops: countedFlops() };
-  } finally {
-    disposeAll(tensors);
-  }
-}
-
-const emptyTensors = (specs: OpCase['tensors'], compute: DType): Tensors =>
-  Object.fromEntries(
-    Object.entries(specs).map(([name, { shape, dtype = compute }]) => [
-      name,
-      Tensor.empty({ shape, dtype, device: 'meta' }),
-    ]),
-  );
 
 function errorOf(body: () => unknown): string | undefined {
   try {
@@ -78,8 +44,8 @@ describe('device meta, for a CPU of 3 threads', () => {
 
   it.each(cases)('counts the memory and FLOPs of $name', (opCase) => {
     for (const dtype of dtypesOf(opCase)) {
-      const counted = countsOf(opCase, { device: 'meta', dtype });
-      expect(counted, dtype).toEqual(countsOf(opCase, { device: 'cpu', dtype }));
+      const counted = countsOfCase(opCase, { device: 'meta', dtype });
+      expect(counted, dtype).toEqual(countsOfCase(opCase, { device: 'cpu', dtype }));
     }
   });
 });
@@ -100,7 +66,7 @@ describe('device meta', () => {
         ];
         for (const each of wrong) {
           const run = (device: Device) => () =>
-            countsOf(opCase, { device, dtype: 'float32', tensors: { ...opCase.tensors, [name]: each } });
+            countsOfCase(opCase, { device, dtype: 'float32', tensors: { ...opCase.tensors, [name]: each } });
           const onMeta = errorOf(run('meta'));
           expect(onMeta, `${opCase.name}, ${name}`).toBe(errorOf(run('cpu')));
           if (onMeta !== undefined) found.add(opCase.operation);

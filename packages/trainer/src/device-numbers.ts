@@ -1,8 +1,8 @@
-import { type Device, Tensor } from '@mtl/kernels';
+import { type Device, hasValues, Tensor } from '@mtl/kernels';
 
 /**
  * Numbers that kernels leave on the device, read all at once: one wait for the device, however many there
- * are, as long as `capacity` is enough for them. On device `meta` nothing is computed and all of them are 0:
+ * are, as long as `capacity` is enough for them. On devices without values all of them are 0:
  * a step runs as if everything were finite.
  */
 export class DeviceNumbers {
@@ -30,7 +30,7 @@ export class DeviceNumbers {
 
   /** All numbers whose places were taken, in that order; waits for what writes them. */
   read(): readonly number[] {
-    if (this.#device === 'meta') return this.#places.map(() => 0);
+    if (!hasValues(this.#device)) return this.#places.map(() => 0);
     return this.#buffers.flatMap((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
       using taken = buffer.view({ shape: [numTaken] });

@@ -1,4 +1,4 @@
-import type { Device } from '@mtl/kernels';
+import { type Device, metaDeviceOf } from '@mtl/kernels';
 
 const mebibyte = 1024 * 1024;
 
@@ -20,7 +20,8 @@ export interface LogitRowsOptions {
  * Every chunk reads and writes the float32 gradient of the whole vocabulary. On a GPU this takes as long as
  * the matmul of a small chunk.
  */
-const defaultChunkBytes = (device: Device): number => (device === 'cuda' ? 256 : 128) * mebibyte;
+const defaultChunkBytes = (device: Device): number =>
+  (metaDeviceOf(device) === 'meta-cuda' ? 256 : 128) * mebibyte;
 
 /**
  * How many rows of logits exist at a time: all of them where they fit, otherwise chunks of about one size, of

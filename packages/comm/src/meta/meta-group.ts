@@ -1,5 +1,5 @@
 import { CommunicationError } from '@mtl/errors';
-import { Tensor } from '@mtl/kernels';
+import { hasValues, Tensor } from '@mtl/kernels';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
 import type { CommunicationOperation, OperationCount, Work } from '../process-group.js';
@@ -55,7 +55,7 @@ export class MetaGroup extends CheckedGroup {
 
   protected start(call: CheckedOperation): Work {
     const { output } = call;
-    const isOfValues = output !== undefined && hasValues(output);
+    const isOfValues = output !== undefined && hasValues(output.device);
     if (isOfValues && call.operation === 'receive') throw this.#unknownMessage(call.peer!);
     const started = this.#count(call);
     if (isOfValues) this.#combine(call);
@@ -102,8 +102,6 @@ export class MetaGroup extends CheckedGroup {
     write(output, isRepeated ? this.ranks.flatMap(() => values) : values);
   }
 }
-
-const hasValues = (tensor: Tensor): boolean => tensor.device !== 'meta';
 
 function write(tensor: Tensor, values: readonly number[]): void {
   const { shape, dtype } = tensor;

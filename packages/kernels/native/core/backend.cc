@@ -16,6 +16,8 @@ const Backend* backend_of(DeviceKind kind) {
       return cuda_backend();
     case DeviceKind::kMeta:
       return meta_backend();
+    case DeviceKind::kMetaCuda:
+      return meta_cuda_backend();
   }
   return nullptr;
 }

@@ -1,7 +1,7 @@
-// The interface that every device implements. Four backends exist: `cpu` (vectorised, threaded), `reference`
+// The interface that every device implements. Five backends exist: `cpu` (vectorised, threaded), `reference`
 // (naive, same host memory, the oracle), `cuda` (a separate shared library that returns such a table,
-// backends/cuda/cuda_library.h) and `meta` (no memory and no values: it counts). Plain data and plain
-// functions, versioned, so that it can cross a C ABI.
+// backends/cuda/cuda_library.h), `meta` and `meta-cuda` (no memory and no values: they count, as `cpu` and
+// `cuda` do). Plain data and plain functions, versioned, so that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -13,8 +13,8 @@ namespace mtl {
 constexpr int kBackendAbiVersion = 4;
 
 // The numbers are shared with TypeScript (src/device.ts).
-enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2, kMeta = 3 };
-constexpr int kNumDeviceKinds = 4;
+enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2, kMeta = 3, kMetaCuda = 4 };
+constexpr int kNumDeviceKinds = 5;
 
 struct Backend {
   int abi_version;

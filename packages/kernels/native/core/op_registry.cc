@@ -59,6 +59,10 @@ CpuKernelRegistration::CpuKernelRegistration(const char* op, InstructionSet leve
   entry_named(op).cpu[static_cast<int>(level)] = {kernel, scratch};
 }
 
+CudaScratchRegistration::CudaScratchRegistration(const char* op, CudaScratchFunction scratch) {
+  entry_named(op).cuda_scratch = scratch;
+}
+
 ReferenceKernelRegistration::ReferenceKernelRegistration(const char* op, KernelFunction kernel) {
   entry_named(op).reference = kernel;
 }

@@ -42,6 +42,7 @@ struct OpEntry {
   OpSchema schema;
   CpuKernel cpu[3] = {};  // indexed by InstructionSet
   KernelFunction reference = nullptr;
+  CudaScratchFunction cuda_scratch = nullptr;  // null: no scratch memory
 };
 
 int num_ops();
@@ -54,6 +55,9 @@ struct OpRegistration {
 struct CpuKernelRegistration {
   CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel, ScratchFunction scratch = nullptr);
 };
+struct CudaScratchRegistration {
+  CudaScratchRegistration(const char* op, CudaScratchFunction scratch);
+};
 struct ReferenceKernelRegistration {
   ReferenceKernelRegistration(const char* op, KernelFunction kernel);
 };
@@ -64,5 +68,7 @@ struct ReferenceKernelRegistration {
 #define MTL_CONCATENATE(a, b) MTL_CONCATENATE_(a, b)
 #define MTL_REGISTER_OP(...) \
   static const ::mtl::OpRegistration MTL_CONCATENATE(op_registration_, __LINE__)(__VA_ARGS__)
+#define MTL_REGISTER_CUDA_SCRATCH(op, scratch) \
+  static const ::mtl::CudaScratchRegistration MTL_CONCATENATE(cuda_scratch_registration_, __LINE__)(op, scratch)
 #define MTL_REGISTER_REFERENCE(op, kernel) \
   static const ::mtl::ReferenceKernelRegistration MTL_CONCATENATE(reference_registration_, __LINE__)(op, kernel)

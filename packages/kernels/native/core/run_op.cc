@@ -104,6 +104,7 @@ bool supports_op(int op_index, DeviceKind device) {
 
 double counted_flops() { return flops_counter; }
 void reset_counted_flops() { flops_counter = 0.0; }
+void count_flops(double flops) { flops_counter += flops; }
 
 OpStatistics op_statistics(int op_index) {
   return op_index < 0 || op_index >= num_ops() ? OpStatistics{} : statistics()[static_cast<size_t>(op_index)];

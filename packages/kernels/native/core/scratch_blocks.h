@@ -1,5 +1,6 @@
-// The amount of scratch memory of a kernel, declared next to the kernel: the kernel allocates what its
-// declaration states, and device meta counts it.
+// The amount of scratch memory of a kernel, declared next to the kernel (of CUDA kernels, in
+// backends/cuda/scratch, which the addon contains too): the kernel allocates what its declaration states, and
+// devices meta and meta-cuda count it.
 #pragma once
 
 #include "core/op_call.h"
@@ -24,7 +25,48 @@ struct ScratchBlocks {
   }
 };
 
-// Reads only shapes, dtypes and attributes, never the memory of a tensor.
+// Reads only shapes, dtypes, attributes and the alignment of addresses, never the memory of a tensor.
 using ScratchFunction = Status (*)(const OpCall&, ScratchBlocks*);
+
+// What scratch memory of CUDA kernels depends on in addition.
+struct GpuProperties {
+  int num_multiprocessors = 0;
+  int compute_capability = 0;  // 90 for 9.0
+};
+using CudaScratchFunction = Status (*)(const OpCall&, const GpuProperties&, ScratchBlocks*);
+
+// Scratch memory for the length of a scope, from an allocator.
+class ScratchMemory {
+ public:
+  using Allocate = Status (*)(size_t bytes, void** data);
+  using Release = void (*)(void* data);
+
+  ScratchMemory(Allocate allocate, Release release) : allocate_(allocate), release_(release) {}
+  ~ScratchMemory() {
+    while (count_ > 0) release_(data_[--count_]);
+  }
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+
+  // Allocates the blocks in their order; they are released in the opposite one.
+  Status take(const char* op, const ScratchBlocks& blocks) {
+    MTL_RETURN_IF_ERROR(blocks.check(op));
+    while (count_ < blocks.count) {
+      MTL_RETURN_IF_ERROR(allocate_(blocks.bytes[count_], &data_[count_]));
+      ++count_;
+    }
+    return ok_status();
+  }
+  template <typename T>
+  T* as(int block) const {
+    return static_cast<T*>(data_[block]);
+  }
+
+ private:
+  const Allocate allocate_;
+  const Release release_;
+  void* data_[ScratchBlocks::kMost] = {};
+  int count_ = 0;
+};
 
 }  // namespace mtl

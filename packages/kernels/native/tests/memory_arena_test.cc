@@ -1,5 +1,5 @@
 // The allocator of device memory, with counted host memory instead of a GPU's.
-#include "backends/cuda/runtime/memory_arena.h"
+#include "core/memory_arena.h"
 
 #include <cstdlib>
 #include <random>
@@ -9,8 +9,6 @@
 
 namespace mtl::tests {
 namespace {
-
-using cuda::MemoryArena;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 size_t available = 0;  // bytes left in the source

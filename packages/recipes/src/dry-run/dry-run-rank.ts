@@ -40,30 +40,39 @@ export interface DryRunRank {
 /** Told of what a rank does: of passes and of the end of a step, and of what it communicates. */
 export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
 
+/** Passes run as always in the first step, are recorded in the second, and launched from the third on. */
+const stepsOfGraphs = 3;
+
 export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
-  /** Steps that are run; later ones find the cached memory of earlier ones. Default 1. */
+  /**
+   * Steps that are run; later ones find the cached memory of earlier ones. Default 1; with CUDA graphs 3,
+   * after which all passes are recorded.
+   */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
 }
 
 /**
- * Builds one rank of a training run on device `meta`, as the run builds it, and runs its first steps.
- * Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of the
- * passes of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left out.
+ * Builds one rank of a training run on a device without values, as the run builds it, and runs its first
+ * steps. Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of
+ * the passes of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left
+ * out.
  *
  * @throws whatever building and running it throws
  */
 export async function dryRunRank(
   { configuration, scale }: MetaRun,
-  { rank, model, numSteps = 1, listener }: DryRunRankOptions,
+  options: DryRunRankOptions,
 ): Promise<DryRunRank> {
-  const { training } = configuration;
-  trimMemory('meta');
-  const { bytesInUse } = memoryStatistics('meta');
-  resetPeakMemory('meta');
-  const memory = new PeakMemory();
+  const { training, parallel } = configuration;
+  const { device } = parallel;
+  const { rank, model, numSteps = parallel.cudaGraphs ? stepsOfGraphs : 1, listener } = options;
+  trimMemory(device);
+  const { bytesInUse } = memoryStatistics(device);
+  resetPeakMemory(device);
+  const memory = new PeakMemory(device);
   const processes = processesOf(configuration, { rank, listener });
   const recipe = recipeOf(configuration);
   const passes = new CountedPasses(processes.groups);
@@ -110,7 +119,7 @@ export async function dryRunRank(
       rank,
       coordinates: processes.coordinates,
       numParameters: assembled.part.parameters.reduce((sum, { size }) => sum + size, 0),
-      peakBytes: memoryStatistics('meta').peakBytes - bytesInUse,
+      peakBytes: memoryStatistics(device).peakBytes - bytesInUse,
       memoryByKind: memory.byKind(),
       flops: (countedFlops() + more * passes.flops) / steps,
       sentBytes: Object.fromEntries(

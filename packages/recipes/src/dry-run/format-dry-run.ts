@@ -13,9 +13,6 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
     `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
       `(tensor ${t} x pipeline ${p} x data ${d}), vocabulary ${of.vocabularySize}`,
     ...alignColumns([columns, ...rows]),
-    ...(parallel.device === 'cuda'
-      ? ['memory is that of device cpu: the allocator and the kernels of cuda are not counted yet']
-      : []),
   ].join('\n');
 }
 

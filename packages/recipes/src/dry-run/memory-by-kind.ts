@@ -1,4 +1,4 @@
-import { memoryStatistics } from '@mtl/kernels';
+import { type Device, memoryStatistics } from '@mtl/kernels';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 
@@ -23,6 +23,7 @@ const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W
 
 /** Finds what the memory at the peak is for. */
 export class PeakMemory {
+  readonly #device: Device;
   /** Bytes in use before the model was built. */
   readonly #before: number;
   #states: { readonly all: number; readonly parameters: number; readonly gradients: number } | undefined;
@@ -31,28 +32,29 @@ export class PeakMemory {
   #peakOfPasses = 0;
 
   /** Everything in use now is not counted. */
-  constructor() {
-    this.#before = memoryStatistics('meta').bytesInUse;
+  constructor(device: Device) {
+    this.#device = device;
+    this.#before = memoryStatistics(device).bytesInUse;
   }
 
   /** Now all that outlives a step exists. */
   setStates({ buffers: { model, gradients } }: ModelOptimizer): void {
-    const { bytesInUse } = memoryStatistics('meta');
+    const { bytesInUse } = memoryStatistics(this.#device);
     this.#states = { all: bytesInUse, parameters: model.bytes, gradients: gradients.bytes };
   }
 
   span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {
     if (!passes.has(kind)) return body();
-    const { bytesInUse, peakBytes } = memoryStatistics('meta');
+    const { bytesInUse, peakBytes } = memoryStatistics(this.#device);
     const result = body();
-    const { peakBytes: peak } = memoryStatistics('meta');
+    const { peakBytes: peak } = memoryStatistics(this.#device);
     if (peak > peakBytes) [this.#atPass, this.#peakOfPasses] = [bytesInUse, peak];
     return result;
   }
 
   /** Of the peak since the model was built. */
   byKind(): MemoryByKind {
-    const { peakBytes } = memoryStatistics('meta');
+    const { peakBytes } = memoryStatistics(this.#device);
     const { all, parameters, gradients } = this.#states!;
     const kept = this.#peakOfPasses === peakBytes ? this.#atPass : all;
     return {

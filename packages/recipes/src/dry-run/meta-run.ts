@@ -1,8 +1,12 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { metaDeviceOf } from '@mtl/kernels';
 
-/** A training run on device `meta`: one value for all ranks of a dry run, which share its schedules. */
+/**
+ * A training run on device `meta` or `meta-cuda`: one value for all ranks of a dry run, which share its
+ * schedules.
+ */
 export interface MetaRun {
-  /** Of the run on device `meta`, with the micro-batches that are run. */
+  /** Of the run on the device that counts, with the micro-batches that are run. */
   readonly configuration: PretrainingConfiguration;
   /** Micro-batches of a step of the run that is modelled, for each that is run. */
   readonly scale: number;
@@ -22,8 +26,7 @@ export function metaRun(
     scale: run.training.numMicroBatches / numMicroBatches,
     configuration: {
       ...run,
-      // graphs have memory of their own, which is not counted
-      parallel: { ...run.parallel, device: 'meta', cudaGraphs: false },
+      parallel: { ...run.parallel, device: metaDeviceOf(run.parallel.device) },
       training: {
         ...training,
         numMicroBatches,

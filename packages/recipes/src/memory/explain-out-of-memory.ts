@@ -47,8 +47,7 @@ export async function explainOutOfMemory(
 async function remediesOf({ resolved, configuration, rank }: ExplainOutOfMemoryOptions): Promise<string[]> {
   const deadline = performance.now() + mostMilliseconds;
   const runs = smallerRuns(resolved, configuration);
-  // graphs and the allocator of device cuda are not counted yet
-  const bytes = configuration.parallel.device === 'cuda' ? undefined : await peakOf(configuration, rank);
+  const bytes = await peakOf(configuration, rank);
   const remedies: string[] = [];
   for (const run of runs) {
     const isMeasured = bytes !== undefined && performance.now() < deadline;

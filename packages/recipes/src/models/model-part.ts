@@ -5,7 +5,7 @@ import {
   scheduleOfStep,
   type TrainingConfiguration,
 } from '@mtl/configuration';
-import type { DType } from '@mtl/kernels';
+import { type DType, hasValues } from '@mtl/kernels';
 import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
 import {
   GraphedStage,
@@ -96,7 +96,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     recorder,
     group: pp,
     // a dry run has one rank, which knows what the others hold
-    placement: device === 'meta' ? placement : undefined,
+    placement: hasValues(device) ? undefined : placement,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
   });

@@ -2,8 +2,7 @@ import { findGpu, openCuda } from '@mtl/kernels';
 import type { Recomputation } from '@mtl/models';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type MemoryShape, predictStages } from '../../src/index.js';
-import { batchSize, type PeakOfRankOptions, peakOfRank, sequenceLength, sizes } from './peak-of-rank.js';
+import { type PeakOfRankOptions, peakOfRank } from './peak-of-rank.js';
 
 // an emulated device then keeps account of memory alone: sizes can be those of training runs
 process.env.MTL_EMULATION_IDLE = '1';
@@ -31,58 +30,34 @@ const cases: readonly Case[] = [
   { schedule: 'zb-v', numStages: 2 },
 ];
 
-function shapeOf(options: Omit<PeakOfRankOptions, 'rank'>): MemoryShape {
-  const { schedule, dtype, recomputation, hiddenDropout, isGraphed } = options;
-  const numChunks = schedule.placement.length;
-  return {
-    ...sizes,
-    sequenceLength,
-    recomputation,
-    microBatchSize: batchSize,
-    vocabSize: sizes.vocabularySize,
-    tieEmbeddings: true,
-    hiddenDropout: hiddenDropout > 0,
-    bytesPerElement: dtype === 'float32' ? 4 : 2,
-    tensorParallelSize: 1,
-    sequenceParallel: false,
-    optimizerShards: 1,
-    device: 'cuda',
-    cudaGraphs: isGraphed,
-    pipeline: { schedule, numLayers: new Array<number>(numChunks).fill(sizes.numLayers / numChunks) },
-  };
-}
-
-/** Measured over predicted, of each rank. */
-function ratiosOf(each: Case, isGraphed: boolean): number[] {
+/** The peak of each rank. */
+function peaksOf(
+  each: Case,
+  { device, isGraphed }: Pick<PeakOfRankOptions, 'device' | 'isGraphed'>,
+): number[] {
   const { schedule: name, numStages, numChunks } = each;
   const { dtype = 'bfloat16', recomputation = { granularity: 'none' }, hiddenDropout = 0.1 } = each;
   const schedule =
     numStages === 1
       ? oneStage(numMicroBatches)
       : buildSchedule(name, { numStages, numMicroBatches, numChunks });
-  const options = { schedule, dtype, recomputation, hiddenDropout, isGraphed };
-  return predictStages(shapeOf(options)).map(({ activations, temporary }, rank) => {
+  const options = { schedule, dtype, recomputation, hiddenDropout, isGraphed, device };
+  return schedule.actions.map((_, rank) => {
     const { bytes, said } = peakOfRank({ ...options, rank });
     expect(new Set(said)).toEqual(new Set(isGraphed ? [used] : []));
-    return bytes / (activations + temporary);
+    return bytes;
   });
 }
-
-const text = (ratios: readonly number[]): string => ratios.map((one) => one.toFixed(3)).join(' ');
 
 describe.skipIf(problem !== undefined)(`what passes keep and need on device cuda (${title})`, () => {
   beforeAll(() => void openCuda());
 
-  it.each(cases)('is what predictStages says, one by one: %o', (each) => {
-    const ratios = ratiosOf(each, false);
-    // the allocator rounds blocks up, and kernels take a little scratch memory of their own
-    for (const ratio of ratios) expect(Math.abs(ratio - 1), text(ratios)).toBeLessThan(0.02);
-  });
-
-  it.each(cases)('is what predictStages says, recorded: %o', (each) => {
-    const ratios = ratiosOf(each, true);
-    if (process.env.SHOW) console.log(text(ratios));
-    // a slot's segments are of 32 MiB at least, and what is cut out of them does not always fit the next
-    for (const ratio of ratios) expect(Math.abs(ratio - 1), text(ratios)).toBeLessThan(0.1);
+  it.each([false, true])('is what device meta-cuda counts; recorded: %s', (isGraphed) => {
+    for (const each of cases) {
+      const [measured, counted] = (['cuda', 'meta-cuda'] as const).map((device) =>
+        peaksOf(each, { device, isGraphed }),
+      );
+      expect(counted, JSON.stringify(each)).toEqual(measured);
+    }
   });
 });

@@ -1,5 +1,5 @@
 import { allocateParameters } from '@mtl/autograd';
-import { memoryStatistics, resetPeakMemory, Tensor } from '@mtl/kernels';
+import { type Device, memoryStatistics, resetPeakMemory, Tensor, trimMemory } from '@mtl/kernels';
 import { buildGptStages, type Recomputation, type TokenBatch } from '@mtl/models';
 import { GraphedStage, type Stage } from '@mtl/pipeline';
 import { type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
@@ -22,6 +22,7 @@ export interface PeakOfRankOptions {
   readonly hiddenDropout: number;
   readonly dtype: 'float32' | 'bfloat16';
   readonly isGraphed: boolean;
+  readonly device: Device;
 }
 
 /**
@@ -32,10 +33,9 @@ export function peakOfRank(options: PeakOfRankOptions): {
   readonly bytes: number;
   readonly said: readonly string[];
 } {
-  const { schedule, rank, dtype, recomputation, hiddenDropout } = options;
+  const { schedule, rank, dtype, recomputation, hiddenDropout, device } = options;
   const { placement } = schedule;
   const perChunk = sizes.numLayers / placement.length;
-  const device = 'cuda';
   const { stages, parameters } = buildGptStages({
     model: {
       ...sizes,
@@ -55,6 +55,7 @@ export function peakOfRank(options: PeakOfRankOptions): {
     seed: 1,
     layers: placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk })),
   });
+  trimMemory(device);
   const storage = allocateParameters(parameters, { device, dtype, mainGradients: true });
   const said: string[] = [];
   const graphed: GraphedStage<TokenBatch>[] = [];

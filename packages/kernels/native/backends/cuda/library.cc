@@ -26,10 +26,10 @@ Status copy_within(void* destination, const void* source, size_t bytes) {
                      "cudaMemcpyAsync");
 }
 
-MemoryStatistics memory_statistics() { return device_memory().statistics(); }
-void reset_peak_memory() { device_memory().reset_peak(); }
-void trim_memory() { device_memory().trim(); }
-void limit_memory(uint64_t bytes) { device_memory().set_limit(bytes); }
+MemoryStatistics memory_statistics() { return device_memory().arena().statistics(); }
+void reset_peak_memory() { device_memory().arena().reset_peak(); }
+void trim_memory() { device_memory().arena().trim(); }
+void limit_memory(uint64_t bytes) { device_memory().arena().set_limit(bytes); }
 
 Status synchronize() {
   MTL_RETURN_IF_ERROR(refuse_while_capturing("waiting for the device"));

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/meta/without_values.h"
 #include "core/op_registry.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
@@ -26,18 +27,10 @@ CachingAllocator& meta_allocator() {
 
 Status allocate(size_t bytes, void** data) { return meta_allocator().allocate(bytes, data); }
 void release(void* data) { meta_allocator().release(data); }
-Status fill(void*, uint8_t, size_t) { return ok_status(); }
-Status discard_copy(void*, const void*, size_t) { return ok_status(); }
-
-Status refuse_copy_to_host(void*, const void*, size_t) {
-  return error_status("MTL_META", "a tensor on device meta has no values to read");
-}
-
 MemoryStatistics memory_statistics() { return meta_allocator().statistics(); }
 void reset_peak_memory() { meta_allocator().reset_peak(); }
 void trim_memory() { meta_allocator().trim(); }
 void limit_memory(uint64_t bytes) { meta_allocator().set_limit(bytes); }
-Status synchronize() { return ok_status(); }
 
 // Replaces a kernel: allocates and releases the scratch memory that the CPU kernel declares.
 Status count_scratch(const OpCall& call) {
@@ -45,17 +38,8 @@ Status count_scratch(const OpCall& call) {
   if (scratch == nullptr) return ok_status();
   ScratchBlocks blocks;
   MTL_RETURN_IF_ERROR(scratch(call, &blocks));
-  MTL_RETURN_IF_ERROR(blocks.check(call.op));
-  void* taken[ScratchBlocks::kMost];
-  int num_taken = 0;
-  Status status;
-  while (status.ok() && num_taken < blocks.count) {
-    status = allocate(blocks.bytes[num_taken], &taken[num_taken]);
-    if (status.ok()) ++num_taken;
-  }
-  // in the order of destructors
-  while (num_taken > 0) release(taken[--num_taken]);
-  return status;
+  ScratchMemory memory(allocate, release);
+  return memory.take(call.op, blocks);
 }
 
 KernelFunction find_meta_kernel(const char* op);
@@ -85,10 +69,9 @@ KernelFunction find_meta_kernel(const char* op) {
 }  // namespace
 
 const Backend* meta_backend() {
-  static const Backend backend = {kBackendAbiVersion, DeviceKind::kMeta, "meta",       allocate,
-                                  release,            fill,              discard_copy, refuse_copy_to_host,
-                                  discard_copy,       memory_statistics, reset_peak_memory, trim_memory,
-                                  limit_memory,       synchronize,       find_meta_kernel};
+  static const Backend backend =
+      backend_without_values({DeviceKind::kMeta, "meta", allocate, release, memory_statistics, reset_peak_memory,
+                              trim_memory, limit_memory, find_meta_kernel, nullptr});
   return &backend;
 }
 

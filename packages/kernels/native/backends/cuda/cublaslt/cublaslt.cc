@@ -5,14 +5,13 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "backends/cuda/cublaslt/cublaslt_api.h"
 #include "backends/cuda/runtime/device.h"
+#include "backends/cuda/scratch/linear.h"
 
 namespace mtl::cuda {
 namespace {
@@ -71,21 +70,6 @@ int32_t type_of(DType dtype) {
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return static_cast<uint32_t>(address & ~(address - 1));
-}
-
-// Whether an environment variable has this value.
-bool is_set_to(const char* variable, const char* value) {
-  const char* const found = std::getenv(variable);
-  return found != nullptr && std::strcmp(found, value) == 0;
-}
-
-// Whether a supported fusion is worth using. On Hopper the library computes the bias gradient of 16-bit
-// operands into float32 only in kernels with Ampere's instructions (cutlass_80_tensorop_s16816gemm_bgradb;
-// its Hopper kernels, sm90_xmma and nvjet, do not). That is predicted to cost the matmul more than a pass
-// over the output gradient.
-bool fuses(FusedWith fused) {
-  static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
-  return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));
 }
 
 // Everything that a plan depends on.
@@ -352,7 +336,7 @@ Status cublaslt_matmul(const MatmulProblem& problem) {
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
   *is_offered = false;
-  if (!takes_vectors(problem) || (problem.fused != FusedWith::kNothing && !fuses(problem.fused))) return ok_status();
+  if (!takes_vectors(problem) || (problem.fused != FusedWith::kNothing && !fuses(problem.fused, gpu_properties()))) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(problem, &plan));

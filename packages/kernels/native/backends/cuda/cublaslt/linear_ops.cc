@@ -5,8 +5,9 @@
 
 #include "backends/cuda/cublaslt/cublaslt.h"
 #include "backends/cuda/kernels/column_sums.h"
-#include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/kernel_scratch.h"
 #include "backends/cuda/runtime/op_table.h"
+#include "backends/cuda/scratch/linear.h"
 
 namespace mtl::cuda {
 namespace {
@@ -62,7 +63,8 @@ Status backward(const OpCall& call) {
   return linear_gelu_backward_in_parts(call, find_kernel);
 }
 
-Status weight_gradient(const OpCall& call) {
+// The fused matmul and bias gradient, if the library offers them.
+Status fused_weight_gradient(const OpCall& call, bool* is_offered) {
   using Op = LinearWeightGradient;
   MatmulProblem problem = matmul_of(call, Op::kWeightGradient, Op::kOutputGradient, Op::kInput);
   problem.rows = call.tensor(Op::kOutputGradient).dim(-1);
@@ -71,16 +73,19 @@ Status weight_gradient(const OpCall& call) {
   problem.transpose_left = true;
   problem.accumulate = true;
   problem.fused = FusedWith::kBiasGradient;
-  // the library overwrites the sums, but ours accumulate over micro-batches
-  const DeviceScratch sums(static_cast<size_t>(problem.rows) * sizeof(float));
-  if (sums.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the bias gradient", call.op);
-  problem.bias_gradient = sums.data;
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
+  float* const sums = scratch.as<float>(0);
+  problem.bias_gradient = sums;
+  MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, is_offered));
+  if (!*is_offered) return ok_status();
+  return add_lines(call, {call.data<float>(Op::kBiasGradient), nullptr, problem.rows, true}, sums, 1);
+}
+
+Status weight_gradient(const OpCall& call) {
   bool is_offered = false;
-  if (!is_empty(problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
-  if (is_offered) {
-    return add_lines(call, {call.data<float>(Op::kBiasGradient), nullptr, problem.rows, true}, sums.as<float>(), 1);
-  }
-  return linear_weight_gradient_in_parts(call, find_kernel);
+  if (fuses_bias_gradient(call, gpu_properties())) MTL_RETURN_IF_ERROR(fused_weight_gradient(call, &is_offered));
+  return is_offered ? ok_status() : linear_weight_gradient_in_parts(call, find_kernel);
 }
 
 MTL_REGISTER_CUDA("linear_gelu_forward", forward);

@@ -27,11 +27,10 @@ Status run_attention_forward(const OpCall& call, const AttentionProblem& problem
 }
 
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem) {
-  const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
-  const DeviceScratch delta(static_cast<size_t>(problem.heads * positions) * sizeof(float));
-  if (delta.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
-  return status_of(call, problem, attention_backward({problem, delta.as<float>(), compute_stream()}));
+  return status_of(call, problem, attention_backward({problem, scratch.as<float>(0), compute_stream()}));
 }
 
 }  // namespace mtl::cuda

@@ -2,14 +2,13 @@
 #include "backends/cuda/kernels/column_sums.h"
 
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/reductions.h"
 #include "ops/reductions.h"
 
 namespace mtl::cuda {
 namespace {
 
-constexpr int kLanes = 32;          // threads next to each other, with N columns each
-constexpr int kRowsAtOnce = 8;      // rows that a block reads at a time
-constexpr int64_t kMaxLines = 256;  // partial sums of a column
+constexpr int kLanes = 32;  // threads next to each other, with N columns each
 
 constexpr int kSumWarps = 32;  // of a block that adds lines: each takes every kSumWarps-th
 constexpr int kLoads = 4;      // lines in flight per warp
@@ -73,20 +72,19 @@ Status sum_rows_of(const OpCall& call) {
   using Op = SumRows;
   const int64_t rows = call.tensor(Op::kInput).rows(), columns = call.tensor(Op::kInput).dim(-1);
   const T* const input = call.data<T>(Op::kInput);
-  // rows per line, so that there are few lines; depends only on the shape
-  const int64_t rows_per_line = std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines));
-  const int64_t num_lines = ceiling(rows, rows_per_line);
-  const DeviceScratch partial(static_cast<size_t>(num_lines * columns) * sizeof(float));
-  if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
+  const int64_t rows_per_line = rows_per_line_of(rows), num_lines = num_lines_of(rows);
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
+  float* const partial = scratch.as<float>(0);
   MTL_RETURN_IF_ERROR(for_width<T>(is_packed<T>(columns, {input}), [&](auto width) {
     constexpr int N = decltype(width)::value;
     MTL_RUN_KERNEL(call, (sum_rows_kernel<T, N>),
                    grid_of(ceiling(columns, int64_t{kLanes} * N), kLanes * kRowsAtOnce, num_lines),
-                   partial.as<float>(), input, rows, columns, rows_per_line);
+                   partial, input, rows, columns, rows_per_line);
     return ok_status();
   }));
   return add_lines(call, {call.data<float>(Op::kOutput), nullptr, columns, call.flag(Op::kAccumulate)},
-                   partial.as<float>(), num_lines);
+                   partial, num_lines);
 }
 
 Status sum_rows(const OpCall& call) {

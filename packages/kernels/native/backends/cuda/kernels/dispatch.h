@@ -1,12 +1,13 @@
 // From an op call to a kernel launch: the dtype as a type, the grid's shape, the status of a launch.
 #pragma once
 
-#include <algorithm>
 #include <initializer_list>
 
 #include "backends/cuda/kernels/values.h"
 #include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/kernel_scratch.h"
 #include "backends/cuda/runtime/op_table.h"
+#include "backends/cuda/scratch/sizes.h"
 #include "core/row_layout.h"
 
 namespace mtl::cuda {
@@ -37,13 +38,11 @@ Status for_width(bool packed, const Body& body) {
   return packed ? body(Width<kPack<T>>()) : body(Width<1>());
 }
 
-inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
-
 // Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null:
 // absent).
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
-  return columns % kPack<T> == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);
+  return are_rows_packed(columns, kPack<T>, tensors);
 }
 
 // Whether rows of `columns` elements of T begin and end at multiples of 16 bytes from the first row's begin.
@@ -52,15 +51,6 @@ bool is_packed_row(int64_t columns, const RowLayout& layout) {
   bool whole = columns % kPack<T> == 0;
   for (int dim = 0; dim < layout.rank; ++dim) whole = whole && layout.strides[dim] % kPack<T> == 0;
   return whole;
-}
-
-inline int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
-constexpr int kThreads = 256;
-
-// Threads for a row of `items`, a multiple of 32 and at most `maximum`.
-inline int row_threads(int64_t items, int maximum = kThreads) {
-  return static_cast<int>(std::min<int64_t>(maximum, ceiling(std::max<int64_t>(items, 1), 32) * 32));
 }
 
 inline Launch grid_of(int64_t blocks, int threads, int64_t blocks_y = 1) {

@@ -8,6 +8,7 @@
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/kernels/sort_rows.h"
+#include "backends/cuda/scratch/embedding.h"
 #include "ops/embedding.h"
 
 namespace mtl::cuda {
@@ -37,7 +38,6 @@ __global__ void forward_kernel(T* output, const int32_t* ids, const T* table, in
 }
 
 constexpr int kBackwardThreads = 128;
-constexpr int kChunk = 64;  // sorted tokens per block
 constexpr int kBatch = 4;   // gradient loads in flight
 constexpr int kPartials = 16;
 
@@ -175,15 +175,13 @@ Status backward_of(const OpCall& call) {
                       {index_report(), call.op, "ids", call.integer(Op::kNumRows)}};
   if (ids.count == 0 || columns == 0) return ok_status();
   const int64_t num_chunks = ceiling(ids.count, kChunk);
-  const DeviceScratch sorting(sort_rows_bytes(ids)), sums(static_cast<size_t>(2 * num_chunks * columns) * sizeof(float));
-  if (sorting.data == nullptr || sums.data == nullptr) {
-    return error_status("MTL_OUT_OF_MEMORY", "%s: no memory to sort ids", call.op);
-  }
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
   SortedTokens tokens = {{}, ids.count, ids.num_rows};
-  MTL_RETURN_IF_ERROR(sort_rows(call, ids, sorting.data, &tokens.sorted));
+  MTL_RETURN_IF_ERROR(sort_rows(call, ids, scratch.as<void>(0), &tokens.sorted));
   float* const gradient = call.data<float>(Op::kTableGradient);
   const T* const output_gradient = call.data<T>(Op::kOutputGradient);
-  const Partials partials = {sums.as<float>(), columns};
+  const Partials partials = {scratch.as<float>(1), columns};
   const auto grid = [&](int width) {
     const int threads = row_threads(ceiling(columns, width), kBackwardThreads);
     return grid_of(num_chunks, threads, ceiling(columns, int64_t{threads} * width));

@@ -7,12 +7,11 @@
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/layer_norm.h"
 #include "ops/layer_norm.h"
 
 namespace mtl::cuda {
 namespace {
-
-constexpr int kMaxRowThreads = 1024;
 
 // Whether each thread of a block can read its part of a row in one access.
 template <typename T>
@@ -195,43 +194,43 @@ Status forward_of(const OpCall& call) {
 
 // Partial sums by `num_lines` blocks, then their sum; `run` launches the first pass.
 template <typename Run>
-Status with_weight_gradients(const OpCall& call, int64_t columns, int64_t num_lines, const Run& run) {
+Status with_weight_gradients(const OpCall& call, const LayerNormRows& by, const Run& run) {
   using Op = LayerNormBackward;
-  const DeviceScratch partial(static_cast<size_t>(2 * columns * num_lines) * sizeof(float));
-  if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
-  MTL_RETURN_IF_ERROR(run(partial.as<float>()));
-  return add_lines(call, {call.data<float>(Op::kWeightGradient), call.data<float>(Op::kBiasGradient), columns, true},
-                   partial.as<float>(), num_lines);
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
+  float* const partial = scratch.as<float>(0);
+  MTL_RETURN_IF_ERROR(run(partial));
+  return add_lines(call,
+                   {call.data<float>(Op::kWeightGradient), call.data<float>(Op::kBiasGradient),
+                    call.tensor(Op::kInput).dim(-1), true},
+                   partial, by.num_lines);
 }
 
 template <typename T>
-Status packed_backward(const OpCall& call, const Backward<T>& b) {
+Status packed_backward(const OpCall& call, const LayerNormRows& by, const Backward<T>& b) {
   using Op = LayerNormBackward;
-  const int threads = row_threads(ceiling(b.columns, kPack<T>), kMaxRowThreads);
   if (!call.has(Op::kWeightGradient)) {
-    MTL_RUN_KERNEL(call, (backward_kernel<T, true, false>), grid_of(b.rows, threads), b, nullptr);
+    MTL_RUN_KERNEL(call, (backward_kernel<T, true, false>), grid_of(b.rows, by.threads), b, nullptr);
     return ok_status();
   }
-  // enough blocks to fill the device with a thousand threads on each multiprocessor
-  const int64_t num_lines = std::min<int64_t>(b.rows, int64_t{num_multiprocessors()} * std::max(1, 1024 / threads));
-  return with_weight_gradients(call, b.columns, num_lines, [&](float* partial) {
+  return with_weight_gradients(call, by, [&](float* partial) {
     if (b.input_gradient == nullptr) {
-      MTL_RUN_KERNEL(call, (backward_kernel<T, false, true>), grid_of(num_lines, threads), b, partial);
+      MTL_RUN_KERNEL(call, (backward_kernel<T, false, true>), grid_of(by.num_lines, by.threads), b, partial);
     } else {
-      MTL_RUN_KERNEL(call, (backward_kernel<T, true, true>), grid_of(num_lines, threads), b, partial);
+      MTL_RUN_KERNEL(call, (backward_kernel<T, true, true>), grid_of(by.num_lines, by.threads), b, partial);
     }
     return ok_status();
   });
 }
 
 template <typename T>
-Status any_backward(const OpCall& call, const Backward<T>& b) {
+Status any_backward(const OpCall& call, const LayerNormRows& by, const Backward<T>& b) {
   using Op = LayerNormBackward;
   if (call.has(Op::kWeightGradient)) {
     // before the input gradient, which may overwrite the output gradient's memory
-    const int64_t num_lines = std::min<int64_t>(b.rows, 64);
-    MTL_RETURN_IF_ERROR(with_weight_gradients(call, b.columns, num_lines, [&](float* partial) {
-      MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, num_lines), b, partial);
+    MTL_RETURN_IF_ERROR(with_weight_gradients(call, by, [&](float* partial) {
+      MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, by.num_lines), b,
+                     partial);
       return ok_status();
     }));
   }
@@ -248,8 +247,8 @@ Status backward_of(const OpCall& call) {
   const Backward<T> b = {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient),
                          call.data<T>(Op::kInput), call.data<T>(Op::kWeight), call.data<T>(Op::kAddend),
                          call.data<float>(Op::kMean), call.data<float>(Op::kRstd), input.rows(), input.dim(-1)};
-  const bool packed = is_packed<T>(b.columns, {b.input_gradient, b.output_gradient, b.input, b.weight, b.addend});
-  return packed && fits_registers<T>(b.columns) ? packed_backward(call, b) : any_backward(call, b);
+  const LayerNormRows by = layer_norm_backward_rows(call, gpu_properties());
+  return by.is_packed ? packed_backward(call, by, b) : any_backward(call, by, b);
 }
 
 Status forward(const OpCall& call) {

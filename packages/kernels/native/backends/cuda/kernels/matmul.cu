@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cublaslt/cublaslt.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/linear.h"
 
 namespace mtl::cuda {
 namespace {
@@ -55,22 +56,22 @@ Status matmul(const OpCall& call) {
   const MatmulSizes sizes = matmul_sizes(call);
   if (output.size() == 0) return ok_status();
   if (sizes.inner == 0) return empty_matmul(call, sizes.columns);
-  const bool is_converted = call.has(Matmul::kBias) && bias_dtype(call) != output.dtype;
-  const DeviceScratch converted(is_converted ? static_cast<size_t>(sizes.columns) * size_of(output.dtype) : 0);
+  const bool is_converted = converts_bias(call);
+  KernelScratch converted;
   if (is_converted) {
-    if (converted.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for the bias");
+    MTL_RETURN_IF_ERROR(converted.take(call));
     MTL_RETURN_IF_ERROR(for_output_and_bias(call, [&](auto* output_type, auto* bias_type) {
       using O = std::remove_pointer_t<decltype(output_type)>;
       using B = std::remove_pointer_t<decltype(bias_type)>;
       MTL_RUN_KERNEL(call, (convert_bias_kernel<O, B>), grid_of(ceiling(sizes.columns, kThreads), kThreads),
-                     converted.as<O>(), call.data<B>(Matmul::kBias), sizes.columns);
+                     converted.as<O>(0), call.data<B>(Matmul::kBias), sizes.columns);
       return ok_status();
     }));
   }
   MatmulProblem problem = {output.data,
                            left.data,
                            call.tensor(Matmul::kRight).data,
-                           is_converted ? converted.data : call.tensor(Matmul::kBias).data,
+                           is_converted ? converted.as<void>(0) : call.tensor(Matmul::kBias).data,
                            sizes.batch,
                            sizes.rows,
                            sizes.columns,

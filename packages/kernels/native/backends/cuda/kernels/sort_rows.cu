@@ -5,15 +5,10 @@
 
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/embedding.h"
 
 namespace mtl::cuda {
 namespace {
-
-constexpr int kMaxDigitBits = 9, kMaxDigits = 1 << kMaxDigitBits;
-constexpr int kWarps = kThreads / 32;
-constexpr int kSteps = 8;                       // ids per lane
-constexpr int kStretch = 32 * kSteps;           // per warp
-constexpr int64_t kTile = kWarps * kStretch;    // per block
 
 // The input of a pass: the ids themselves, or the output of the previous pass.
 struct Keys {
@@ -155,25 +150,14 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
   }
 }
 
-int64_t num_tiles(const RowIds& ids) { return ceiling(ids.count, kTile); }
-
-// The layout of a sort's memory, each part 16-byte aligned: two lists of rows and numbers, counts, totals.
-struct Places {
-  explicit Places(const RowIds& ids) : list((ids.count + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(ids)) {}
-  int64_t list, counts, totals;  // in units of 4 bytes
-  int64_t end() const { return totals + kMaxDigits; }
-};
-
 }  // namespace
-
-size_t sort_rows_bytes(const RowIds& ids) { return static_cast<size_t>(Places(ids).end()) * sizeof(int32_t); }
 
 Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRows* sorted) {
   if (ids.count > INT32_MAX || ids.num_rows >= INT32_MAX) {
     return error_status("MTL_SHAPE", "%s: %lld ids for %lld rows, expected fewer than 2^31", call.op,
                         static_cast<long long>(ids.count), static_cast<long long>(ids.num_rows));
   }
-  const Places places(ids);
+  const SortPlaces places(ids.count);
   int32_t* const memory = static_cast<int32_t*>(scratch);
   int32_t *const counts = memory + places.counts, *const totals = memory + places.totals;
   int bits = 1;
@@ -185,10 +169,10 @@ Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRow
     const int shift = bits * pass / num_passes;
     const Digit digit = {shift, bits * (pass + 1) / num_passes - shift};
     int32_t *const rows = memory + 2 * (pass % 2) * places.list, *const numbers = rows + places.list;
-    MTL_RUN_KERNEL(call, count_digits_kernel, grid_of(num_tiles(ids), kThreads), counts, keys, digit);
+    MTL_RUN_KERNEL(call, count_digits_kernel, grid_of(num_tiles(ids.count), kThreads), counts, keys, digit);
     MTL_RUN_KERNEL(call, add_up_tiles_kernel, grid_of(ceiling(digit.count(), kWarps), kThreads), counts, totals,
-                   digit.count(), num_tiles(ids));
-    MTL_RUN_KERNEL(call, place_kernel, grid_of(num_tiles(ids), kThreads), rows, numbers, keys, counts, totals, digit);
+                   digit.count(), num_tiles(ids.count));
+    MTL_RUN_KERNEL(call, place_kernel, grid_of(num_tiles(ids.count), kThreads), rows, numbers, keys, counts, totals, digit);
     keys.rows = rows;
     keys.numbers = numbers;
   }

@@ -21,8 +21,8 @@ struct SortedRows {
   const int32_t* numbers;
 };
 
-// Device memory of a sort, which also contains the result.
-size_t sort_rows_bytes(const RowIds& ids);
+// `scratch` has the places of a sort (SortPlaces of backends/cuda/scratch/embedding.h), which also contain
+// the result.
 Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRows* sorted);
 
 }  // namespace mtl::cuda

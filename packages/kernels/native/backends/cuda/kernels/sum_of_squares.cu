@@ -2,20 +2,18 @@
 // that the result depends only on the values.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/reductions.h"
 #include "ops/reductions.h"
 
 namespace mtl::cuda {
 namespace {
 
-constexpr int kAccesses = 8;  // of 4 floats by each thread
-constexpr int64_t kChunk = int64_t{kThreads} * 4 * kAccesses;
-
 __global__ void squares_kernel(double* partial, const float* input, int64_t size, bool aligned) {
   MTL_SHARED(double, shared, [kMaxWarps]);
-  const int64_t first = int64_t{blockIdx.x} * kChunk;
+  const int64_t first = int64_t{blockIdx.x} * kSquaresChunk;
   double total = 0.0;
 #pragma unroll
-  for (int access = 0; access < kAccesses; ++access) {
+  for (int access = 0; access < kSquareAccesses; ++access) {
     const int64_t at = first + (int64_t{access} * kThreads + threadIdx.x) * 4;
     float values[4] = {};
     if (aligned && at + 4 <= size) {
@@ -44,13 +42,14 @@ Status sum_of_squares(const OpCall& call) {
   if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
   }
-  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = ceiling(size, kChunk);
+  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = ceiling(size, kSquaresChunk);
   const float* const input = call.data<float>(Op::kInput);
-  const DeviceScratch partial(static_cast<size_t>(num_chunks) * sizeof(double));
-  if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
-  MTL_RUN_KERNEL(call, squares_kernel, grid_of(num_chunks, kThreads), partial.as<double>(), input, size,
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
+  double* const partial = scratch.as<double>(0);
+  MTL_RUN_KERNEL(call, squares_kernel, grid_of(num_chunks, kThreads), partial, input, size,
                  is_aligned(input));
-  MTL_RUN_KERNEL(call, add_squares_kernel, grid_of(1, kThreads), call.data<double>(Op::kOutput), partial.as<double>(),
+  MTL_RUN_KERNEL(call, add_squares_kernel, grid_of(1, kThreads), call.data<double>(Op::kOutput), partial,
                  num_chunks,
                  call.flag(Op::kAccumulate));
   return ok_status();

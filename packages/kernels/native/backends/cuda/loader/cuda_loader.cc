@@ -56,4 +56,11 @@ Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLib
 const Backend* cuda_backend() { return backend; }
 const MtlDeviceApi* cuda_device_api() { return device_api; }
 
+GpuProperties cuda_gpu_properties() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (backend == nullptr || opened.device_index >= kMaxCudaDevices) return {132, 90};
+  const CudaDeviceProperties& gpu = opened.probe.devices[opened.device_index];
+  return {gpu.num_multiprocessors, gpu.compute_capability};
+}
+
 }  // namespace mtl

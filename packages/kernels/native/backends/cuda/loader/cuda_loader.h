@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
+#include "core/scratch_blocks.h"
 
 namespace mtl {
 
@@ -16,5 +17,8 @@ Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLib
 // Null until open_cuda succeeded.
 const Backend* cuda_backend();
 const MtlDeviceApi* cuda_device_api();
+
+// Of the open GPU; of an H100 where none is open.
+GpuProperties cuda_gpu_properties();
 
 }  // namespace mtl

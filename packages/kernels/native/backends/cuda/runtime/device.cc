@@ -1,10 +1,7 @@
 #include "backends/cuda/runtime/device.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <vector>
 
 namespace mtl::cuda {
 namespace {
@@ -47,13 +44,6 @@ void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
   discard(cuda_status(cudaFree(data), "cudaFree"));
 }
-
-Status take_segment(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
-void give_segment_back(void* data) { device_memory().release(data); }
-
-std::mutex own_memories_mutex;
-std::vector<MemoryArena*> own_memories;  // few: one per stage whose passes are recorded
-thread_local MemoryArena* entered = nullptr;
 
 Status reserve_pinned_memory(size_t bytes, void** data) {
   MTL_RETURN_IF_ERROR(use_device());
@@ -124,59 +114,17 @@ Status use_device() {
 
 int device_index() { return opened.index; }
 const unsigned char* device_uuid() { return opened.uuid; }
-int num_multiprocessors() { return opened.num_multiprocessors; }
+GpuProperties gpu_properties() { return {opened.num_multiprocessors, opened.compute_capability}; }
 int compute_capability() { return opened.compute_capability; }
 cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
 
-MemoryArena& device_memory() {
-  static MemoryArena* arena = new MemoryArena({reserve_device_memory, give_device_memory_back});
-  return *arena;
+DeviceMemory& device_memory() {
+  static DeviceMemory* memory = new DeviceMemory({reserve_device_memory, give_device_memory_back});
+  return *memory;
 }
 
-Status allocate_device_memory(size_t bytes, void** data) {
-  return (entered == nullptr ? device_memory() : *entered).allocate(bytes, data);
-}
-
-void release_device_memory(void* data) {
-  {
-    // graph memories first: the first block of a segment has the segment's address in the device's memory
-    const std::lock_guard<std::mutex> lock(own_memories_mutex);
-    for (MemoryArena* const memory : own_memories) {
-      if (memory->release(data)) return;
-    }
-  }
-  device_memory().release(data);
-}
-
-MemoryArena* create_device_memory() {
-  MemoryArena* const memory = new MemoryArena({take_segment, give_segment_back, /*keeps_segments=*/true});
-  const std::lock_guard<std::mutex> lock(own_memories_mutex);
-  own_memories.push_back(memory);
-  return memory;
-}
-
-Status destroy_device_memory(MemoryArena* memory) {
-  const uint64_t in_use = memory->statistics().num_allocations;
-  if (in_use > 0) {
-    return error_status("MTL_ARGUMENT", "memory of graphs is let go of while %llu tensors or graphs have some of it",
-                        static_cast<unsigned long long>(in_use));
-  }
-  {
-    const std::lock_guard<std::mutex> lock(own_memories_mutex);
-    own_memories.erase(std::find(own_memories.begin(), own_memories.end(), memory));
-  }
-  memory->trim();
-  delete memory;
-  return ok_status();
-}
-
-Status enter_device_memory(MemoryArena* memory) {
-  if (entered != nullptr) return error_status("MTL_ARGUMENT", "memory of graphs was entered twice");
-  entered = memory;
-  return ok_status();
-}
-
-void leave_device_memory() { entered = nullptr; }
+Status allocate_device_memory(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
+void release_device_memory(void* data) { device_memory().release(data); }
 
 MemoryArena& pinned_memory() {
   static MemoryArena* arena = new MemoryArena({reserve_pinned_memory, give_pinned_memory_back});

@@ -13,13 +13,14 @@ std::mutex recorded_stream;
 thread_local std::unique_lock<std::mutex> capture;
 
 Status create_memory(void** memory) {
-  *memory = create_device_memory();
+  *memory = device_memory().create_separate();
   return ok_status();
 }
 
-Status destroy_memory(void* memory) { return destroy_device_memory(static_cast<MemoryArena*>(memory)); }
+Status destroy_memory(void* memory) { return device_memory().destroy_separate(static_cast<MemoryArena*>(memory)); }
 
-Status enter_memory(void* memory) { return enter_device_memory(static_cast<MemoryArena*>(memory)); }
+Status enter_memory(void* memory) { return device_memory().enter(static_cast<MemoryArena*>(memory)); }
+void leave_memory() { device_memory().leave(); }
 
 Status begin_capture() {
   if (capture.owns_lock()) return error_status("MTL_CAPTURE", "a graph is being recorded already");
@@ -57,7 +58,7 @@ void destroy(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(gr
 }  // namespace
 
 const GraphFunctions* graph_functions() {
-  static const GraphFunctions functions = {create_memory, destroy_memory, enter_memory, leave_device_memory,
+  static const GraphFunctions functions = {create_memory, destroy_memory, enter_memory, leave_memory,
                                            begin_capture, end_capture,    launch,       destroy};
   return &functions;
 }

@@ -7,28 +7,31 @@
 // next use is enqueued after them in the same stream. Users of memory in another stream must keep it until an
 // event signals completion.
 //
-// Independent of CUDA, so that it can be tested without a GPU.
+// Independent of CUDA: device meta-cuda counts with the same code, over addresses without memory.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "core/caching_allocator.h"
 
-namespace mtl::cuda {
+namespace mtl {
 
 class MemoryArena {
  public:
   // The source of segments. `reserve` fails with MTL_OUT_OF_MEMORY when memory is exhausted.
   struct Source {
-    Status (*reserve)(size_t bytes, void** data);
-    void (*give_back)(void* data);
+    std::function<Status(size_t bytes, void** data)> reserve;
+    std::function<void(void* data)> give_back;
     // Whether unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
+    bool is_memory = true;  // false: addresses that only model memory, to count it
   };
 
-  explicit MemoryArena(Source source) : source_(source) {}
+  explicit MemoryArena(Source source) : source_(std::move(source)) {}
 
   // 512-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
   Status allocate(size_t bytes, void** data);
@@ -40,6 +43,7 @@ class MemoryArena {
   void reset_peak();
   // Rejects allocations beyond `bytes` in use (0: no limit).
   void set_limit(uint64_t bytes);
+  bool is_memory() const { return source_.is_memory; }
 
  private:
   struct Block {
@@ -66,4 +70,4 @@ class MemoryArena {
   uint64_t limit_ = 0;
 };
 
-}  // namespace mtl::cuda
+}  // namespace mtl

@@ -1,10 +1,10 @@
-#include "backends/cuda/runtime/memory_arena.h"
+#include "core/memory_arena.h"
 
 #include <algorithm>
 
 #include "core/memory_marks.h"
 
-namespace mtl::cuda {
+namespace mtl {
 namespace {
 
 constexpr size_t kGranularity = 512;  // minimum for fast matmuls and 16-byte accesses
@@ -35,7 +35,7 @@ Status MemoryArena::allocate(size_t bytes, void** data) {
   statistics_.num_allocations += 1;
   statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
   *data = block->first;
-  permit(block->first, bytes);
+  if (source_.is_memory) permit(block->first, bytes);
   return ok_status();
 }
 
@@ -62,7 +62,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
                         static_cast<unsigned long long>(statistics_.bytes_reserved));
   }
   statistics_.bytes_reserved += segment;
-  forbid(data, segment);
+  if (source_.is_memory) forbid(data, segment);
   char* const begin = static_cast<char*>(data);
   *block = blocks_.emplace(begin, Block{segment, pool, true, begin, segment}).first;
   free_[pool].emplace(segment, begin);
@@ -89,7 +89,7 @@ bool MemoryArena::release(void* data) {
   if (block == blocks_.end() || block->second.is_free) return false;
   statistics_.bytes_in_use -= block->second.size;
   statistics_.num_allocations -= 1;
-  forbid(block->first, block->second.size);
+  if (source_.is_memory) forbid(block->first, block->second.size);
   mark_free(block);
   return true;
 }
@@ -129,7 +129,7 @@ void MemoryArena::trim_locked() {
     }
     free_[block->second.pool].erase({block->second.size, block->first});
     statistics_.bytes_reserved -= block->second.segment_size;
-    permit(block->first, block->second.segment_size);
+    if (source_.is_memory) permit(block->first, block->second.segment_size);
     source_.give_back(block->first);
     block = blocks_.erase(block);
   }
@@ -150,4 +150,4 @@ void MemoryArena::set_limit(uint64_t bytes) {
   limit_ = bytes;
 }
 
-}  // namespace mtl::cuda
+}  // namespace mtl

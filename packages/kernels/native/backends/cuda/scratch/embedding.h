@@ -1,0 +1,26 @@
+// How embedding_backward sorts its ids and divides them, which decides its scratch memory.
+#pragma once
+
+#include "backends/cuda/scratch/sizes.h"
+
+namespace mtl::cuda {
+
+constexpr int kChunk = 64;  // sorted tokens per block
+
+constexpr int kMaxDigitBits = 9, kMaxDigits = 1 << kMaxDigitBits;
+constexpr int kWarps = kThreads / 32;
+constexpr int kSteps = 8;                     // ids per lane
+constexpr int kStretch = 32 * kSteps;         // per warp
+constexpr int64_t kTile = kWarps * kStretch;  // per block
+
+inline int64_t num_tiles(int64_t num_ids) { return ceiling(num_ids, kTile); }
+
+// The layout of a sort's memory, each part 16-byte aligned: two lists of rows and numbers, counts, totals.
+struct SortPlaces {
+  explicit SortPlaces(int64_t num_ids)
+      : list((num_ids + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(num_ids)) {}
+  int64_t list, counts, totals;  // in units of 4 bytes
+  int64_t end() const { return totals + kMaxDigits; }
+};
+
+}  // namespace mtl::cuda

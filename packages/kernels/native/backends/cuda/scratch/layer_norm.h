@@ -1,0 +1,20 @@
+// How layer_norm_backward divides its rows, which decides its scratch memory.
+#pragma once
+
+#include "backends/cuda/scratch/sizes.h"
+#include "core/op_call.h"
+#include "core/scratch_blocks.h"
+
+namespace mtl::cuda {
+
+constexpr int kMaxRowThreads = 1024;
+
+struct LayerNormRows {
+  bool is_packed;     // each thread of a block reads its part of a row in one access
+  int threads;        // of a block, where packed
+  int64_t num_lines;  // partial sums of the weight gradients
+};
+
+LayerNormRows layer_norm_backward_rows(const OpCall& call, const GpuProperties& gpu);
+
+}  // namespace mtl::cuda

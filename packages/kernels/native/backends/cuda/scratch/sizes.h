@@ -1,0 +1,29 @@
+// Sizes of grids and of scratch memory, which kernels and the declarations of their scratch memory share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/tensor_view.h"
+
+namespace mtl::cuda {
+
+inline int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+constexpr int kThreads = 256;
+
+// Threads for a row of `items`, a multiple of 32 and at most `maximum`.
+inline int row_threads(int64_t items, int maximum = kThreads) {
+  return static_cast<int>(std::min<int64_t>(maximum, ceiling(std::max<int64_t>(items, 1), 32) * 32));
+}
+
+inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+// Whether rows of `columns` elements, of which `pack` fill 16 bytes, can be read 16 bytes at a time in all of
+// these tensors (null: absent).
+inline bool are_rows_packed(int64_t columns, int64_t pack, std::initializer_list<const void*> tensors) {
+  return columns % pack == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);
+}
+
+}  // namespace mtl::cuda

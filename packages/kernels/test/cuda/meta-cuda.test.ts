@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findGpu, memoryStatistics, numLiveTensors, openCuda, supportsOperation } from '../../src/index.js';
+import { caseTables } from '../op-cases/case-tables.js';
+import { dtypesOf } from '../op-cases/check-parity.js';
+import { countsOfCase } from '../op-cases/counts-of-case.js';
+
+// an emulated device then keeps account of memory alone
+process.env.MTL_EMULATION_IDLE = '1';
+const { problem, title } = findGpu();
+const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
+
+describe.skipIf(problem !== undefined)(`device meta-cuda (${title})`, () => {
+  beforeAll(() => void openCuda());
+  afterAll(() => {
+    expect(numLiveTensors()).toBe(0);
+    expect(memoryStatistics('meta-cuda').numAllocations).toBe(0);
+  });
+
+  cases.forEach((opCase, index) => {
+    // one dtype of each case: blocks are sized by dtypes and shapes alone, and neighbouring cases are alike
+    const dtypes = dtypesOf(opCase);
+    const dtype = dtypes[index % dtypes.length]!;
+    it(`counts the memory and FLOPs of ${opCase.name} ${dtype}`, () => {
+      if (!supportsOperation(opCase.operation, 'cuda')) return;
+      const counted = countsOfCase(opCase, { device: 'meta-cuda', dtype });
+      expect(counted).toEqual(countsOfCase(opCase, { device: 'cuda', dtype }));
+    });
+  });
+});
