@@ -92,6 +92,28 @@ describe('mtl plan', () => {
     expect(traceEvents.filter(({ ph }) => ph === 'X')).toHaveLength(2 * 24 * 64 + 8);
   });
 
+  it('searches layouts, with the reason why each loses and the command line', async () => {
+    const model = gpt3.slice(0, gpt3.indexOf('--tensor-model-parallel-size'));
+    const flags = model.filter((flag, index) => {
+      return flag !== '--micro-batch-size' && model[index - 1] !== '--micro-batch-size';
+    });
+    const machine = ['--profile', 'a100-80gb-megatron', '--num-processes', '64'];
+    const { status, stdout, stderr } = await spawnMtl(['plan', '--search', ...machine, '--', ...flags], {
+      cwd,
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(/^\d{4} layouts, of which \d+ should fit; the fastest of each kind:$/m);
+    expect(stdout).toMatch(
+      /^1\. tensor 8 x pipeline 8 x data 1, interleaved with \d chunks, micro-batch \d, /m,
+    );
+    expect(stdout).toMatch(/^2\. .+\n {3}13\.\d\d s, .+\n {3}\d+ ms slower \(\d\.\d %\): .+ \+\d+ ms/m);
+    const lines = stdout.split('\n').filter((line) => line.startsWith('   gpt-train '));
+    expect(lines).toHaveLength(5);
+    expect(lines[0]).toContain(
+      `${flags.join(' ')} --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8`,
+    );
+  });
+
   it('prints which flags have no effect', async () => {
     const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
     const { status, stdout } = await spawnMtl([...onH100, '--', ...flags], { cwd });

@@ -31,6 +31,8 @@ export {
   type SoftwareProfile,
   softwareProfile,
 } from './profiles/software-profile.js';
+export { estimateListedStep, type LayoutEstimate } from './search/estimate-listed-step.js';
+export { type EstimateSecondsOptions, estimateSeconds } from './search/estimate-seconds.js';
 export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
 export {
   type DataCollectives,
@@ -48,5 +50,6 @@ export {
 } from './step/predict-step-time.js';
 export { scheduleOfLayout } from './step/schedule-of-layout.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
+export { collectiveSeconds } from './timing/collective-seconds.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';
 export { peakFlops } from './timing/peak-flops.js';

@@ -57,6 +57,13 @@ export { type MemoryPrediction, predictMemory, predictStages } from './memory/pr
 export { type SmallerRun, smallerRuns } from './memory/smaller-runs.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';
+export type { LayoutCandidate } from './plan/search/layout-candidates.js';
+export {
+  type FoundLayout,
+  type LayoutSearch,
+  type SearchLayoutsOptions,
+  searchLayouts,
+} from './plan/search/search-layouts.js';
 export {
   compareRuns,
   type Difference,

@@ -20,6 +20,8 @@ export interface DryRun extends DryRunModel {
 }
 
 export interface DryRunOptions {
+  /** Whether a rank of those that differ is run. Default: all are. */
+  readonly isRun?: (coordinates: MeshCoordinates) => boolean;
   /** What is told of a rank's steps, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
 }
@@ -33,7 +35,7 @@ export interface DryRunOptions {
  */
 export async function dryRun(
   configuration: PretrainingConfiguration,
-  { listenerOf }: DryRunOptions = {},
+  { isRun = () => true, listenerOf }: DryRunOptions = {},
 ): Promise<DryRun> {
   const { parallel, checkpoint } = configuration;
   const { save, saveHuggingFace } = checkpoint;
@@ -44,6 +46,7 @@ export async function dryRun(
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
   const mesh = meshOf(configuration);
   for (const rank of distinctRanks(configuration)) {
+    if (!isRun(mesh.coordinatesOf(rank))) continue;
     const listener = listenerOf?.(mesh.coordinatesOf(rank));
     ranks.push(await dryRunRank(run, { rank, model, listener }));
   }

@@ -1,28 +1,35 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { RecordedPasses, RecordedStep } from '@mtl/planner';
-import { type DryRun, dryRun } from '../dry-run/dry-run.js';
+import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import { isPipelineInside, rankGroups } from './rank-groups.js';
 import { StepRecording } from './step-recording.js';
 
 /** A dry run, with what the time of its step depends on. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
+  /** Of every chunk, bytes that the forward pass of a micro-batch leaves on its rank. */
+  readonly keptBytes: readonly number[];
+}
+
+export interface RecordRunOptions extends Pick<DryRunOptions, 'isRun'> {
+  /** Ranks of one node, which decides over which links groups communicate. */
+  readonly gpusPerNode: number;
 }
 
 /**
- * Dry runs a training run and records its step.
+ * Dry runs a training run and records its step. The first tensor-parallel rank of every stage has to be run.
  *
- * @param gpusPerNode ranks of one node, which decides over which links groups communicate
  * @throws whatever building the run throws, such as ConfigurationError
  */
 export async function recordRun(
   configuration: PretrainingConfiguration,
-  { gpusPerNode }: { readonly gpusPerNode: number },
+  { gpusPerNode, isRun }: RecordRunOptions,
 ): Promise<RecordedRun> {
   const { parallel, training } = configuration;
   const groupNamed = rankGroups(parallel, gpusPerNode);
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
+    ...(isRun === undefined ? {} : { isRun }),
     // tensor-parallel ranks run the same operations
     listenerOf: ({ tp, pp }) => {
       if (tp > 0) return undefined;
@@ -36,6 +43,7 @@ export async function recordRun(
   const message = stages.find((recording) => recording.message !== undefined)?.message;
   return {
     ...run,
+    keptBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptBytes.get(chunk)!),
     step: {
       schedule,
       chunks: schedule.placement.map((rank, chunk): RecordedPasses => stages[rank]!.passes.get(chunk)!),

@@ -1,5 +1,5 @@
 import type { MetaOperation } from '@mtl/comm';
-import { countedFlops, observeOperations } from '@mtl/kernels';
+import { countedFlops, memoryStatistics, observeOperations } from '@mtl/kernels';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
@@ -19,6 +19,7 @@ export class StepRecording implements StepListener {
   readonly #groupNamed: GroupNamed;
   readonly #overlapsGather: boolean;
   readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
+  readonly #keptBytes = new Map<number, number>();
   readonly #end: Operation[] = [];
   readonly #reduction: CollectiveOperation[] = [];
   readonly #gather: CollectiveOperation[] = [];
@@ -39,6 +40,11 @@ export class StepRecording implements StepListener {
   /** Of the chunks of this rank. */
   get passes(): ReadonlyMap<number, RecordedPasses> {
     return this.#passes as ReadonlyMap<number, RecordedPasses>;
+  }
+
+  /** Bytes that the forward pass of a micro-batch leaves, by chunk. */
+  get keptBytes(): ReadonlyMap<number, number> {
+    return this.#keptBytes;
   }
 
   get end(): RecordedEnd {
@@ -69,9 +75,12 @@ export class StepRecording implements StepListener {
     this.#activity = activity;
     this.#current = this.#listOf(activity);
     try {
-      return this.#current === undefined
-        ? observeOperations(() => {}, body)
-        : this.#observed(this.#current, body);
+      if (this.#current === undefined) return body();
+      const { bytesInUse } = memoryStatistics('meta');
+      const result = this.#observed(this.#current, body);
+      const { chunk = 0 } = activity;
+      if (kind === 'F') this.#keptBytes.set(chunk, memoryStatistics('meta').bytesInUse - bytesInUse);
+      return result;
     } finally {
       this.#activity = outer;
       this.#current = current;

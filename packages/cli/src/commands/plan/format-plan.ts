@@ -4,6 +4,8 @@ import type { PlannedRanks, RunPlan } from '@mtl/recipes';
 import { formatDuration } from '@mtl/trainer';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { formatTable } from '../../terminal/format-table.js';
+import { formatSeconds } from './format-seconds.js';
+import { nameOfPart } from './name-of-part.js';
 
 export interface FormatPlanOptions {
   readonly configuration: PretrainingConfiguration;
@@ -11,18 +13,6 @@ export interface FormatPlanOptions {
   /** Whether the flags say how long the training is. */
   readonly isTrainingKnown: boolean;
 }
-
-const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
-  matmuls: 'matmuls',
-  attention: 'attention',
-  kernels: 'other kernels',
-  tensorCommunication: 'exposed tensor communication',
-  pipelineCommunication: 'exposed pipeline communication',
-  dataCommunication: 'exposed data communication',
-  bubble: 'bubble',
-  optimizer: 'optimizer',
-  host: 'waiting for the host',
-};
 
 /** A plan as a short table. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
@@ -131,8 +121,3 @@ function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
-
-function formatSeconds(seconds: number): string {
-  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
-  return `${(1000 * seconds).toPrecision(3)} ms`;
-}

@@ -10,12 +10,13 @@ import {
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { openProfile, type Profile } from '@mtl/planner';
-import { planRun, type RunPlan, readLoadedFlags } from '@mtl/recipes';
+import { planRun, type RunPlan, readLoadedFlags, searchLayouts } from '@mtl/recipes';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { bytesOption } from './bytes-option.js';
 import { formatPlan } from './format-plan.js';
+import { formatSearch } from './format-search.js';
 
 interface PlanFlags {
   readonly model: ModelKind;
@@ -23,6 +24,7 @@ interface PlanFlags {
   readonly numProcesses: number;
   readonly gpusPerNode?: number;
   readonly memory?: number;
+  readonly search?: true;
   readonly svg?: string;
   readonly chromeTrace?: string;
   readonly json?: true;
@@ -32,6 +34,7 @@ const examples = `
 Examples:
   mtl plan --profile h100-80gb -- --preset gpt2-124m --bf16
   mtl plan --profile h100-80gb --num-processes 8 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8
+  mtl plan --profile h100-80gb --num-processes 64 --search -- --preset megatron-8.3b --bf16 --global-batch-size 512
   mtl plan --profile a100-80gb-megatron --num-processes 64 --svg step.svg -- --preset none --bf16 \\
     --num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048 \\
     --tokenizer-type NullTokenizer --vocab-size 51200 --micro-batch-size 1 --global-batch-size 64 \\
@@ -64,7 +67,8 @@ export function planCommand(): Command {
         'memory of each process, as 80e9, 80GB or 80GiB (default: that of the profile)',
       ),
     )
-    .option('--svg <file>', 'write a picture of the step')
+    .option('--search', 'find the fastest layouts that fit; layout flags that are given stay as they are')
+    .option('--svg <file>', 'write a picture of the step, with --search of the best')
     .option('--chrome-trace <file>', 'write the step as a trace for ui.perfetto.dev or chrome://tracing')
     .addOption(new Option('--tflops <rate>').hideHelp().argParser(refuseRate))
     .option('--json', 'print JSON, in bytes and seconds')
@@ -74,6 +78,10 @@ export function planCommand(): Command {
 
 async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory, json } = flags;
+  if (flags.search === true) {
+    await search(argv, flags);
+    return;
+  }
   const parsed = parseFlags(argv, { model, unused });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   const configuration = validateConfiguration(loaded, { worldSize: numProcesses });
@@ -87,6 +95,24 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   }
   process.stdout.write(configuration.notices.map((notice) => `note: ${notice}\n`).join(''));
   process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
+}
+
+async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
+  const { model, numProcesses, memory: memoryBytes, json } = flags;
+  const profile = profileOf(flags);
+  const found = await searchLayouts({ argv, model, unused, numProcesses, profile, memoryBytes });
+  writePictures(found.layouts[0]!.plan, flags);
+  const program = `${model}-train`;
+  if (json === true) {
+    const layouts = found.layouts.map(({ candidate, words, plan: planned, configuration }) => ({
+      layout: candidate,
+      command: [program, ...argv, ...words],
+      ...jsonOf(planned, isLengthKnown(configuration)),
+    }));
+    process.stdout.write(`${JSON.stringify({ ...found, layouts })}\n`);
+    return;
+  }
+  process.stdout.write(formatSearch(found, { command: [program, ...argv] }));
 }
 
 function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {

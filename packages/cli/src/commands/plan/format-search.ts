@@ -1,0 +1,60 @@
+import type { StepBreakdown } from '@mtl/planner';
+import type { FoundLayout, LayoutSearch } from '@mtl/recipes';
+import { formatBytes } from '../../terminal/format-bytes.js';
+import { formatSeconds } from './format-seconds.js';
+import { nameOfPart } from './name-of-part.js';
+
+export interface FormatSearchOptions {
+  /** The program that is started, and the flags that were given. */
+  readonly command: readonly string[];
+}
+
+/** The layouts that a search found: what each takes, why it loses to the first, and its command line. */
+export function formatSearch(search: LayoutSearch, { command }: FormatSearchOptions): string {
+  const { numCandidates, numFitting, layouts } = search;
+  const [best] = layouts;
+  return [
+    `${numCandidates} layouts, of which ${numFitting} should fit; the fastest of each kind:\n`,
+    ...layouts.map((layout, index) =>
+      [
+        `${index + 1}. ${describe(layout)}\n`,
+        `   ${costsOf(layout)}\n`,
+        ...(index === 0 ? [] : [`   ${reason(layout, best!)}\n`]),
+        `   ${[...command, ...layout.words].join(' ')}\n`,
+      ].join(''),
+    ),
+  ].join('');
+}
+
+function describe({ candidate }: FoundLayout): string {
+  const { tensor, pipeline, data, chunks, microBatch, schedule, recomputation } = candidate;
+  return [
+    `tensor ${tensor} x pipeline ${pipeline} x data ${data}`,
+    ...(schedule === 'none' ? [] : [`${schedule}${chunks > 1 ? ` with ${chunks} chunks` : ''}`]),
+    `micro-batch ${microBatch}`,
+    ...(recomputation === 'none' ? [] : [`${recomputation} recomputation`]),
+    ...(candidate.sequenceParallel ? ['sequence parallelism'] : []),
+    ...(candidate.distributedOptimizer ? ['distributed optimizer'] : []),
+  ].join(', ');
+}
+
+function costsOf({ plan }: FoundLayout): string {
+  const memory = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+  return `${formatSeconds(plan.iterationSeconds)}, ${plan.teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU, ${formatBytes(memory)}`;
+}
+
+/** By how much it is slower than the best, and the two parts of the step that contribute most. */
+function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
+  const slower = plan.iterationSeconds - best.iterationSeconds;
+  const parts = Object.entries(plan.breakdown)
+    .map(([part, seconds]: [string, number]) => {
+      const key = part as keyof StepBreakdown;
+      return { name: nameOfPart[key], more: seconds - best.breakdown[key] };
+    })
+    .filter(({ more }) => more > Math.max(slower / 10, 0))
+    .sort((a, b) => b.more - a.more)
+    .slice(0, 2)
+    .map(({ name, more }) => `${name} +${formatSeconds(more)}`);
+  const by = `${formatSeconds(slower)} slower (${((100 * slower) / best.iterationSeconds).toFixed(1)} %)`;
+  return parts.length === 0 ? by : `${by}: ${parts.join(', ')}`;
+}

@@ -1,0 +1,101 @@
+import type { Recomputation } from '@mtl/planner';
+
+/** A way to spread a run over its processes. */
+export interface LayoutCandidate {
+  readonly tensor: number;
+  readonly pipeline: number;
+  readonly data: number;
+  /** v: chunks of the model on each rank. */
+  readonly chunks: number;
+  readonly microBatch: number;
+  readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1';
+  readonly recomputation: Recomputation;
+  readonly sequenceParallel: boolean;
+  readonly distributedOptimizer: boolean;
+}
+
+/** What candidates have to divide, and what is fixed. */
+export interface CandidateSpace {
+  readonly numProcesses: number;
+  readonly gpusPerNode: number;
+  readonly numLayers: number;
+  /** Heads, and groups of keys and values: what tensor parallelism divides. */
+  readonly headCounts: readonly number[];
+  readonly globalBatchSize: number;
+  readonly fixed: Partial<LayoutCandidate>;
+  /** Whether there are schedules with halves of backward passes. */
+  readonly hasHalves: boolean;
+}
+
+/** All layouts that divide what they have to divide. */
+export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
+  const { numProcesses: n, headCounts, fixed } = space;
+  const candidates: LayoutCandidate[] = [];
+  for (const tensor of options(fixed.tensor, powersOfTwo(2 * space.gpusPerNode))) {
+    if (n % tensor !== 0 || headCounts.some((count) => count % tensor !== 0)) continue;
+    for (const pipeline of options(fixed.pipeline, divisorsOf(n / tensor))) {
+      if ((n / tensor) % pipeline !== 0) continue;
+      const data = n / tensor / pipeline;
+      if (fixed.data !== undefined && fixed.data !== data) continue;
+      candidates.push(...ofMesh(space, { tensor, pipeline, data }));
+    }
+  }
+  return candidates;
+}
+
+type Mesh = Pick<LayoutCandidate, 'tensor' | 'pipeline' | 'data'>;
+
+function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
+  const { numLayers, globalBatchSize, fixed } = space;
+  if (globalBatchSize % mesh.data !== 0) return [];
+  const candidates: LayoutCandidate[] = [];
+  for (const chunks of options(fixed.chunks, mesh.pipeline === 1 ? [1] : [1, 2, 3, 4, 5, 6, 8])) {
+    if (numLayers % (mesh.pipeline * chunks) !== 0) continue;
+    for (const microBatch of options(fixed.microBatch, powersOfTwo(64))) {
+      const numMicroBatches = globalBatchSize / mesh.data / microBatch;
+      if (!Number.isInteger(numMicroBatches)) continue;
+      if (chunks > 1 && (numMicroBatches % mesh.pipeline !== 0 || mesh.pipeline === 1)) continue;
+      for (const schedule of schedulesOf(space, { ...mesh, chunks })) {
+        candidates.push(...withSettings(space, { ...mesh, chunks, microBatch, schedule }));
+      }
+    }
+  }
+  return candidates;
+}
+
+function schedulesOf(
+  { fixed, hasHalves }: CandidateSpace,
+  { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
+): readonly LayoutCandidate['schedule'][] {
+  const all = pipeline === 1 ? 'none' : chunks > 1 ? 'interleaved' : '1f1b';
+  const possible = [all, ...(all === '1f1b' && hasHalves ? (['zb-h1'] as const) : [])] as const;
+  return possible.filter((name) => fixed.schedule === undefined || name === fixed.schedule);
+}
+
+function withSettings(
+  { fixed }: CandidateSpace,
+  layout: Omit<LayoutCandidate, 'recomputation' | 'sequenceParallel' | 'distributedOptimizer'>,
+): LayoutCandidate[] {
+  const recomputations = options<Recomputation>(fixed.recomputation, ['none', 'selective', 'full']);
+  const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
+  const distributed = layout.data === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
+  return recomputations.flatMap((recomputation) =>
+    sequence.flatMap((sequenceParallel) =>
+      distributed.map((distributedOptimizer) => ({
+        ...layout,
+        recomputation,
+        sequenceParallel,
+        distributedOptimizer,
+      })),
+    ),
+  );
+}
+
+const options = <Value>(fixed: Value | undefined, all: readonly Value[]): readonly Value[] =>
+  fixed === undefined ? all : [fixed];
+
+const powersOfTwo = (most: number): number[] =>
+  Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, power) => 2 ** power);
+
+const divisorsOf = (value: number): number[] =>
+  Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);

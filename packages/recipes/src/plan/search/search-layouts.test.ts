@@ -1,0 +1,86 @@
+import type { Flags } from '@mtl/configuration';
+import { loadProfile } from '@mtl/planner';
+import { describe, expect, it } from 'vitest';
+import { type FoundLayout, searchLayouts } from './search-layouts.js';
+
+const unused: Flags = { lr: 1, 'train-iters': 1000, 'data-path': ['bundled'] };
+const model = (layers: number, hidden: number, heads: number, batch: number): string[] => [
+  ...['--preset', 'none', '--bf16', '--seq-length', '2048', '--max-position-embeddings', '2048'],
+  ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', '51199', '--num-layers', `${layers}`],
+  ...['--hidden-size', `${hidden}`, '--num-attention-heads', `${heads}`, '--global-batch-size', `${batch}`],
+];
+const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonly number[] => [
+  tensor,
+  pipeline,
+  data,
+];
+
+describe('searchLayouts', () => {
+  // Korthikanti et al. 2022, table 5, and Narayanan et al. 2021, table 1, with predicted seconds of their
+  // layouts
+  it.each([
+    { name: '175 B of 2022', argv: model(96, 12_288, 96, 64), n: 64, mesh: [8, 8, 1], published: 13.57 },
+    { name: '530 B of 2022', argv: model(105, 20_480, 128, 280), n: 280, mesh: [8, 35, 1], published: 36.58 },
+    { name: '76 B of 2021', argv: model(60, 10_240, 80, 1792), n: 1024, mesh: [8, 4, 32], published: 14.9 },
+  ])('has the published layout of $name among the best', async ({ name, argv, n, mesh, published }) => {
+    const is2022 = name.endsWith('2022');
+    const profile = loadProfile(is2022 ? 'a100-80gb-megatron' : 'a100-80gb-megatron-2021');
+    const full = [
+      '--recompute-granularity',
+      'full',
+      '--recompute-method',
+      'uniform',
+      '--no-sequence-parallel',
+    ];
+    const flags = is2022 ? argv : [...argv, ...full];
+    const { layouts, numCandidates } = await searchLayouts({ argv: flags, unused, numProcesses: n, profile });
+    expect(numCandidates).toBeGreaterThan(60);
+    expect(layouts.map(meshOf)).toContainEqual(mesh);
+    const seconds = layouts.map(({ plan }) => plan.iterationSeconds);
+    expect(published / seconds[0]!).toBeLessThan(1.05);
+    expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
+    for (const { plan, estimatedSeconds } of layouts) {
+      expect(plan.fits).toBe(true);
+      expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+    }
+  });
+
+  const tiny = [...model(4, 64, 4, 8), '--threads', '1'];
+
+  it('composes recordings, leaves what is given as it is, and plans the best whole', async () => {
+    const argv = [...tiny, '--tensor-model-parallel-size', '2', '--micro-batch-size', '2'];
+    const profile = loadProfile('h100-80gb');
+    const options = {
+      argv: [...argv, '--recompute-granularity', 'selective'],
+      unused,
+      numProcesses: 4,
+      profile,
+    };
+    const { layouts, numCandidates } = await searchLayouts(options);
+    // p 1 and d 2, or p 2 and d 1 with 1F1B, its halves, and two chunks; with and without sequence
+    // parallelism
+    expect(numCandidates).toBe(2 * 2 + 3 * 2);
+    expect(layouts.map(meshOf).sort()).toEqual([
+      [2, 1, 2],
+      [2, 2, 1],
+    ]);
+    for (const { words, plan, candidate } of layouts) {
+      expect(words).not.toContain('--micro-batch-size');
+      expect(plan.ranks.flatMap(({ ranks }) => ranks)).toHaveLength(4);
+      expect(words.includes('--sequence-parallel')).toBe(candidate.sequenceParallel);
+    }
+  });
+
+  it('tells what the least takes where nothing fits, and what has to divide', async () => {
+    const profile = loadProfile('a100-80gb-megatron');
+    const options = { argv: tiny, unused, numProcesses: 2, profile };
+    await expect(searchLayouts({ ...options, memoryBytes: 1 })).rejects.toMatchObject({
+      code: 'MTL_PLAN_LAYOUT',
+      message: 'no layout of 2 processes fits into 0.0 GiB',
+    });
+    await expect(searchLayouts({ ...options, numProcesses: 7 })).rejects.toMatchObject({
+      code: 'MTL_PLAN_LAYOUT',
+      message: 'no layout of 7 processes divides the run',
+    });
+  });
+});

@@ -1,0 +1,261 @@
+import {
+  type Flags,
+  type ModelKind,
+  type PretrainingConfiguration,
+  parseFlags,
+  type ResolvedFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import { estimateListedStep, type LayoutEstimate, type Profile } from '@mtl/planner';
+import { dryRunModel } from '../../dry-run/dry-run-model.js';
+import { listedStep } from '../listed-step.js';
+import { planRun, type RunPlan } from '../plan-run.js';
+import { candidateWords } from './candidate-words.js';
+import { fixedLayout } from './fixed-layout.js';
+import { type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
+import { RecordedEstimates } from './recorded-estimates.js';
+
+export interface SearchLayoutsOptions {
+  /** The flags of the run. What they say of its layout stays as it is. */
+  readonly argv: readonly string[];
+  readonly model?: ModelKind;
+  /** Values for required flags that a plan does not use. */
+  readonly unused?: Flags;
+  readonly numProcesses: number;
+  readonly profile: Profile;
+  /** Of each process. Default: that of the profile. */
+  readonly memoryBytes?: number | undefined;
+  /** Layouts that are returned. Default 5. */
+  readonly numBest?: number;
+}
+
+/** A layout that was planned whole. */
+export interface FoundLayout {
+  readonly candidate: LayoutCandidate;
+  readonly configuration: PretrainingConfiguration;
+  /** The flags that the candidate adds to those that were given. */
+  readonly words: readonly string[];
+  readonly plan: RunPlan;
+  /** What the search expected before the layout was planned. */
+  readonly estimatedSeconds: number;
+}
+
+export interface LayoutSearch {
+  readonly numCandidates: number;
+  /** Of them, those that are expected to fit. */
+  readonly numFitting: number;
+  /** Those that fit, the fastest first. */
+  readonly layouts: readonly FoundLayout[];
+}
+
+/** An estimate of memory from recordings may be too high by as much: what is planned whole decides. */
+const recordedMargin = 1.05;
+
+/**
+ * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
+ * recordings of; the best ones are planned whole, and what is returned is their plan.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` where nothing divides or nothing fits; errors of flags; see
+ *   `planRun`
+ */
+export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
+  const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
+  const resolved = parsed(options, []);
+  const candidates = layoutCandidates(spaceOf(resolved, options));
+  if (candidates.length === 0) throw nothingDivides(resolved, options);
+  const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
+  const mostBytes = margin * memoryBytes;
+  const estimates = await estimatesOf(candidates, { resolved, options, mostBytes });
+  const fitting = estimates
+    .filter((each) => each.memoryBytes <= mostBytes)
+    .sort((a, b) => a.seconds - b.seconds);
+  const layouts: FoundLayout[] = [];
+  const kinds = new Set<string>();
+  for (const { candidate, seconds } of fitting) {
+    if (kinds.has(kindOf(candidate))) continue;
+    // estimates are near enough that the order of a few more cannot change
+    if (layouts.length > numBest) break;
+    const found = await planned(candidate, { options, resolved, estimatedSeconds: seconds, memoryBytes });
+    if (!found?.plan.fits) continue;
+    layouts.push(found);
+    kinds.add(kindOf(candidate));
+  }
+  if (layouts.length === 0) throw nothingFits(estimates, { memoryBytes, numProcesses: options.numProcesses });
+  layouts.sort((a, b) => a.plan.iterationSeconds - b.plan.iterationSeconds);
+  return {
+    numCandidates: candidates.length,
+    numFitting: fitting.length,
+    layouts: layouts.slice(0, numBest),
+  };
+}
+
+/** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
+const kindOf = ({ tensor, pipeline, data, recomputation }: LayoutCandidate): string =>
+  `${tensor} ${pipeline} ${data} ${recomputation}`;
+
+type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
+
+interface Context {
+  readonly resolved: ResolvedFlags;
+  readonly options: SearchLayoutsOptions;
+}
+
+function parsed(
+  { argv, model = 'gpt', unused = {} }: SearchLayoutsOptions,
+  words: readonly string[],
+): ResolvedFlags {
+  return parseFlags([...argv, ...words], { model, unused: { 'micro-batch-size': 1, ...unused } });
+}
+
+function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions) {
+  const { values } = resolved;
+  const heads = values['num-attention-heads']!;
+  return {
+    numProcesses,
+    gpusPerNode: profile.hardware.gpusPerNode.value,
+    numLayers: values['num-layers']!,
+    headCounts: [heads, values['num-query-groups'] ?? heads],
+    globalBatchSize: values['global-batch-size'] ?? numProcesses,
+    fixed: {
+      ...(hasDistributedOptimizer(profile) ? {} : { distributedOptimizer: false }),
+      ...fixedLayout(resolved),
+    },
+    hasHalves: profile.software.operations === 'recorded',
+  };
+}
+
+const hasDistributedOptimizer = ({ software }: Profile): boolean =>
+  software.operations === 'recorded' || software.distributedOptimizer;
+
+/** The run of a candidate; undefined where its flags contradict each other. */
+function configured(
+  candidate: LayoutCandidate,
+  { options, resolved }: Context,
+): { readonly configuration: PretrainingConfiguration; readonly words: string[] } | undefined {
+  const words = candidateWords(candidate, resolved.given);
+  try {
+    const flags = parsed(options, words);
+    return { configuration: validateConfiguration(flags, { worldSize: options.numProcesses }), words };
+  } catch (error) {
+    if (MtlError.isInstance(error)) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Estimates of all candidates, but of those with a larger micro-batch than one with which nothing fits: their
+ * passes need not be recorded.
+ */
+async function estimatesOf(
+  candidates: readonly LayoutCandidate[],
+  { mostBytes, ...context }: Context & { readonly mostBytes: number },
+): Promise<Estimated[]> {
+  const estimate =
+    context.options.profile.software.operations === 'recorded'
+      ? recordedEstimates(context)
+      : await listedEstimates(candidates, context);
+  const estimated: Estimated[] = [];
+  const least = new Map<string, { readonly microBatch: number; readonly bytes: number }>();
+  for (const candidate of [...candidates].sort((a, b) => a.microBatch - b.microBatch)) {
+    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
+    const passes = `${tensor} ${recomputation} ${sequenceParallel}`;
+    const known = least.get(passes);
+    if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
+    const each = await estimate(candidate);
+    if (each === undefined) continue;
+    estimated.push({ candidate, ...each });
+    const isSame = known?.microBatch === microBatch;
+    least.set(passes, {
+      microBatch,
+      bytes: isSame ? Math.min(known.bytes, each.memoryBytes) : each.memoryBytes,
+    });
+  }
+  return estimated;
+}
+
+type Estimate = (
+  candidate: LayoutCandidate,
+) => LayoutEstimate | undefined | Promise<LayoutEstimate | undefined>;
+
+function recordedEstimates(context: Context): Estimate {
+  const { numLayers, globalBatchSize } = spaceOf(context.resolved, context.options);
+  const estimates = new RecordedEstimates({
+    profile: context.options.profile,
+    numLayers,
+    globalBatchSize,
+    configure: (candidate) => configured(candidate, context)?.configuration,
+  });
+  return (candidate) => estimates.estimate(candidate);
+}
+
+async function listedEstimates(candidates: readonly LayoutCandidate[], context: Context): Promise<Estimate> {
+  const { profile } = context.options;
+  let configuration: PretrainingConfiguration | undefined;
+  for (const candidate of candidates) {
+    configuration = configured(candidate, context)?.configuration;
+    if (configuration !== undefined) break;
+  }
+  if (configuration === undefined) throw nothingDivides(context.resolved, context.options);
+  const { model } = await dryRunModel(configuration);
+  const step = listedStep(configuration, { model, profile });
+  return (candidate) =>
+    estimateListedStep({
+      ...step,
+      layout: {
+        tensorParallelSize: candidate.tensor,
+        pipelineParallelSize: candidate.pipeline,
+        dataParallelSize: candidate.data,
+        numChunks: candidate.chunks,
+        microBatchSize: candidate.microBatch,
+        globalBatchSize: step.layout.globalBatchSize,
+        sequenceParallel: candidate.sequenceParallel,
+        recomputation: candidate.recomputation,
+      },
+      profile: {
+        ...step.profile,
+        software: { ...step.profile.software, distributedOptimizer: candidate.distributedOptimizer },
+      },
+    });
+}
+
+async function planned(
+  candidate: LayoutCandidate,
+  context: Context & { readonly estimatedSeconds: number; readonly memoryBytes: number },
+): Promise<FoundLayout | undefined> {
+  const run = configured(candidate, context);
+  if (run === undefined) return undefined;
+  const { options, estimatedSeconds, memoryBytes } = context;
+  const plan = await planRun(run.configuration, { profile: options.profile, memoryBytes });
+  return { candidate, ...run, plan, estimatedSeconds };
+}
+
+function nothingDivides(
+  { values }: ResolvedFlags,
+  { numProcesses }: SearchLayoutsOptions,
+): ConfigurationError {
+  const batch = values['global-batch-size'] ?? numProcesses;
+  return new ConfigurationError('MTL_PLAN_LAYOUT', `no layout of ${numProcesses} processes divides the run`, {
+    expected:
+      `tensor-parallel ranks that divide ${values['num-attention-heads']} heads, stages that divide ` +
+      `${values['num-layers']} layers, and data-parallel ranks that divide a global batch of ${batch}`,
+    remedy: 'choose another --num-processes or --global-batch-size, or leave out flags of the layout',
+  });
+}
+
+function nothingFits(
+  estimates: readonly Estimated[],
+  { memoryBytes, numProcesses }: { readonly memoryBytes: number; readonly numProcesses: number },
+): ConfigurationError {
+  const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  const least = estimates.reduce((a, b) => (a.memoryBytes < b.memoryBytes ? a : b));
+  const { tensor, pipeline } = least.candidate;
+  return new ConfigurationError(
+    'MTL_PLAN_LAYOUT',
+    `no layout of ${numProcesses} processes fits into ${gib(memoryBytes)}`,
+    {
+      expected: `about ${gib(least.memoryBytes)}, which tensor ${tensor} x pipeline ${pipeline} takes: the least`,
+      remedy: 'use more processes, GPUs with more memory, or a smaller model',
+    },
+  );
+}
