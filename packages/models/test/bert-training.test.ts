@@ -1,10 +1,10 @@
-import { allocateParameters, type Parameter } from '@mtl/autograd';
-import { SafetensorsFile } from '@mtl/checkpoint';
-import { numLiveTensors, type Tensor } from '@mtl/kernels';
+import { allocateParameters } from '@mtl/autograd';
+import { numLiveTensors } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BertStage, readHuggingFaceBert } from '../src/index.js';
 import { batchOfFixture, type FixtureBatch, fixturePath, loadBert, readFixture } from './bert-fixture.js';
+import { descend, padded, readTensors } from './support/training-fixture.js';
 
 interface Curve {
   readonly masked: readonly number[];
@@ -25,25 +25,6 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(live));
 
-/** Float32 values of the tensors of a fixture under a prefix, by the rest of their names. */
-async function readTensors(name: string, prefix: string): Promise<Map<string, Float32Array>> {
-  const file = await SafetensorsFile.open(fixturePath(`bert-training/${name}.safetensors`));
-  const tensors = new Map<string, Float32Array>();
-  for (const tensor of [...file.tensors.keys()].filter((key) => key.startsWith(prefix))) {
-    const bytes = Uint8Array.from(await file.read({ name: tensor }));
-    tensors.set(tensor.slice(prefix.length), new Float32Array(bytes.buffer));
-  }
-  await file.close();
-  return tensors;
-}
-
-/** The values padded with zeros, as the padded vocabulary is. */
-function padded({ size }: Parameter, values: Float32Array): Float32Array {
-  const result = new Float32Array(size);
-  result.set(values);
-  return result;
-}
-
 async function preLayerNormBert(): Promise<{ stage: BertStage; dispose: () => void }> {
   const { configuration } = await readHuggingFaceBert({
     directory: fixturePath('huggingface-bert'),
@@ -61,7 +42,7 @@ async function preLayerNormBert(): Promise<{ stage: BertStage; dispose: () => vo
     dtype: 'float32',
     mainGradients: true,
   });
-  const initial = await readTensors('pre', 'initial.');
+  const initial = await readTensors(fixturePath('bert-training/pre.safetensors'), 'initial.');
   expect(stage.parameters.map(({ name }) => name).sort()).toEqual([...initial.keys()].sort());
   for (const parameter of stage.parameters)
     parameter.data.write(padded(parameter, initial.get(parameter.name)!));
@@ -78,20 +59,16 @@ function means(losses: readonly StageLoss[]): number[] {
   });
 }
 
-function descend(parameter: Tensor, gradient: Tensor, rate: number): void {
-  const values = parameter.read<'float32'>();
-  const gradients = gradient.read<'float32'>();
-  for (let index = 0; index < values.length; index++) values[index]! -= rate * gradients[index]!;
-  parameter.write(values);
-}
-
 describe.each(['post', 'pre'] as const)('a BERT with layer norm %s sublayers', (placement) => {
   it('trains as PyTorch does, from the same weights and batches', async () => {
     const { stage, dispose } =
       placement === 'post'
         ? await loadBert(fixturePath('huggingface-bert'), { mainGradients: true })
         : await preLayerNormBert();
-    const expectedGradients = await readTensors(placement, 'gradient.');
+    const expectedGradients = await readTensors(
+      fixturePath(`bert-training/${placement}.safetensors`),
+      'gradient.',
+    );
     const { recipe, batches, [placement]: expected } = fixture;
     batches.forEach((values, step) => {
       const batch = batchOfFixture(values);

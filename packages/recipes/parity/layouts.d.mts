@@ -1,5 +1,5 @@
 export interface ParityLayout {
-  readonly model: 'gpt' | 'bert';
+  readonly model: 'gpt' | 'bert' | 'llama';
   readonly name: string;
   /** Sizes along axes of the mesh above 1. */
   readonly sizes: Readonly<Record<string, number>>;

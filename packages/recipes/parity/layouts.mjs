@@ -73,6 +73,36 @@ function layout(sizes, with_ = [], precision = 'fp32') {
  */
 const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
 
+const llamaFlags = [
+  ...[
+    '--num-attention-heads',
+    '8',
+    '--group-query-attention',
+    '--num-query-groups',
+    '4',
+    '--kv-channels',
+    '10',
+  ],
+  ...[
+    '--position-embedding-type',
+    'rope',
+    '--normalization',
+    'RMSNorm',
+    '--qk-layernorm',
+    '--disable-bias-linear',
+  ],
+  ...['--swiglu', '--ffn-hidden-size', '96', '--untie-embeddings-and-output-weights'],
+];
+/** A layout of a GPT with blocks of Llama. The run that it is compared with has them too. */
+const llama = (layoutOfGpt) => ({
+  ...layoutOfGpt,
+  model: 'llama',
+  name: `Llama: ${layoutOfGpt.name}`,
+  flags: [...layoutOfGpt.flags, ...llamaFlags],
+});
+/** What distinguishes models; a run without processes needs it too. */
+export const modelFlags = { gpt: [], bert: [], llama: llamaFlags };
+
 /**
  * What CI runs. In float32, where the bounds are sharp, each two of mesh, sequence parallelism, optimizer and
  * recomputation meet in all their values; in bf16 each mesh is there, and each two of the others meet. What
@@ -124,6 +154,13 @@ export const layouts = [
   bert(layout({ pp: 2 }, ['1f1b', 'balanced layers'])),
   bert(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
   bert(layout({ pp: 2, tp: 2 }, ['zb-h1', sequence], 'bf16')),
+  // blocks of Llama: every axis, the last of several chunks
+  llama(layout({ tp: 2 })),
+  llama(layout({ tp: 4 }, [sequence, full])),
+  llama(layout({ dp: 2 }, [distributed, selective])),
+  llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
+  llama(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
+  llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
 ];
 
 /** Everything with everything: 98 runs without pipelines and 210 with, of each model. */
@@ -141,7 +178,7 @@ const crossed = [
     ],
   ]),
 ];
-export const allLayouts = [...crossed, ...crossed.map(bert)];
+export const allLayouts = [...crossed, ...crossed.map(bert), ...crossed.map(llama)];
 
 /** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
 function pipelinesOf(meshes) {
@@ -230,6 +267,15 @@ export const faults = [
   { fault: 'shift-samples', noticedBy: 'loss', ...bert(layout({ dp: 2 })) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...bert(layout({ pp: 2 }, ['1f1b'])) },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...bert(layout({ pp: 2, tp: 2 }, ['zb-h1'])) },
+  { fault: 'drop-tensor-reduce', noticedBy: 'loss', ...llama(layout({ tp: 2 })) },
+  { fault: 'shift-one-mask', noticedBy: 'gradients', ...llama(layout({ tp: 2 }, [sequence])) },
+  { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...llama(layout({ dp: 2 })) },
+  {
+    fault: 'drop-partial-sums',
+    noticedBy: 'gradients',
+    ...llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
+  },
+  { fault: 'use-stale-input', noticedBy: 'gradients', ...llama(layout({ pp: 2 }, ['1f1b'])) },
 ];
 
 /**

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run parity: trains a small GPT and a small BERT with dropout in many layouts of processes and compares
- * losses, gradient norms and the gradients of the first step with one process.
+ * npm run parity: trains a small GPT, a small BERT and a small Llama with dropout in many layouts of
+ * processes and compares losses, gradient norms and the gradients of the first step with one process.
  *   node parity.mjs [--steps 100] [--only TEXT] [--all | --faults] [--json FILE]
  * With --all it crosses everything with everything. With --faults it injects faults instead, and fails
  * when the check for one does not notice it.
@@ -15,7 +15,15 @@ import { parseArgs } from 'node:util';
 import { atMostAtOnce } from '@mtl/tooling/at-most-at-once';
 
 import { compareRuns, readRun } from './compare-runs.mjs';
-import { allLayouts, boundsOf, faults, layouts, normAfter, traits as traitFlags } from './layouts.mjs';
+import {
+  allLayouts,
+  boundsOf,
+  faults,
+  layouts,
+  modelFlags,
+  normAfter,
+  traits as traitFlags,
+} from './layouts.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -81,7 +89,7 @@ function plan({ model, numLayers, flags, precision, fault }) {
     ...['--metrics-jsonl', metrics],
     ...(precision === 'bf16' ? ['--bf16'] : []),
   ];
-  return { model, argv, metrics, gradients, fault };
+  return { model: model === 'bert' ? 'bert' : 'gpt', argv, metrics, gradients, fault };
 }
 
 /** Trains in layouts of as many processes, one after the other; resolves to what the runs left. */
@@ -167,7 +175,7 @@ async function main() {
   const references = new Map();
   const alone = trainAll(
     [...wanted.values()].map(({ model, precision, numLayers, traits }) => {
-      const flags = traits.includes(normAfter) ? traitFlags[normAfter] : [];
+      const flags = [...modelFlags[model], ...(traits.includes(normAfter) ? traitFlags[normAfter] : [])];
       return { name: 'one process', numProcesses: 1, model, flags, precision, numLayers };
     }),
   );

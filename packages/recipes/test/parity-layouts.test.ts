@@ -38,6 +38,24 @@ describe('the layouts of npm run parity', () => {
     expect(of('bert')).toEqual(of('gpt'));
   });
 
+  it('are crossed for a Llama as for GPT, with blocks of its own', () => {
+    const of = (wanted: string) => allLayouts.filter(({ model }) => model === wanted);
+    const own = of('llama').map(({ flags }) => flags.slice(of('gpt')[0]!.flags.length).join(' '));
+    expect(of('llama').map(({ sizes, traits, precision }) => ({ sizes, traits, precision }))).toEqual(
+      of('gpt').map(({ sizes, traits, precision }) => ({ sizes, traits, precision })),
+    );
+    for (const flags of own) expect(flags).toMatch(/--swiglu.*--untie-embeddings-and-output-weights$/);
+  });
+
+  it('cut a Llama along every axis in CI, in both precisions, and inject faults along every axis', () => {
+    const ofLlama = layouts.filter(({ model }) => model === 'llama');
+    const axesOf = (some: readonly ParityLayout[]) =>
+      new Set(some.flatMap(({ sizes }) => Object.keys(sizes)));
+    expect(axesOf(ofLlama)).toEqual(new Set(['tp', 'dp', 'pp']));
+    expect(new Set(ofLlama.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
+    expect(axesOf(faults.filter(({ model }) => model === 'llama'))).toEqual(new Set(['tp', 'dp', 'pp']));
+  });
+
   it('cut BERT along every axis in CI, with layer norm in both places and in both precisions', () => {
     const ofBert = layouts.filter(({ model }) => model === 'bert');
     const axes = new Set(ofBert.flatMap(({ sizes }) => Object.keys(sizes)));
