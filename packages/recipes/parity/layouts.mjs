@@ -74,8 +74,9 @@ function layout(sizes, with_ = [], precision = 'fp32') {
 const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
 
 /**
- * Weights start at 0.05: with 0.02 RMSNorm multiplies gradients of the small residual stream so much that norms
- * reach 18, and steps with such norms carried rounding of 1e-8 to 1e-1 where only the order of sums differed.
+ * Weights start at 0.05: with 0.02 RMSNorm multiplies gradients of the small residual stream so much that
+ * norms reach 18, and steps with such norms carried rounding of 1e-8 to 1e-1 where only the order of sums
+ * differed.
  */
 const llamaFlags = [
   ...['--init-method-std', '0.05'],

@@ -2,11 +2,17 @@ import { configurationJson, parseFlags, validateConfiguration } from '@mtl/confi
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
-import { numbersOf, printedTwice, TrainingRuns, tolerances, validationDifference } from './support/training-runs.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+} from './support/training-runs.js';
 
 /**
- * Megatron-LM's example for Llama 3 8B, without its flags of FP8 and context parallelism; sizes are divided by
- * `divisor`.
+ * Megatron-LM's example for Llama 3 8B, without its flags of FP8 and context parallelism; sizes are divided
+ * by `divisor`.
  */
 const llama3 = (divisor: number): readonly string[] => [
   ...['--use-mcore-models', '--num-layers', '32', '--hidden-size', `${4096 / divisor}`],
@@ -86,7 +92,12 @@ describe('a Llama 3 of 1/64 of the width', () => {
 
   /** Without the sizes that the test has otherwise. */
   function withoutSizes(flags: readonly string[]): readonly string[] {
-    const others = new Set(['--num-layers', '--seq-length', '--max-position-embeddings', '--init-method-std']);
+    const others = new Set([
+      '--num-layers',
+      '--seq-length',
+      '--max-position-embeddings',
+      '--init-method-std',
+    ]);
     return flags.filter((flag, index) => !others.has(flag) && !others.has(flags[index - 1]!));
   }
 
@@ -110,7 +121,10 @@ describe('a Llama 3 of 1/64 of the width', () => {
   });
 
   it('goes on from a checkpoint of another layout', async () => {
-    const [exit, load] = [['--exit-interval', '4'], ['--load', runs.pathOf('moved')]];
+    const [exit, load] = [
+      ['--exit-interval', '4'],
+      ['--load', runs.pathOf('moved')],
+    ];
     await runs.run(4, [{ name: 'moved', flags: [...stages, ...tensor, ...exit] }]);
     const first = runs.metricsOf('moved');
     await runs.run(2, [{ name: 'moved', flags: [...distributed, ...load, '--exit-interval', '6'] }]);
