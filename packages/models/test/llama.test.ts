@@ -141,6 +141,21 @@ describe('grouped-query attention', () => {
   });
 });
 
+it('sees as many positions as a window has, and its own', () => {
+  const model: Model = { windowSize: '2,0', numLayers: 1, hiddenDropout: 0, attentionDropout: 0 };
+  const last = (variants: Model, first: number): number => {
+    const { stage, dispose } = buildGpt({ model: variants });
+    const tokens = Int32Array.of(first, 4, 5, 6);
+    const losses = new GptLanguageModel(stage).tokenLosses({ tokens, labels: tokens, batchSize: 1 });
+    dispose();
+    return losses.at(-1)!;
+  };
+  expect(last(model, 1)).toBe(last(model, 2));
+  for (const windowSize of ['3,0', undefined]) {
+    expect(last({ ...model, windowSize }, 1)).not.toBe(last({ ...model, windowSize }, 2));
+  }
+});
+
 it.each([
   ['a Llama', llamaVariants],
   ['a Llama with other variants', otherVariants],

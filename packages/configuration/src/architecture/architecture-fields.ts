@@ -1,5 +1,13 @@
 import type { z } from 'zod';
-import { choice, count, fraction, positiveNumber, share, toggle } from '../flags/flag-kinds.js';
+import {
+  choice,
+  count,
+  fraction,
+  patternedText,
+  positiveNumber,
+  share,
+  toggle,
+} from '../flags/flag-kinds.js';
 import type { ModelKind } from '../model-kind.js';
 
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
@@ -114,6 +122,16 @@ export const architectureFields = {
     decides: 'weights',
     isSize: true,
     otherwise: ({ groupQueryAttention, numAttentionHeads }) => (groupQueryAttention ? 1 : numAttentionHeads),
+  },
+  'window-size': {
+    flag: patternedText('Let a query see its own position and L before it, instead of all before it.', {
+      pattern: /^\d+,0$/,
+      placeholder: 'L,0',
+    }),
+    kind: 'gpt',
+    key: 'windowSize',
+    decides: 'weights',
+    isLeftOpen: true,
   },
   'position-embedding-type': {
     flag: choice(

@@ -87,6 +87,14 @@ export function text(description: string, options: FlagOptions<string> = {}): z.
   return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });
 }
 
+/** Any text of a pattern; `placeholder` is an example of it. */
+export function patternedText(
+  description: string,
+  { pattern, placeholder }: { readonly pattern: RegExp; readonly placeholder: string },
+): z.ZodString {
+  return withFacts(z.string().regex(pattern), { description, kind: 'text', placeholder });
+}
+
 /** One of a few names. */
 export function choice<const Names extends readonly [string, ...string[]]>(
   names: Names,

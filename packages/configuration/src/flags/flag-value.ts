@@ -37,7 +37,7 @@ function expectedValue(name: FlagName): string {
   const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
   if (schema.enum !== undefined) return schema.enum.join(', ');
   if (kind === 'boolean') return 'true or false';
-  if (kind === 'text') return 'a text';
+  if (kind === 'text') return schema.pattern === undefined ? 'a text' : placeholder;
   if (kind === 'texts') return 'one text or more';
   if (kind === 'integers') return `${schema.minItems} whole numbers of 1 or more: ${placeholder}`;
   const noun = kind === 'integer' ? 'a whole number' : 'a number';
@@ -50,6 +50,7 @@ function expectedValue(name: FlagName): string {
 }
 
 interface JsonSchemaOfFlag {
+  readonly pattern?: string;
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly exclusiveMinimum?: number;

@@ -169,7 +169,7 @@ function sampleValue(name: FlagName): unknown {
   const samples = {
     integer: 7,
     number: 0.25,
-    text: 'a b',
+    text: name === 'window-size' ? '7,0' : 'a b',
     boolean: true,
     integers: placeholder.split(' ').map((_, index) => index + 1),
     texts: ['a', 'b'],

@@ -21,6 +21,7 @@ refusals(
       'MTL_TENSOR_PARALLEL_SIZE',
       /does not divide --num-query-groups 1/,
     ],
+    ['--window-size 4,4', 1, 'MTL_FLAG_VALUE', /--window-size 4,4.*expected L,0/],
     ['--swiglu --squared-relu', 1, 'MTL_FLAG_CONFLICT', /one activation/],
     ['--swiglu --gelu erf', 1, 'MTL_FLAG_CONFLICT', /one activation/],
     ['--qk-layernorm', 1, 'MTL_FLAG_NEEDS', /expected --normalization RMSNorm/],

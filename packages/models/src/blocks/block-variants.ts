@@ -22,4 +22,6 @@ export interface BlockVariants {
   readonly squaredRelu?: boolean | undefined;
   /** Whether queries and keys are normalized over the features of their head (with RMSNorm). */
   readonly qkLayernorm?: boolean | undefined;
+  /** `L,0`: a query sees its own position and L before it. Absent: all. */
+  readonly windowSize?: string | undefined;
 }

@@ -15,6 +15,8 @@ export interface AttendCall {
   readonly numGroups: number;
   /** Global number of the first of them. */
   readonly headOffset: number;
+  /** A query sees its own position and so many before it; undefined: all. */
+  readonly windowSize?: number | undefined;
   readonly dropout: DropoutSite;
 }
 

@@ -36,6 +36,8 @@ export interface AttentionSpecification {
   readonly qkvBias?: boolean | undefined;
   /** Probability with which attention weights are dropped. */
   readonly dropout: number;
+  /** A query sees its own position and so many before it. Default: all. */
+  readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
   /**
@@ -113,6 +115,7 @@ export class SelfAttention implements Sublayer {
       layer,
       ...ownHeads,
       headOffset: heads.start,
+      windowSize: specification.windowSize,
       dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
     });
     qkv.release();

@@ -17,7 +17,7 @@ export function transformerBlockSpecification(
   const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
   const { groupQueryAttention = false, numQueryGroups = 1 } = model;
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
-  const { normalization = 'LayerNorm', qkLayernorm = false } = model;
+  const { normalization = 'LayerNorm', qkLayernorm = false, windowSize } = model;
   const epsilon = model.layerNormEpsilon;
   return {
     hiddenSize,
@@ -31,6 +31,7 @@ export function transformerBlockSpecification(
       bias,
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
+      ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
       ...(qkLayernorm && { queryKeyNormEpsilon: epsilon }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),

@@ -177,7 +177,7 @@ export class GptLanguageModel {
   /** qkv [N, 1, (A + 2 G) * D] of packed tokens to [N, 1, A * D], A and G being those of this process. */
   #attend(
     tape: Tape,
-    { qkv, layer, numHeads, numGroups }: AttendCall,
+    { qkv, layer, numHeads, numGroups, windowSize }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { dtype, device } = qkv.tensor;
@@ -197,6 +197,7 @@ export class GptLanguageModel {
             qkv.tensor.view({ offset: start * qkvWidth, shape: [length, 1, numGroups, parts, headSize] }),
           ),
           position,
+          windowSize,
         });
       }
     });

@@ -32,4 +32,5 @@ export const otherVariants = {
   rotaryPercent: 1,
   rotaryInterleaved: true,
   useRopeScaling: true,
+  windowSize: '2,0',
 } as const satisfies Partial<GptModelConfiguration>;

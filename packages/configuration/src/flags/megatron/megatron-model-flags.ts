@@ -32,7 +32,6 @@ const architecture: Record<string, MegatronFlag> = {
     'qk-l2-norm': 'normalised queries and keys',
     'qk-clip': 'clipping of queries and keys',
     'fp32-residual-connection': 'a residual stream in fp32',
-    'window-size': 'sliding-window attention',
     'window-attn-skip-freq': 'sliding-window attention',
     'attention-output-gate': 'gated attention',
     mup: 'maximal update parametrisation',
