@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { loadProfile } from '../load-profile.js';
+import { listedProfile } from '../profiles/profile.js';
+import { scheduleOfLayout } from '../step/schedule-of-layout.js';
+import type { Layout } from '../step/step-options.js';
+import { listedMemory } from './listed-memory.js';
+
+const profile = listedProfile(loadProfile('a100-80gb-megatron'));
+
+/**
+ * GiB of Korthikanti et al. 2022, figure 1: states, activations, and with sequence parallelism and selective.
+ */
+const figure1 = [
+  { name: '22B', sizes: [48, 6144, 64], layout: [8, 1, 1, 4, 4], gib: [45.56, 59.25, 9.56] },
+  { name: '175B', sizes: [96, 12_288, 96], layout: [8, 8, 3, 1, 64], gib: [45.56, 66.84, 12.35] },
+  { name: '530B', sizes: [105, 20_480, 128], layout: [8, 35, 3, 1, 280], gib: [31.64, 114.02, 23.08] },
+  { name: '1T', sizes: [128, 25_600, 160], layout: [8, 64, 1, 1, 512], gib: [32.96, 131.25, 26.56] },
+] as const;
+
+function memoryOf(
+  { sizes, layout: [t, p, v, b, batch] }: (typeof figure1)[number],
+  change: Partial<Layout> = {},
+): ReturnType<typeof listedMemory> {
+  const [numLayers, hiddenSize, numHeads] = sizes;
+  const model = { numLayers, hiddenSize, numHeads, sequenceLength: 2048, vocabularySize: 51_200 };
+  const layout: Layout = {
+    tensorParallelSize: t,
+    pipelineParallelSize: p,
+    dataParallelSize: 1,
+    numChunks: v,
+    microBatchSize: b,
+    globalBatchSize: batch,
+    recomputation: 'none',
+    ...change,
+  };
+  return listedMemory({ model, layout, profile }, scheduleOfLayout(layout));
+}
+
+const error = (bytes: number, gib: number): number => Math.abs(bytes / 2 ** 30 / gib - 1);
+
+describe('listedMemory', () => {
+  it.each(figure1)('is that of figure 1 within 5 %%: $name', (row) => {
+    const [states, baseline, better] = row.gib;
+    const plain = memoryOf(row);
+    // the figure counts no embedding, which stages in the middle do not have
+    const { parameters, gradients, optimizer } = plain[Math.min(1, plain.length - 1)]!;
+    expect(error(parameters + gradients + optimizer, states)).toBeLessThan(0.05);
+    expect(error(plain[0]!.activations, baseline)).toBeLessThan(0.05);
+    const selective = memoryOf(row, { sequenceParallel: true, recomputation: 'selective' });
+    expect(error(selective[0]!.activations, better)).toBeLessThan(0.05);
+  });
+
+  it('keeps the inputs of layers with full recomputation, and the optimizer in parts', () => {
+    const [, row] = figure1;
+    const full = memoryOf(row, { recomputation: 'full' });
+    // 2 s b h of a layer, 31 chunks of 4 layers in flight, and the embedding's dropout
+    expect(full[0]!.activations).toBe(31 * (4 * 2 + 1) * 2048 * 12_288);
+    expect(full[0]!.temporary).toBeGreaterThan(0);
+    const software = { ...profile.software, distributedOptimizer: true };
+    const layout: Layout = { ...layoutOfOne, dataParallelSize: 4, globalBatchSize: 4 };
+    const options = { model: tiny, layout, profile: { ...profile, software } };
+    const [shared] = listedMemory(options, scheduleOfLayout(layout));
+    expect(shared!.optimizer).toBe((12 / 2 / 4) * shared!.parameters);
+  });
+});
+
+const tiny = { numLayers: 2, hiddenSize: 64, numHeads: 4, sequenceLength: 32, vocabularySize: 128 };
+const layoutOfOne: Layout = {
+  tensorParallelSize: 1,
+  pipelineParallelSize: 1,
+  dataParallelSize: 1,
+  microBatchSize: 1,
+  globalBatchSize: 1,
+  recomputation: 'none',
+};
