@@ -1,11 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   biasSquaredReluBackward,
+  cast,
   numLiveTensors,
   queriesAndKeys,
   type RotaryScaling,
   type RotaryTableOptions,
   rmsNormBackward,
+  rmsNormForward,
   rotaryEmbedding,
   rotaryFrequencies,
   rotaryTable,
@@ -135,6 +137,23 @@ describe('operations in place', () => {
       biasSquaredReluBackward({ input: make(0.5), inputGradient: together, outputGradient: together });
       expect(together.toArray()).toEqual(apart.toArray());
     });
+  });
+});
+
+it('views without rows are normalized, rotated and copied to nothing', () => {
+  tidy(() => {
+    const whole = Tensor.zeros({ shape: [64], dtype: 'float32' });
+    // strides that do not merge: an empty dimension is neither the first nor the last
+    const view = whole.strided({ shape: [2, 0, 3, 4], strides: [30, 15, 5, 1] });
+    const weight = Tensor.zeros({ shape: [4], dtype: 'float32' });
+    const rstd = Tensor.zeros({ shape: [0], dtype: 'float32' });
+    rmsNormForward({ output: view, rstd, input: view, weight, epsilon: 1 });
+    const gradients = { inputGradient: view, weightGradient: weight, outputGradient: view };
+    rmsNormBackward({ ...gradients, input: view, rstd, weight });
+    const positions = Tensor.zeros({ shape: [2, 0], dtype: 'int32' });
+    rotaryEmbedding({ output: view, input: view, positions, table: whole.reshape([16, 4]) });
+    cast({ output: view, input: view });
+    expect(whole.toArray()).toEqual(new Array(64).fill(0));
   });
 });
 

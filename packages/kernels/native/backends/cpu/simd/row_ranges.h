@@ -26,8 +26,10 @@ class RowWalk {
  public:
   RowWalk(T* tensor, const RowLayout& layout, int64_t row) : layout_(layout), row_(tensor) {
     for (int dim = 0; dim < layout.rank; ++dim) {
-      index_[dim] = dim + 1 < layout.rank ? row % layout.shape[dim] : row;
-      row = dim + 1 < layout.rank ? row / layout.shape[dim] : 0;
+      const bool is_outermost = dim + 1 == layout.rank;
+      // of a tensor without rows, any dimension may be empty: no division by its size
+      index_[dim] = is_outermost || row == 0 ? row : row % layout.shape[dim];
+      row = is_outermost || row == 0 ? 0 : row / layout.shape[dim];
       if (tensor != nullptr) row_ += index_[dim] * layout.strides[dim];
     }
   }
