@@ -49,7 +49,6 @@ export {
 } from './inference/load-gpt-for-inference.js';
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
 export { type SampleTextOptions, sampleText } from './inference/sample-text.js';
-export { checkPredictable } from './memory/check-predictable.js';
 export { type MemorySaving, memorySavings } from './memory/memory-savings.js';
 export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';

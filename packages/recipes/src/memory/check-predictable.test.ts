@@ -1,6 +1,7 @@
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { expect, it } from 'vitest';
 import { checkPredictable } from './check-predictable.js';
+import { memoryShapeOf } from './memory-shape-of.js';
 
 const configured = (flags: string) =>
   validateConfiguration(
@@ -18,7 +19,7 @@ it.each([
   ['--disable-bias-linear', /linear layers without biases/],
   ['--position-embedding-type none', /no table of positions/],
 ])('refuses %s', (flags, message) => {
-  expect(() => checkPredictable(configured(flags))).toThrow(
-    expect.objectContaining({ code: 'MTL_PLAN_BLOCKS', message: expect.stringMatching(message) as string }),
+  expect(() => memoryShapeOf(configured(flags), 256)).toThrow(
+    expect.objectContaining({ code: 'MTL_MEMORY_BLOCKS', message: expect.stringMatching(message) as string }),
   );
 });

@@ -5,7 +5,7 @@ import { gptBlock } from '@mtl/models';
 /**
  * Refuses models whose memory `predictMemory` has no formula for: those with other blocks than GPT-2's.
  *
- * @throws ConfigurationError MTL_PLAN_BLOCKS
+ * @throws ConfigurationError MTL_MEMORY_BLOCKS
  */
 export function checkPredictable({ kind, model }: PretrainingConfiguration): void {
   if (kind !== 'gpt') return;
@@ -21,11 +21,11 @@ export function checkPredictable({ kind, model }: PretrainingConfiguration): voi
   ];
   if (others.length === 0) return;
   throw new ConfigurationError(
-    'MTL_PLAN_BLOCKS',
-    `mtl plan predicts the memory of GPT-2's blocks, and this model has ${others.join(', ')}`,
+    'MTL_MEMORY_BLOCKS',
+    `the memory formulas describe GPT-2's blocks, and this model has ${others.join(', ')}`,
     {
       expected: 'a GPT with the blocks of GPT-2, or a BERT',
-      remedy: 'use gpt-train --dry-run, which builds the model and counts',
+      remedy: 'use mtl plan or gpt-train --dry-run, which build the model and count',
     },
   );
 }

@@ -2,10 +2,16 @@ import { type BertConfiguration, type PretrainingConfiguration, scheduleOfStep }
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { layersOfChunks } from '../models/layers-of-chunks.js';
 import { recipeOf } from '../models/recipe-of.js';
+import { checkPredictable } from './check-predictable.js';
 import type { BertShape, MemoryShape, PipelineShape } from './memory-shape.js';
 
-/** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */
+/**
+ * What the memory of a rank depends on, for a training with a vocabulary of so many tokens.
+ *
+ * @throws ConfigurationError MTL_MEMORY_BLOCKS for blocks that the formulas do not describe
+ */
 export function memoryShapeOf(configuration: PretrainingConfiguration, vocabularySize: number): MemoryShape {
+  checkPredictable(configuration);
   const { kind, model, training, parallel } = configuration;
   const architecture = recipeOf(configuration).modelOf(configuration, vocabularySize);
   return {
