@@ -42,7 +42,7 @@ std::string name_of_case(const Case& one, DType dtype) {
 
 // All tensors of a case; inputs are random, outputs poisoned.
 struct Tensors {
-  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples;
+  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples, first_keys;
 
   Tensors(const Case& one, DType dtype)
       : qkv(dtype, one.projection()),
@@ -53,7 +53,8 @@ struct Tensors {
         delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
         key_start(DType::kInt32, {one.batch, one.sequence}),
         key_mask(DType::kUint8, {one.batch, one.sequence}),
-        samples(DType::kInt64, {one.batch}) {
+        samples(DType::kInt64, {one.batch}),
+        first_keys(DType::kInt32, {one.batch, one.sequence}) {
     qkv.fill(1, 1.5);
     output_gradient.fill(2, 1.0);
     for (int64_t b = 0; b < one.batch; ++b) {
@@ -98,8 +99,9 @@ Tensors reference_of(const Case& one, DType dtype) {
 
 void run_kernels(const Case& one, Tensors& tensors) {
   const AttentionProblem problem = call_of(one, tensors).problem();
-  EXPECT(ran(cuda::attention_forward({problem, nullptr})));
-  EXPECT(ran(cuda::attention_backward({problem, tensors.delta.data<float>(), nullptr})));
+  int32_t* const first_keys = tensors.first_keys.data<int32_t>();
+  EXPECT(ran(cuda::attention_forward({problem, nullptr, first_keys})));
+  EXPECT(ran(cuda::attention_backward({problem, tensors.delta.data<float>(), nullptr, first_keys})));
 }
 
 // Error of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8

@@ -11,6 +11,7 @@ interface Step {
   readonly headSize: number;
   /** How many query heads share a cached key and value. Default: 1. */
   readonly headsPerGroup?: number;
+  readonly windowSize?: number;
 }
 
 const steps: Step[] = [
@@ -25,13 +26,33 @@ const steps: Step[] = [
   { queries: 66, position: 30, capacity: 128, batch: 1, heads: 1, headSize: 8 },
   { queries: 1, position: 131, capacity: 140, batch: 2, heads: 6, headSize: 20, headsPerGroup: 3 },
   { queries: 5, position: 62, capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2 },
+  {
+    queries: 1,
+    position: 99,
+    capacity: 100,
+    batch: 2,
+    heads: 4,
+    headSize: 33,
+    headsPerGroup: 2,
+    windowSize: 40,
+  },
+  {
+    queries: 5,
+    position: 92,
+    capacity: 100,
+    batch: 2,
+    heads: 4,
+    headSize: 33,
+    headsPerGroup: 2,
+    windowSize: 40,
+  },
 ];
 
 function cachedCase(step: Step): OpCase {
-  const { queries, position, capacity, batch, heads, headSize, headsPerGroup = 1 } = step;
+  const { queries, position, capacity, batch, heads, headSize, headsPerGroup = 1, windowSize } = step;
   const groups = heads / headsPerGroup;
   return {
-    name: `attention_forward cached ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}`,
+    name: `attention_forward cached ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}${windowSize === undefined ? '' : `, window ${windowSize}`}`,
     operation: 'attention_forward',
     tensors: {
       // Values beyond the position are never looked at: they are read as what they are before, or written.
@@ -48,6 +69,7 @@ function cachedCase(step: Step): OpCase {
           output: output!,
           ...splitProjection(qkv!),
           position,
+          windowSize,
         }),
       ),
     dtypes: ['float32', 'bfloat16', 'float16'],

@@ -10,6 +10,7 @@ type Sizes = readonly [sequence: number, batch: number, heads: number, headSize:
 interface Variant extends AttentionVariant {
   readonly sizes: Sizes;
   readonly causal?: boolean;
+  readonly windowSize?: number;
   /** Lengths of the documents that follow each other in every sample. */
   readonly documents?: readonly number[];
   /** Real keys of each sample; the others are padding. */
@@ -119,6 +120,18 @@ const variants: Variant[] = [
     headOffset: 3,
     headsPerGroup: 4,
   },
+  { name: 'window', sizes: [150, 1, 2, 24], causal: true, windowSize: 20 },
+  {
+    name: 'window with everything',
+    sizes: [140, 2, 4, 40],
+    causal: true,
+    windowSize: 50,
+    documents: [60, 80],
+    lengths: [140, 99],
+    dropout: 0.1,
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
   { name: 'one group, few samples, several tiles', sizes: [200, 1, 2, 24], causal: true, headsPerGroup: 2 },
   ...variantsOfManyTiles,
 ];
@@ -165,8 +178,8 @@ function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): A
           samples: samples!,
           headOffset: variant.headOffset ?? 0,
         };
-  const { causal = false, scale } = variant;
-  return { causal, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
+  const { causal = false, windowSize, scale } = variant;
+  return { causal, windowSize, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
 }
 
 function shapesOf({
@@ -209,6 +222,7 @@ const gradientVariants: Variant[] = [
   { name: 'bidirectional', sizes: [4, 1, 2, 3] },
   { name: 'causal, documents', sizes: [5, 2, 1, 2], causal: true, documents: [2, 3], scale: 0.8 },
   { name: 'padding', sizes: [4, 2, 1, 3], lengths: [3, 0] },
+  { name: 'window', sizes: [5, 1, 2, 2], causal: true, windowSize: 1 },
   { name: 'dropout', sizes: [6, 1, 2, 2], causal: true, dropout: 0.4, headOffset: 2 },
   { name: 'groups of 2', sizes: [4, 2, 4, 2], causal: true, dropout: 0.3, headsPerGroup: 2 },
 ];

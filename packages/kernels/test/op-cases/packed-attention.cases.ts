@@ -7,6 +7,8 @@ interface Variant extends AttentionVariant {
   readonly lengths: readonly number[];
   readonly heads: number;
   readonly headSize: number;
+  readonly causal?: boolean;
+  readonly windowSize?: number;
   /** Rows at the end that belong to no sample. */
   readonly rest?: number;
   readonly dropout?: number;
@@ -62,6 +64,18 @@ const variants: Variant[] = [
     dropout: 0.3,
     headsPerGroup: 3,
   },
+  { name: 'causal', lengths: [70, 1, 66], heads: 2, headSize: 19, rest: 3, causal: true },
+  {
+    name: 'window',
+    lengths: [40, 99, 7],
+    heads: 4,
+    headSize: 16,
+    causal: true,
+    windowSize: 30,
+    dropout: 0.3,
+    headsPerGroup: 2,
+    dtypes: ['bfloat16'],
+  },
   ...variantsOfManyTiles.map((variant) => ({ ...variant, isOnlyForCuda: true })),
 ];
 
@@ -83,8 +97,10 @@ function maskTensors({ lengths, dropout }: Variant): Record<string, TensorSpec> 
 }
 
 function optionsOf(variant: Variant, { starts, samples }: Tensors): AttentionOptions {
-  const { lengths, scale, dropout: probability } = variant;
+  const { lengths, causal = false, windowSize, scale, dropout: probability } = variant;
   return {
+    causal,
+    windowSize,
     packed: { starts: starts!, longest: Math.max(...lengths), numScores: numScores(variant) },
     ...(scale !== undefined && { scale }),
     ...(probability !== undefined && {
@@ -111,6 +127,7 @@ const benchmarkVariants: Variant[] = [
 
 const gradientVariants: Variant[] = [
   { name: 'two samples', lengths: [3, 2], heads: 2, headSize: 3, rest: 1 },
+  { name: 'causal window', lengths: [4, 2], heads: 2, headSize: 2, causal: true, windowSize: 2 },
   { name: 'dropout', lengths: [4, 1], heads: 1, headSize: 2, dropout: 0.4 },
   { name: 'groups of 2', lengths: [3, 2], heads: 4, headSize: 2, rest: 1, headsPerGroup: 2 },
 ];

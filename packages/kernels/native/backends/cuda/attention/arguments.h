@@ -12,9 +12,11 @@ constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
   int sequence, batch, heads, members, head_size;  // with packed samples: of the longest, until enter_head
-  int num_keys;     // = sequence, except for the kernels without tensor cores
-  int first_query;  // the position of query 0 among the keys; 0 where num_keys = sequence
-  int window;       // of causal attention; kNoWindow without one
+  // For the kernels without tensor cores; the others have num_keys = sequence, first_query = 0, window =
+  // kNoWindow.
+  int num_keys;     // with packed samples: of the longest, until enter_head
+  int first_query;  // the position of query 0 among the keys
+  int window;       // of causal attention
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, num_keys], or null
   const int64_t* samples;    // [B], or null

@@ -33,11 +33,35 @@ bool has_values_like_keys(const AttentionProblem& problem) {
   return key.position == value.position && key.sample == value.sample && key.group == value.group;
 }
 
-template <typename... Operands>
-bool fits_tensor_cores(const AttentionProblem& problem, const Operands&... operands) {
+template <typename Call, typename... Operands>
+bool fits_tensor_cores(const Call& call, const Operands&... operands) {
+  const AttentionProblem& problem = call.problem;
+  if (problem.window != kNoWindow && (problem.starts != nullptr || call.first_keys == nullptr)) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && problem.num_keys == problem.num_queries &&
          problem.first_query == 0 && problem.log_sum_exp != nullptr && has_values_like_keys(problem) &&
          (has_aligned_rows(operands) && ...);
+}
+
+// A window is the first key of every query, as a document's first key is.
+__global__ void first_keys_kernel(int32_t* first_keys, const int32_t* key_start, int64_t count, int64_t sequence, int64_t window) {
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+    const int32_t first = static_cast<int32_t>(i % sequence - window), start = key_start == nullptr ? 0 : key_start[i];
+    first_keys[i] = first > start ? first : start;
+  }
+}
+
+// Replaces the window of a call for tensor cores by first keys.
+template <typename Call>
+cudaError_t replace_window(Call* call) {
+  AttentionProblem& problem = call->problem;
+  if (problem.window == kNoWindow) return cudaSuccess;
+  const int64_t count = problem.batch * problem.num_queries;
+  const Launch how = {dim3(64), 256, 0, call->stream};
+  const cudaError_t status =
+      MTL_LAUNCH(first_keys_kernel, how, call->first_keys, problem.key_start, count, problem.num_queries, problem.window);
+  problem.key_start = call->first_keys;
+  problem.window = kNoWindow;
+  return status;
 }
 
 // Whether the operand is a tensor [S, B, A, D] or [T, A, D].
@@ -61,8 +85,11 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   const AttentionProblem& p = call.problem;
   if (is_without_statistics(p)) return launch_attention_without_statistics(call);
   if (p.head_size > kMaxAttentionHeadSize) return cudaErrorNotSupported;
-  if (!fits_tensor_cores(p, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
-  return is_for_hopper(p) ? launch_hopper_attention_forward(call) : launch_attention_forward(call);
+  if (!fits_tensor_cores(call, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
+  AttentionForwardCall without_window = call;
+  const cudaError_t status = replace_window(&without_window);
+  if (status != cudaSuccess) return status;
+  return is_for_hopper(p) ? launch_hopper_attention_forward(without_window) : launch_attention_forward(without_window);
 }
 
 cudaError_t attention_backward(const AttentionBackwardCall& call) {
@@ -72,12 +99,15 @@ cudaError_t attention_backward(const AttentionBackwardCall& call) {
   cudaError_t status = launch_attention_delta(call);
   if (status != cudaSuccess) return status;
   const AttentionProblem& p = call.problem;
-  if (!fits_tensor_cores(p, p.query, p.key, p.value, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient)) {
+  if (!fits_tensor_cores(call, p.query, p.key, p.value, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient)) {
     return launch_plain_attention_backward(call);
   }
-  if (is_for_hopper(p)) return launch_hopper_attention_backward(call);
-  status = launch_attention_query_gradient(call);
-  return status == cudaSuccess ? launch_attention_key_value_gradient(call) : status;
+  AttentionBackwardCall without_window = call;
+  status = replace_window(&without_window);
+  if (status != cudaSuccess) return status;
+  if (is_for_hopper(p)) return launch_hopper_attention_backward(without_window);
+  status = launch_attention_query_gradient(without_window);
+  return status == cudaSuccess ? launch_attention_key_value_gradient(without_window) : status;
 }
 
 }  // namespace mtl::cuda

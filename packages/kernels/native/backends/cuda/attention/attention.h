@@ -5,8 +5,8 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes and keys at
-//   other positions than the queries, with head sizes up to 256.
+// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, keys at
+//   other positions than the queries and windows of packed samples, with head sizes up to 256.
 // - One block for each query (without_statistics.cu): forward without logSumExp, masks and dropout, as in
 //   generation; any head size.
 //
@@ -24,12 +24,14 @@ constexpr int64_t kMaxAttentionHeadSize = 256;
 struct AttentionForwardCall {
   AttentionProblem problem;  // pointers are device pointers; float32, bfloat16 or float16
   cudaStream_t stream;
+  int32_t* first_keys = nullptr;  // [B, S] scratch, with which tensor cores compute windows
 };
 
 struct AttentionBackwardCall {
   AttentionProblem problem;
   float* delta;  // [B, A, S] scratch: sums of output times its gradient
   cudaStream_t stream;
+  int32_t* first_keys = nullptr;  // as above
 };
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }

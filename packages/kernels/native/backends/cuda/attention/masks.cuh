@@ -13,15 +13,10 @@ struct KeyRange {
   int begin, end;
 };
 
-// Keys that a query at this position among the keys attends to, apart from key_start and key_mask.
-MTL_PTX int first_key_of(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
-MTL_PTX int end_key_of(const AttentionArguments& a, int position) { return a.causal ? min(position + 1, a.num_keys) : a.num_keys; }
-
 MTL_PTX KeyRange keys_of_query(const AttentionArguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
-  const int position = a.first_query + query, first = first_key_of(a, position);
   const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query];
-  return {min(max(begin, first), a.num_keys), end_key_of(a, position)};
+  return {min(max(begin, 0), a.sequence), a.causal ? query + 1 : a.sequence};
 }
 
 // What kQueries queries from first_query on share.
@@ -34,11 +29,8 @@ struct QueryRange {
 template <int kQueries>
 MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;
-  const int first_position = a.first_query + first_query, last_position = a.first_query + last;
-  const int first_end = end_key_of(a, first_position), last_end = end_key_of(a, last_position);
-  if (a.key_start == nullptr) {
-    return {{first_key_of(a, first_position), last_end}, {first_key_of(a, last_position), first_end}};
-  }
+  const int first_end = a.causal ? first_query + 1 : a.sequence, last_end = a.causal ? last + 1 : a.sequence;
+  if (a.key_start == nullptr) return {{0, last_end}, {0, first_end}};
   unsigned lowest = ~0u, highest = 0;
   for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
     const unsigned begin = static_cast<unsigned>(keys_of_query(a, batch, query).begin);

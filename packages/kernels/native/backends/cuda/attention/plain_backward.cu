@@ -33,14 +33,14 @@ __global__ void __launch_bounds__(kPlainThreads)
   const T* output_gradients = rows_of<const T>(a.output_gradient, place);
   load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
   load_plain_row(shared.own_right, output_gradients + query * a.output_gradient.position, a.head_size, real);
-  const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
-  const KeyRange range = keys_of_query(a, place.batch, query);
+  const KeyRange block_range = plain_range(a, place.batch, first_query);
+  const KeyRange range = plain_keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
   const float log_sum_exp = real ? a.log_sum_exp[place.statistics + query] : 0.0f;
   const float delta = real ? a.delta[place.statistics + query] : 0.0f;
 
   float sums[kMaxColumns] = {};
-  for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
+  for (int first_key = block_range.begin; first_key < block_range.end; first_key += kPlainRows) {
     __syncthreads();  // no thread still reads the previous tile
     load_plain_tile(shared.left, keys, a.key.position, first_key, a.num_keys, a.head_size);
     load_plain_tile(shared.right, values, a.value.position, first_key, a.num_keys, a.head_size);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kPlainThreads)
       load_plain_tile(shared.right, output_gradients, a.output_gradient.position, first_query, a.sequence, a.head_size);
       __syncthreads();
       const int query = first_query + lane;
-      const bool visible = real && is_visible(a, place.batch, keys_of_query(a, place.batch, query), key);
+      const bool visible = real && is_visible(a, place.batch, plain_keys_of_query(a, place.batch, query), key);
       const float log_sum_exp = visible ? a.log_sum_exp[place.statistics + query] : 0.0f;
       const float delta = visible ? a.delta[place.statistics + query] : 0.0f;
       const Entry entry = entry_of(a, site, query, key, visible, plain_dot(shared.own_left, shared.left, a.head_size),

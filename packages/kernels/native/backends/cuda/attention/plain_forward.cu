@@ -17,12 +17,12 @@ __global__ void __launch_bounds__(kPlainThreads)
   const bool real = query < a.sequence;
   const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
   load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
-  const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
-  const KeyRange range = keys_of_query(a, place.batch, query);
+  const KeyRange block_range = plain_range(a, place.batch, first_query);
+  const KeyRange range = plain_keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
 
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
-  for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
+  for (int first_key = block_range.begin; first_key < block_range.end; first_key += kPlainRows) {
     __syncthreads();  // no thread still reads the previous tile
     load_plain_tile(shared.left, keys, a.key.position, first_key, a.num_keys, a.head_size);
     load_plain_tile(shared.right, values, a.value.position, first_key, a.num_keys, a.head_size);
@@ -42,9 +42,11 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
-  store_plain_row(rows_of<T>(a.output, place) + query * a.output.position, sums, factor, a.head_size);
+  // read again, so that it occupies no registers in between
+  const HeadPlace end = enter_head(a, reread_block_y());
+  store_plain_row(rows_of<T>(a.output, end) + query * a.output.position, sums, factor, a.head_size);
   if (lane == 0 && a.log_sum_exp != nullptr) {
-    a.log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
+    a.log_sum_exp[end.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
   }
 }
 

@@ -82,6 +82,31 @@ MTL_PTX void store_plain_row(T* to, const float (&sums)[kMaxColumns], float fact
   }
 }
 
+// keys_of_query and query_range of masks.cuh for keys at any positions, and windows. The kernels for tensor
+// cores have no registers left for them.
+MTL_PTX int plain_first_key(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
+MTL_PTX int plain_end_key(const AttentionArguments& a, int position) {
+  return a.causal ? min(position + 1, a.num_keys) : a.num_keys;
+}
+
+MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int query) {
+  if (query >= a.sequence) return {0, 0};
+  const int position = a.first_query + query, first = plain_first_key(a, position);
+  const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query];
+  return {min(max(begin, first), a.num_keys), plain_end_key(a, position)};
+}
+
+// No query of a block attends to a key outside. Every warp computes it with the same result: no barrier.
+MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_query) {
+  const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = plain_end_key(a, a.first_query + last);
+  if (a.key_start == nullptr) return {plain_first_key(a, a.first_query + first_query), end};
+  unsigned lowest = ~0u;
+  for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
+    lowest = min(lowest, static_cast<unsigned>(plain_keys_of_query(a, batch, query).begin));
+  }
+  return {static_cast<int>(__reduce_min_sync(kAllLanes, lowest)), end};
+}
+
 MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& range, int key) {
   return key >= range.begin && key < range.end &&
          (a.key_mask == nullptr || a.key_mask[static_cast<int64_t>(batch) * a.num_keys + key] != 0);

@@ -1,6 +1,6 @@
 // Attention forward without logSumExp, for generation: one block for each query and head. Bound by reading
 // the keys and values of a cache once, which warps do key by key.
-#include "backends/cuda/attention/masks.cuh"
+#include "backends/cuda/attention/plain_rows.cuh"
 #include "backends/cuda/kernels/block_reduce.h"
 
 namespace mtl::cuda {
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kScanThreads) attention_without_statistics_ker
   float* const sums = query + a.head_size;
   const int thread = static_cast<int>(threadIdx.x);
   const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
-  const KeyRange range = keys_of_query(a, place.batch, static_cast<int>(blockIdx.x));
+  const KeyRange range = plain_keys_of_query(a, place.batch, static_cast<int>(blockIdx.x));
   const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
   const T* const query_row = rows_of<const T>(a.query, place) + int64_t{blockIdx.x} * a.query.position;
   for (int d = thread; d < a.head_size; d += kScanThreads) {

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/attention.h"
 
 namespace mtl::cuda {
 namespace {
@@ -22,15 +23,19 @@ Status status_of(const OpCall& call, const AttentionProblem& problem, cudaError_
 }  // namespace
 
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem) {
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
-  return status_of(call, problem, attention_forward({problem, compute_stream()}));
+  int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(0) : nullptr;
+  return status_of(call, problem, attention_forward({problem, compute_stream(), first_keys}));
 }
 
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem) {
   KernelScratch scratch;
   MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
-  return status_of(call, problem, attention_backward({problem, scratch.as<float>(0), compute_stream()}));
+  int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(1) : nullptr;
+  return status_of(call, problem, attention_backward({problem, scratch.as<float>(0), compute_stream(), first_keys}));
 }
 
 }  // namespace mtl::cuda
