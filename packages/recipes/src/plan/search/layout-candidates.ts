@@ -25,6 +25,8 @@ export interface CandidateSpace {
   readonly fixed: Partial<LayoutCandidate>;
   /** Whether there are schedules with halves of backward passes. */
   readonly hasHalves: boolean;
+  /** Ways to recompute that differ. */
+  readonly recomputations: readonly Recomputation[];
 }
 
 /** All layouts that divide what they have to divide. */
@@ -73,10 +75,10 @@ function schedulesOf(
 }
 
 function withSettings(
-  { fixed }: CandidateSpace,
+  { fixed, recomputations: all }: CandidateSpace,
   layout: Omit<LayoutCandidate, 'recomputation' | 'sequenceParallel' | 'distributedOptimizer'>,
 ): LayoutCandidate[] {
-  const recomputations = options<Recomputation>(fixed.recomputation, ['none', 'selective', 'full']);
+  const recomputations = options(fixed.recomputation, all);
   const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
   const distributed = layout.data === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
   return recomputations.flatMap((recomputation) =>

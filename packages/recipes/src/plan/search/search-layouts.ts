@@ -13,7 +13,7 @@ import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan } from '../plan-run.js';
 import { candidateWords } from './candidate-words.js';
 import { fixedLayout } from './fixed-layout.js';
-import { type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
+import { type CandidateSpace, type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
@@ -108,9 +108,10 @@ function parsed(
   return parseFlags([...argv, ...words], { model, unused: { 'micro-batch-size': 1, ...unused } });
 }
 
-function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions) {
+function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
   const { values } = resolved;
   const heads = values['num-attention-heads']!;
+  const isRecorded = profile.software.operations === 'recorded';
   return {
     numProcesses,
     gpusPerNode: profile.hardware.gpusPerNode.value,
@@ -121,7 +122,9 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
       ...(hasDistributedOptimizer(profile) ? {} : { distributedOptimizer: false }),
       ...fixedLayout(resolved),
     },
-    hasHalves: profile.software.operations === 'recorded',
+    hasHalves: isRecorded,
+    // attention of these programs keeps no scores: there is nothing that selective recomputation leaves out
+    recomputations: isRecorded ? (['none', 'full'] as const) : (['none', 'selective', 'full'] as const),
   };
 }
 
