@@ -8,6 +8,7 @@ import {
   numLossTokens,
   numParameters,
   type TokenBatch,
+  writeHuggingFaceGpt2,
 } from '../src/index.js';
 import { llamaVariants, otherVariants } from './support/small-llama.js';
 import { StageUnderTest } from './support/stage-under-test.js';
@@ -266,5 +267,17 @@ describe('rotary position embeddings', () => {
     const tokens = Int32Array.of(5, 9, 1, 4, 2, 8, 5, 7);
     const [usual, changed] = [{}, variants].map((more) => lossesOf({ ...model, ...more }, tokens, 0));
     expect(usual).not.toEqual(changed);
+  });
+});
+
+it.each([
+  ['squared-relu', { squaredRelu: true }],
+  ['a window of attention', { windowSize: '4,0' }],
+])('is not written as a GPT-2 of transformers, which has no %s', async (what, variants) => {
+  const model = { ...smallGpt, ...variants };
+  const written = writeHuggingFaceGpt2({ directory: '/nowhere/model', model, tensors: [] });
+  await expect(written).rejects.toMatchObject({
+    code: 'MTL_HUGGING_FACE_CONFIG',
+    message: expect.stringContaining(what) as string,
   });
 });
