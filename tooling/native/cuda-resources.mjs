@@ -116,7 +116,7 @@ function readReport(text) {
       isSerialized: false,
     });
   }
-  // said before or behind the kernels' own parts, with the symbol
+  // printed before or after the kernels' own parts, with the symbol
   for (const [, symbol] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     const kernel = kernels.find((one) => one.symbol === symbol);
     if (kernel !== undefined) kernel.isSerialized = true;

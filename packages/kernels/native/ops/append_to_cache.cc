@@ -1,4 +1,4 @@
-// append_to_cache: stores the keys and values of new positions behind those that a cache holds already, for
+// append_to_cache: stores the keys and values of new positions after those that a cache holds already, for
 // generation.
 //
 //   Q new positions, B batch, G groups of heads, D head size, M the capacity of the caches in positions

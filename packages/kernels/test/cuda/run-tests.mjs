@@ -63,7 +63,7 @@ async function testUnderEmulation() {
   const environment = {
     ...libraries,
     MTL_EMULATION_COUNTS: join(libraries.MTL_CUDA_LIBS, 'counts'),
-    // a host or a stream that does not wait for what it reads finds out
+    // shows reads of a host or a stream that does not wait for their values
     MTL_EMULATION_STREAMS: process.env.MTL_EMULATION_STREAMS ?? 'late',
   };
   // one process each most of the time

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills.
+ * Checks the compiler's report on the kernels in a build of the CUDA library: registers and spills.
  * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
  * next to it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
- * too, when the compiler says that it has put waits between the matmuls of warp groups (wgmma), or that
+ * too, when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that
  * it ignores a change of their registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
@@ -26,14 +26,14 @@ function parseResources(text) {
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
-  // said before or behind the kernels' own lines, with the name
+  // printed before or after the kernels' own lines, with the name
   for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
   }
   return kernels;
 }
 
-/** Whether the compiler ignores a setmaxnreg (C7504, C7508): it does not say of which kernel of the file. */
+/** Whether the compiler ignores a setmaxnreg (C7504, C7508): it does not name the kernel. */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
 const slowKernels = (kernels) =>
@@ -77,25 +77,25 @@ function kernelsOf({ file, text }) {
 }
 
 function selfTest() {
-  const numSlow = (stores, loads, said = '') =>
+  const numSlow = (stores, loads, message = '') =>
     slowKernels(
-      parseResources(`${said}
+      parseResources(`${message}
 ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
     8 bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers`),
     ).length;
-  const said = (name) =>
+  const warningOf = (name) =>
     `ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a reason in the function '${name}'`;
   const right =
     numSlow(0, 0) === 0 &&
     numSlow(4, 0) === 1 &&
     numSlow(0, 4) === 1 &&
-    numSlow(0, 0, said('kernel')) === 1 &&
-    numSlow(0, 0, said('another')) === 0 &&
+    numSlow(0, 0, warningOf('kernel')) === 1 &&
+    numSlow(0, 0, warningOf('another')) === 0 &&
     ignoresRegisters(
       "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.",
     ) &&
-    !ignoresRegisters(said('kernel'));
+    !ignoresRegisters(warningOf('kernel'));
   console.log(
     right
       ? 'check-resources: spills, serialized matmuls and ignored registers are found'
