@@ -8,12 +8,11 @@
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/rms_norm.h"
 #include "ops/rms_norm.h"
 
 namespace mtl::cuda {
 namespace {
-
-constexpr int kMaxRowThreads = 1024;
 
 // Whether each thread of a block can read its part of a row in one access.
 template <typename T>
@@ -21,16 +20,12 @@ bool fits_registers(int64_t columns) {
   return columns <= int64_t{kMaxRowThreads} * kPack<T>;
 }
 
-// The blocks for rows of `columns`: a power of two of threads for each short row, so that a warp has whole
-// rows; whole warps for each long one. The caller sets the grid.
+// The blocks for rows of `columns`. The caller sets the grid.
 template <typename T>
 Launch blocks_of_rows(int64_t columns) {
-  const int64_t accesses = ceiling(columns, kPack<T>);
-  if (accesses > 32) return grid_of(1, row_threads(accesses, kMaxRowThreads));
-  int threads = 1;
-  while (threads < accesses) threads *= 2;
-  Launch launch = grid_of(1, threads);
-  launch.block.y = static_cast<unsigned>(kThreads / threads);
+  const RowBlock block = block_of_rows(columns, kPack<T>);
+  Launch launch = grid_of(1, block.x);
+  launch.block.y = static_cast<unsigned>(block.y);
   return launch;
 }
 
@@ -213,29 +208,27 @@ Status forward_of(const OpCall& call) {
 
 // Partial sums by `num_lines` blocks, then their sum; `run` launches the first pass.
 template <typename Run>
-Status with_weight_gradient(const OpCall& call, int64_t columns, int64_t num_lines, const Run& run) {
+Status with_weight_gradient(const OpCall& call, int64_t num_lines, const Run& run) {
   using Op = RmsNormBackward;
-  const DeviceScratch partial(static_cast<size_t>(columns * num_lines) * sizeof(float));
-  if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
-  MTL_RETURN_IF_ERROR(run(partial.as<float>()));
-  return add_lines(call, {call.data<float>(Op::kWeightGradient), nullptr, columns, true}, partial.as<float>(), num_lines);
+  KernelScratch scratch;
+  MTL_RETURN_IF_ERROR(scratch.take(call));
+  float* const partial = scratch.as<float>(0);
+  MTL_RETURN_IF_ERROR(run(partial));
+  const int64_t columns = call.tensor(Op::kInput).dim(-1);
+  return add_lines(call, {call.data<float>(Op::kWeightGradient), nullptr, columns, true}, partial, num_lines);
 }
 
 template <typename T>
-Status packed_backward(const OpCall& call, const Backward<T>& b) {
+Status packed_backward(const OpCall& call, const RmsNormRows& by, const Backward<T>& b) {
   using Op = RmsNormBackward;
   Launch how = blocks_of_rows<T>(b.columns);
-  const int64_t groups = ceiling(b.rows, how.block.y);
   if (!call.has(Op::kWeightGradient)) {
-    how.grid.x = static_cast<unsigned>(groups);
+    how.grid.x = static_cast<unsigned>(ceiling(b.rows, how.block.y));
     MTL_RUN_KERNEL(call, (backward_kernel<T, true, false>), how, b, nullptr);
     return ok_status();
   }
-  // enough blocks to fill the device with a thousand threads on each multiprocessor
-  const int64_t threads = int64_t{how.block.x} * how.block.y;
-  const int64_t num_lines = std::min<int64_t>(groups, num_multiprocessors() * std::max<int64_t>(1, 1024 / threads));
-  how.grid.x = static_cast<unsigned>(num_lines);
-  return with_weight_gradient(call, b.columns, num_lines, [&](float* partial) {
+  how.grid.x = static_cast<unsigned>(by.num_lines);
+  return with_weight_gradient(call, by.num_lines, [&](float* partial) {
     if (b.input_gradient == nullptr) {
       MTL_RUN_KERNEL(call, (backward_kernel<T, false, true>), how, b, partial);
     } else {
@@ -246,13 +239,13 @@ Status packed_backward(const OpCall& call, const Backward<T>& b) {
 }
 
 template <typename T>
-Status any_backward(const OpCall& call, const Backward<T>& b) {
+Status any_backward(const OpCall& call, const RmsNormRows& by, const Backward<T>& b) {
   using Op = RmsNormBackward;
   if (call.has(Op::kWeightGradient)) {
     // before the input gradient, which may overwrite the output gradient's memory
-    const int64_t num_lines = std::min<int64_t>(b.rows, 64);
-    MTL_RETURN_IF_ERROR(with_weight_gradient(call, b.columns, num_lines, [&](float* partial) {
-      MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, num_lines), b, partial);
+    MTL_RETURN_IF_ERROR(with_weight_gradient(call, by.num_lines, [&](float* partial) {
+      MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, by.num_lines), b,
+                     partial);
       return ok_status();
     }));
   }
@@ -272,11 +265,8 @@ Status backward_of(const OpCall& call) {
                          call.data<T>(Op::kWeight), call.data<T>(Op::kAddend), call.data<float>(Op::kRstd),
                          layout(Op::kInputGradient), layout(Op::kOutputGradient), layout(Op::kInput), layout(Op::kAddend),
                          input.rows(), input.dim(-1)};
-  bool packed = is_packed<T>(b.columns, {b.input_gradient, b.output_gradient, b.input, b.weight, b.addend});
-  for (const RowLayout* rows : {&b.input_gradients, &b.output_gradients, &b.inputs, &b.addends}) {
-    packed = packed && is_packed_row<T>(b.columns, *rows);
-  }
-  return packed && fits_registers<T>(b.columns) ? packed_backward(call, b) : any_backward(call, b);
+  const RmsNormRows by = rms_norm_backward_rows(call, gpu_properties());
+  return by.is_packed ? packed_backward(call, by, b) : any_backward(call, by, b);
 }
 
 Status forward(const OpCall& call) {

@@ -1,0 +1,24 @@
+// How rms_norm_backward divides its rows, which decides its scratch memory.
+#pragma once
+
+#include "backends/cuda/scratch/layer_norm.h"
+
+namespace mtl::cuda {
+
+// The threads of a block: `x` for each of `y` rows.
+struct RowBlock {
+  int x, y;
+};
+
+// A power of two of threads for each short row, so that a warp has whole rows; whole warps for each long one.
+// `pack`: elements in 16 bytes.
+RowBlock block_of_rows(int64_t columns, int64_t pack);
+
+struct RmsNormRows {
+  bool is_packed;     // each thread of a block reads its part of a row in one access
+  int64_t num_lines;  // partial sums of the weight gradient
+};
+
+RmsNormRows rms_norm_backward_rows(const OpCall& call, const GpuProperties& gpu);
+
+}  // namespace mtl::cuda
