@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 /**
  * The training step of one batch on several ranks of one thread each against one process with as many
- * threads: tokens/s, the time a step waits for communication, and the memory of a rank next to what
- * `predictMemory` expects.
+ * threads: tokens/s, the time a step waits for communication, and the memory of a rank.
  *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
  *     [--only pp] [--log FILE]
  * A pipeline, split by work, is compared with one process that accumulates as many micro-batches, times
@@ -73,9 +72,7 @@ for (let turn = 0; turn < Number(values.repeat); turn++) {
 // the first loss sees initial weights and one batch: rounding alone
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
-console.log(
-  `${''.padEnd(32)} tokens/s  of one process  waited ms  ${'of step'.padStart(7)}  MiB per rank  predicted`,
-);
+console.log(`${''.padEnd(32)} tokens/s  of one process  waited ms  ${'of step'.padStart(7)}  MiB per rank`);
 let isWrong = false;
 for (const {
   name,
@@ -88,11 +85,10 @@ for (const {
   const rate = median(all.map((one) => one.tokens_per_s));
   const share = rate / used / median(reference.map((one) => one.tokens_per_s));
   const [waited, step] = [median(all.map((one) => one.waited_ms)), median(all.map((one) => one.step_ms))];
-  const [memory, predicted] = [all[0].allocator_peak_bytes / 2 ** 20, all[0].predicted_bytes / 2 ** 20];
+  const memory = all[0].allocator_peak_bytes / 2 ** 20;
   console.log(
     `${name.padEnd(32)} ${rate.toFixed(0).padStart(8)} ${share.toFixed(2).padStart(8)} ${(share >= goal ? 'ok' : `< ${goal}`).padStart(6)}` +
-      `${waited.toFixed(1).padStart(11)} ${`${((100 * waited) / step).toFixed(1)} %`.padStart(8)} ${memory.toFixed(0).padStart(13)}` +
-      `${`${predicted.toFixed(0)} (${((memory / predicted - 1) * 100).toFixed(1)} %)`.padStart(16)}`,
+      `${waited.toFixed(1).padStart(11)} ${`${((100 * waited) / step).toFixed(1)} %`.padStart(8)} ${memory.toFixed(0).padStart(13)}`,
   );
   const difference = Math.abs(all[0].losses[0] / reference[0].losses[0] - 1);
   if (difference <= tolerance) continue;

@@ -9,7 +9,7 @@
  * Where they are as many as the step's, the GPU waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
  * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
- * communication, the bytes handed over, and the memory that `predictStages` expects of it.
+ * communication and the bytes handed over.
  */
 import { parseArgs } from 'node:util';
 import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tensor } from '@mtl/kernels';
@@ -24,7 +24,7 @@ import {
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
-import { joinProcesses, predictStages, TrainingProcesses } from '@mtl/recipes';
+import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
 import { modelFlops, Trainer } from '@mtl/trainer';
 import { benchmarkPresets } from './benchmark-presets.mjs';
 
@@ -254,28 +254,6 @@ if (values.profile) {
     );
   }
 }
-const predicted = predictStages({
-  microBatchSize,
-  sequenceLength,
-  numLayers,
-  hiddenSize,
-  numAttentionHeads,
-  ffnHiddenSize: model.ffnHiddenSize,
-  maxPositionEmbeddings: sequenceLength,
-  tieEmbeddings: true,
-  vocabSize: paddedVocabularySize(model),
-  bytesPerElement: dtype === 'float32' ? 4 : 2,
-  device,
-  hiddenDropout: false,
-  recomputation: { granularity: 'none' },
-  tensorParallelSize: tensorModelParallelSize,
-  sequenceParallel: values['sequence-parallel'],
-  optimizerShards: distributed ? dataParallelSize : 1,
-  pipeline:
-    pipelineModelParallelSize === 1
-      ? undefined
-      : { schedule: schedule(numMicroBatches), numLayers: layers.map(({ start, end }) => end - start) },
-})[coordinates.pp];
 const stepMs = median(times);
 const report = JSON.stringify({
   program: 'mtl',
@@ -292,7 +270,6 @@ const report = JSON.stringify({
   // as the yardstick counts: on a GPU what its allocator has given out, on the host the process's pages
   peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
   allocator_peak_bytes: memoryStatistics(device).peakBytes,
-  predicted_bytes: Math.round(predicted.total),
   ranks: world?.size ?? 1,
   tp: tensorModelParallelSize,
   pp: pipelineModelParallelSize,

@@ -49,10 +49,6 @@ export {
 } from './inference/load-gpt-for-inference.js';
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
 export { type SampleTextOptions, sampleText } from './inference/sample-text.js';
-export { type MemorySaving, memorySavings } from './memory/memory-savings.js';
-export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
-export { memoryShapeOf } from './memory/memory-shape-of.js';
-export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';
 export { type SmallerRun, smallerRuns } from './memory/smaller-runs.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';

@@ -1,6 +1,6 @@
-import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FineTuningConfiguration, type MemoryShape, predictStages } from '../src/index.js';
+import { dryRun, type FineTuningConfiguration } from '../src/index.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
@@ -10,28 +10,33 @@ const sizes = { numLayers: 4, hiddenSize: 128, numAttentionHeads: 4 };
 const [sequenceLength, microBatchSize, numMicroBatches] = [256, 4, 4];
 
 type Recompute = FineTuningConfiguration['recompute'];
-const ways: Readonly<
-  Record<string, { readonly flags: Recompute; readonly is: MemoryShape['recomputation'] }>
-> = {
-  uniform: {
-    flags: { 'recompute-granularity': 'full', 'recompute-method': 'uniform' },
-    is: { granularity: 'full', method: 'uniform', numLayers: 1 },
-  },
-  block: {
-    flags: { 'recompute-granularity': 'full', 'recompute-method': 'block', 'recompute-num-layers': 1 },
-    is: { granularity: 'full', method: 'block', numLayers: 1 },
-  },
+const ways: Readonly<Record<string, Recompute>> = {
+  uniform: { 'recompute-granularity': 'full', 'recompute-method': 'uniform' },
+  block: { 'recompute-granularity': 'full', 'recompute-method': 'block', 'recompute-num-layers': 1 },
 };
 
 const layouts = [
-  { name: 'one process', worldSize: 1, parallel: {}, schedule: oneStage(numMicroBatches) },
+  { name: 'one process', worldSize: 1, parallel: {} },
   {
     name: 'two stages',
     worldSize: 2,
     parallel: { 'pipeline-model-parallel-size': 2, 'pipeline-schedule': 'gpipe' },
-    schedule: buildSchedule('gpipe', { numStages: 2, numMicroBatches }),
   },
 ] as const;
+
+/** Pretraining of the same layers. */
+const pretraining = [
+  ...['--preset', 'none', '--num-layers', `${sizes.numLayers}`, '--hidden-size', `${sizes.hiddenSize}`],
+  ...['--num-attention-heads', `${sizes.numAttentionHeads}`, '--threads', '1', '--lr', '1e-3'],
+  ...['--seq-length', `${sequenceLength}`, '--max-position-embeddings', `${sequenceLength}`],
+  ...[
+    '--micro-batch-size',
+    `${microBatchSize}`,
+    '--global-batch-size',
+    `${numMicroBatches * microBatchSize}`,
+  ],
+  ...['--train-iters', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '128'],
+];
 
 describe('recomputation in a fine-tuning', () => {
   let tasks: SmallTasks;
@@ -53,7 +58,7 @@ describe('recomputation in a fine-tuning', () => {
 
   it.each(layouts)(
     'takes as much less memory as in pretraining, and changes no bit of the curve: $name',
-    async ({ name, worldSize, parallel, schedule }) => {
+    async ({ name, worldSize, parallel }) => {
       const metricsOf = (way: string): string => tasks.path(`${name}-${way}.jsonl`);
       const configurationOf = (way: string, recompute: Recompute): FineTuningConfiguration => {
         const base = tasks.configuration('qqp', {
@@ -73,36 +78,22 @@ describe('recomputation in a fine-tuning', () => {
         module: new URL('./ranks/measure-fine-tuning.ts', import.meta.url),
         argument: [
           configurationOf('kept', {}),
-          ...Object.entries(ways).map(([way, { flags }]) => configurationOf(way, flags)),
+          ...Object.entries(ways).map(([way, flags]) => configurationOf(way, flags)),
         ],
       });
 
-      const activationsWith = (recomputation: MemoryShape['recomputation']): readonly number[] =>
-        predictStages({
-          ...sizes,
-          ffnHiddenSize: 4 * sizes.hiddenSize,
-          sequenceLength,
-          microBatchSize,
-          recomputation,
-          vocabSize: 128,
-          maxPositionEmbeddings: sequenceLength,
-          tieEmbeddings: true,
-          bytesPerElement: 4,
-          hiddenDropout: true,
-          tensorParallelSize: 1,
-          sequenceParallel: false,
-          optimizerShards: 1,
-          bert: {
-            layerNormPlacement: 'pre',
-            sentenceOrderHead: true,
-            tokenTypeVocabularySize: 2,
-            maskProbability: 0.15,
-          },
-          pipeline: { schedule, numLayers: new Array<number>(worldSize).fill(sizes.numLayers / worldSize) },
-        }).map(({ activations, temporary }) => activations + temporary);
-      const kept = activationsWith({ granularity: 'none' });
-      Object.entries(ways).forEach(([way, { is }], index) => {
-        const predicted = activationsWith(is);
+      const pretrainedWith = async (recompute: Recompute): Promise<number[]> => {
+        const values = Object.entries({ ...parallel, ...recompute });
+        const flags = values.flatMap(([flag, value]) => [`--${flag}`, `${value}`]);
+        const configuration = validateConfiguration(
+          parseFlags([...pretraining, ...flags], { model: 'bert', unused: { 'data-path': ['bundled'] } }),
+          { worldSize },
+        );
+        return (await dryRun(configuration)).ranks.map(({ peakBytes }) => peakBytes);
+      };
+      const kept = await pretrainedWith({});
+      for (const [index, [way, flags]] of Object.entries(ways).entries()) {
+        const predicted = await pretrainedWith(flags);
         ranks.forEach((peaks, rank) => {
           const saved = peaks[0]! - peaks[index + 1]!;
           // layers are those of pretraining; the heads, which differ, are small, and blocks are rounded up
@@ -114,7 +105,7 @@ describe('recomputation in a fine-tuning', () => {
         );
         expect(whole).toHaveLength(2);
         expect(again).toEqual(whole);
-      });
+      }
     },
     processTestMs,
   );

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory, MeasureMemoryArgument } from './ranks/measure-memory.js';
-import { convertsOperands } from './support/converts-operands.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
 import { prepareSentences } from './support/prepare-sentences.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
@@ -141,18 +140,6 @@ describe('the memory of a rank, in processes that train', () => {
   }, 3 * processTestMs);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  const peakOf = (name: Name): number => Math.max(...measured.get(name)!.map(({ peak }) => peak));
-  const predictedOf = (name: Name): number => measured.get(name)![0]!.predicted.total;
-
-  it.each(names)('is what predictMemory says: %s', (name) => {
-    for (const { peak, predicted } of measured.get(name)!) {
-      // the allocator rounds blocks up, and matmuls take scratch memory
-      expect(peak).toBeGreaterThan(0.95 * predicted.total);
-      if (name.endsWith('bf16') && convertsOperands('bfloat16')) continue;
-      expect(peak).toBeLessThan(1.05 * predicted.total + waitingBytes(name));
-    }
-  });
-
   it.each(names)('is what a dry run counts: %s', (name) => {
     for (const { peak, dry } of measured.get(name)!) {
       // a message waits at its sender until the receiver takes it, which a dry run does at once
@@ -174,21 +161,5 @@ describe('the memory of a rank, in processes that train', () => {
         expect({ flops, sentBytes }).toEqual({ flops: dry.flops, sentBytes: sent });
       }
     }
-  });
-
-  it.each<[by: string, from: Name, to: Name]>([
-    ['tensor parallelism', 'one process', 'tp 2'],
-    ['sequence parallelism', 'tp 2', 'tp 2, sequence parallel'],
-    ['twice as many ranks', 'tp 2, sequence parallel', 'tp 4, sequence parallel'],
-    ['recomputation', 'one process', 'one process, recomputed'],
-    ['recomputation of sharded layers', 'tp 2, sequence parallel', 'tp 2, sequence parallel, recomputed'],
-    ['a distributed optimizer', 'dp 2', 'dp 2, distributed optimizer'],
-    ['sequence parallelism of a BERT', 'BERT, one process', 'BERT, tp 2, sequence parallel'],
-  ])('falls by %s as predictMemory says', (_, from, to) => {
-    const saved = peakOf(from) - peakOf(to);
-    const predicted = predictedOf(from) - predictedOf(to);
-    expect(predicted).toBeGreaterThan(0.02 * predictedOf(from));
-    // of a difference, rounded blocks are a larger share than of the whole: measured up to 6 %
-    expect(Math.abs(saved / predicted - 1)).toBeLessThan(0.1);
   });
 });

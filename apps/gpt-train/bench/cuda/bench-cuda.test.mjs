@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
-import { memoryShapeOf } from '@mtl/recipes';
+import { gptModelOf, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { paddedVocabularySize } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { formatTable } from './format-table.mjs';
@@ -189,12 +189,10 @@ describe('a yardstick that is not there', () => {
 });
 
 describe('predicted-memory.mjs', () => {
-  it.each(comparedPresets)('asks mtl plan for the model that is timed: %s', (preset) => {
+  it.each(comparedPresets)('plans the model that is timed: %s', (preset) => {
     const configuration = validateConfiguration(parseFlags(['--preset', preset]));
-    const { numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize } = memoryShapeOf(
-      configuration,
-      50_257,
-    );
+    const { numLayers, hiddenSize, numAttentionHeads, sequenceLength } = configuration.model;
+    const vocabSize = paddedVocabularySize(gptModelOf(configuration.model, 50_257));
     const [layers, hidden, heads, sequence, vocabulary] = benchmarkPresets[preset];
     expect({ numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize }).toEqual({
       numLayers: layers,

@@ -1,18 +1,9 @@
 import type { World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
-import {
-  type CommunicationScope,
-  type DryRunRank,
-  dryRunRank,
-  type MemoryPrediction,
-  memoryShapeOf,
-  metaRun,
-  predictStages,
-  Training,
-} from '../../src/index.js';
+import { type CommunicationScope, type DryRunRank, dryRunRank, metaRun, Training } from '../../src/index.js';
 
-/** What this rank took, and what was predicted. */
+/** What this rank took, and what a dry run counts. */
 export interface MeasuredMemory {
   /** The allocator's peak over a training from building the model on, in bytes. */
   readonly peak: number;
@@ -20,7 +11,6 @@ export interface MeasuredMemory {
   readonly flops: number;
   /** Bytes that the rank sent in a step, by what engines count. */
   readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
-  readonly predicted: MemoryPrediction;
   /** The same training on device meta. */
   readonly dry: DryRunRank;
 }
@@ -59,15 +49,13 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
   const sentBytes = Object.fromEntries(
     sentBytesOf(training).map(([scope, bytes], index) => [scope, (bytes - sentBefore[index]![1]) / numSteps]),
   );
-  const stages = predictStages(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
-  const predicted = stages[training.processes.coordinates.pp]!;
   await training.close();
   const dry = await dryRunRank(metaRun(configuration), {
     rank: world.rank,
     model: training.model,
     numSteps,
   });
-  return { peak, flops, sentBytes, predicted, dry };
+  return { peak, flops, sentBytes, dry };
 }
 
 function sentBytesOf({ processes }: Training): readonly (readonly [CommunicationScope, number])[] {
