@@ -58,7 +58,7 @@ export {
   saveConfiguration,
   type TrainedOn,
 } from './saved/saved-configuration.js';
-export { type ModelOfKind, savedModelKeys, savedSizeKeys } from './saved/saved-model.js';
+export { type ModelOfKind, modelKinds, savedModelKeys, savedSizesOf } from './saved/saved-model.js';
 export { keepTokenizer, saveTokenizer } from './saved/saved-tokenizer.js';
 export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
 export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';

@@ -29,7 +29,7 @@ const {
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
-  savedSizeKeys,
+  savedSizesOf,
   validateConfiguration,
   withLoadedFlags,
 } = await import('../src/index.js');
@@ -75,7 +75,15 @@ it('is saved, and read from checkpoints of before it existed as well', () => {
   expect(architectureFlags({ kind: 'gpt', model: old })).toMatchObject({ 'dummy-tracks': 1 });
   const wrong = { ...saved, gptModel: { ...saved.gptModel, dummyTracks: 'three' } };
   expect(() => readSavedConfiguration('gpt', wrong, place)).toThrow(/gptModel\.dummyTracks/);
-  expect(savedSizeKeys).toContain('dummyTracks');
+  expect(savedSizesOf('gpt').others).toContain('dummyTracks');
+});
+
+it('is no flag of a model in which nothing depends on it', () => {
+  const flagsOf = (change: object) =>
+    architectureFlags({ kind: 'gpt', model: { ...modelWith(1), ...change } });
+  expect(flagsOf({})).toMatchObject({ gelu: 'tanh' });
+  for (const change of [{ swiglu: true }, { squaredRelu: true }])
+    expect(flagsOf(change)).not.toHaveProperty('gelu');
 });
 
 it('is compared by a resumed run', () => {
@@ -84,6 +92,15 @@ it('is compared by a resumed run', () => {
   expect(check(modelWith(3), modelWith(3))).not.toThrow();
   expect(check(modelWith(3), modelWith(2))).toThrow(
     /holds a model of --dummy-tracks 3, and this one has --dummy-tracks 2/,
+  );
+  const windowed: GptModelConfiguration = { ...modelWith(2), windowSize: '128,0' };
+  expect(check(modelWith(3), windowed)).toThrow(
+    expect.objectContaining({
+      message: expect.stringMatching(
+        /of no --window-size --dummy-tracks 3, and this one has --window-size 128,0 /,
+      ),
+      remedy: expect.stringMatching(/^pass --dummy-tracks 3, leave out --window-size, or leave/),
+    }),
   );
 });
 

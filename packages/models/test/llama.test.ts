@@ -255,17 +255,24 @@ describe('rotary position embeddings', () => {
     expect(differs({ ...model, positionEmbeddingType: 'none' })).toBeLessThan(2e-6);
   });
 
-  it.each([
+  // wavelengths beyond 8192 exist with this base
+  const whole = { rotaryPercent: 1, rotaryBase: 1e8 };
+  it.each<[what: string, variants: object, usual?: object]>([
     ['base', { rotaryBase: 100 }],
     ['share', { rotaryPercent: 0.4 }],
     ['pairs', { rotaryInterleaved: true }],
     ['interpolation', { rotarySeqLenInterpolationFactor: 4 }],
-    // wavelengths beyond 8192 exist with this base
-    ['scaling', { useRopeScaling: true, rotaryPercent: 1, rotaryBase: 1e8 }],
-    ['factor of scaling', { useRopeScaling: true, ropeScalingFactor: 2, rotaryPercent: 1, rotaryBase: 1e8 }],
-  ])('have a %s', (_, variants) => {
+    ['scaling', { ...whole, useRopeScaling: true }, whole],
+    [
+      'factor of scaling',
+      { ...whole, useRopeScaling: true, ropeScalingFactor: 2 },
+      { ...whole, useRopeScaling: true },
+    ],
+  ])('have a %s', (_, variants, usualVariants = {}) => {
     const tokens = Int32Array.of(5, 9, 1, 4, 2, 8, 5, 7);
-    const [usual, changed] = [{}, variants].map((more) => lossesOf({ ...model, ...more }, tokens, 0));
+    const [usual, changed] = [usualVariants, variants].map((more) =>
+      lossesOf({ ...model, ...more }, tokens, 0),
+    );
     expect(usual).not.toEqual(changed);
   });
 });

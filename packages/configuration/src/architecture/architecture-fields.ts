@@ -17,6 +17,7 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly numAttentionHeads?: number | undefined;
   readonly groupQueryAttention?: boolean | undefined;
   readonly swiglu?: boolean | undefined;
+  readonly squaredRelu?: boolean | undefined;
   readonly sequenceLength?: number | undefined;
 };
 
@@ -51,6 +52,8 @@ export interface ArchitectureField {
   readonly otherwise?: (known: KnownValues) => unknown;
   /** Whether the configuration of a run leaves it open, so that the kind of model decides. */
   readonly isLeftOpen?: true;
+  /** Whether nothing in a model depends on it, so that its flag cannot be given with the model's others. */
+  readonly isUnused?: (known: KnownValues) => boolean;
   /** A value of a loaded model that the flag cannot have. */
   readonly withoutFlag?: unknown;
   /**
@@ -220,6 +223,7 @@ export const architectureFields = {
     decides: 'weights',
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isLeftOpen: true,
+    isUnused: ({ swiglu = false, squaredRelu = false }) => swiglu || squaredRelu,
   },
   swiglu: {
     flag: toggle(

@@ -22,7 +22,8 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
   const values = fieldsOf(kind).flatMap(([name, field]) => {
     const value = negatedIf(field, stated[field.key]) ?? unstatedValue(field, stated);
-    const hasFlag = field.withoutFlag === undefined || value !== field.withoutFlag;
+    const isUsed = !(field.isUnused?.(stated) ?? false);
+    const hasFlag = isUsed && (field.withoutFlag === undefined || value !== field.withoutFlag);
     return value !== undefined && hasFlag ? [[name, value] as const] : [];
   });
   return Object.fromEntries(values) as Flags;
@@ -32,6 +33,8 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
 export interface DifferingFlags {
   readonly one: string;
   readonly other: string;
+  /** What makes the other model the one: `pass --num-layers 2, leave out --window-size`. */
+  readonly toGetOne: string;
 }
 
 /** Compares what decides the weights of two models of a kind; undefined where they are the same. */
@@ -44,6 +47,16 @@ export function differingFlags(
     Flags,
   ];
   const names = weightFlagNames.filter((name) => one[name] !== other[name]);
-  const listed = (of: Flags): string => names.map((name) => `--${name} ${of[name]}`).join(' ');
-  return names.length === 0 ? undefined : { one: listed(one), other: listed(other) };
+  if (names.length === 0) return undefined;
+  const text = (of: Flags, name: keyof Flags): string =>
+    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
+  const textOf = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
+  const [passed, leftOut] = [true, false].map((isSet) =>
+    names.filter((name) => (one[name] !== undefined) === isSet),
+  ) as [typeof names, typeof names];
+  const actions = [
+    ...(passed.length > 0 ? [`pass ${passed.map((name) => text(one, name)).join(' ')}`] : []),
+    ...(leftOut.length > 0 ? [`leave out ${leftOut.map((name) => `--${name}`).join(' ')}`] : []),
+  ];
+  return { one: textOf(one), other: textOf(other), toGetOne: actions.join(', ') };
 }

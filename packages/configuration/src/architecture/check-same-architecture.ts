@@ -21,13 +21,13 @@ export interface CheckSameArchitectureOptions {
 export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArchitectureOptions): void {
   const differing = differingFlags(kind, { one: saved, other: built });
   if (differing === undefined) return;
-  const { one: there, other: here } = differing;
+  const { one: there, other: here, toGetOne } = differing;
   throw new CheckpointError(
     'MTL_CHECKPOINT_MODEL',
     `${path} holds a model of ${there}, and this one has ${here}`,
     {
       expected: 'the model that was saved',
-      remedy: `pass ${there}, or leave those flags out: --load has them; the other model is trained without --load`,
+      remedy: `${toGetOne}, or leave those flags out: --load has them; the other model is trained without --load`,
       exitCode: 2,
     },
   );

@@ -17,11 +17,13 @@ export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const sa
 
 export const modelKinds = Object.keys(savedModelKeys) as readonly ModelKind[];
 
-/** The sizes of a model that checkpoints save, by their keys. */
-export const savedSizeKeys: readonly string[] = [
-  ...fieldsOf().flatMap(([, { isSize, key }]) => (isSize ? [key] : [])),
-  'vocabularySize',
-];
+/** The keys of the sizes of a model that checkpoints save; older ones lack what did not exist yet. */
+export function savedSizesOf(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
+  const sizes = fieldsOf(kind).filter(([, { isSize }]) => isSize);
+  const keysOf = (isRequired: boolean): string[] =>
+    sizes.filter(([, field]) => (field.isRequired ?? false) === isRequired).map(([, { key }]) => key);
+  return { required: [...keysOf(true), 'vocabularySize'], others: keysOf(false) };
+}
 
 /** What a checkpoint must save of a model of a kind; older ones lack what did not exist yet. */
 export function savedModelSchema(kind: ModelKind): z.ZodType {

@@ -29,14 +29,14 @@ const numValues = 2 * 12 * 16 + 24 * 4;
 let saved = 0;
 
 /** A checkpoint of so many values that remembers a model. */
-async function save(change: object) {
+async function save(change: object, key = 'gptModel') {
   const path = join(directory, String(saved++));
   const memory = new Uint8Array(4 * numValues);
   // moments are not counted
   const tensors = ['weight', 'optimizer.exp_avg.weight'].map((name) =>
     hostTensor({ name, dtype: 'F32', globalShape: [numValues], memory }),
   );
-  const configuration = { gptModel: { ...model, ...change } };
+  const configuration = { [key]: { ...model, ...change } };
   return await saveCheckpoint({
     directory: path,
     iteration: 1,
@@ -70,9 +70,21 @@ describe('the sizes that a checkpoint remembers', () => {
     expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: own })).toThrow(message);
   });
 
-  it('may be those of the values', async () => {
-    const { path } = await save({});
+  it.each([
+    ['as of before there were other blocks', {}],
+    ['without learned positions', { positionEmbeddingType: 'rope', maxPositionEmbeddings: 2 ** 17 }],
+    ['with fewer keys', { groupQueryAttention: true, numQueryGroups: 1, ffnHiddenSize: 18 }],
+    ['with small heads', { kvChannels: 1, ffnHiddenSize: 20 }],
+  ])('may be those of the values: %s', async (_, change) => {
+    const { path } = await save(change);
     const checkpoint = await Checkpoint.open(path);
-    expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: model as never })).not.toThrow();
+    const own = { ...model, ...change } as never;
+    expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: own })).not.toThrow();
+  });
+
+  it('may be those of a BERT, which has no sizes of other blocks', async () => {
+    const { path } = await save({}, 'bertModel');
+    const checkpoint = await Checkpoint.open(path);
+    expect(() => checkSameModel(checkpoint, { kind: 'bert', model: model as never })).not.toThrow();
   });
 });

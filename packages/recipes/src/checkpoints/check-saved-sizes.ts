@@ -1,6 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
-import { savedModelKeys, savedSizeKeys } from '@mtl/configuration';
+import { modelKinds, savedModelKeys, savedSizesOf } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
+import { type GptModelConfiguration, gptMatmulSizes } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
@@ -12,7 +13,8 @@ import { isOptimizerTensor } from '@mtl/trainer';
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = recordOf(recordOf(state).configuration);
-  for (const key of Object.values(savedModelKeys)) {
+  for (const kind of modelKinds) {
+    const key = savedModelKeys[kind];
     if (configuration[key] === undefined) continue;
     const model = recordOf(configuration[key]);
     const fail = (problem: string, expected: string): never => {
@@ -22,20 +24,21 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
         exitCode: 2,
       });
     };
-    for (const name of savedSizeKeys) {
+    const { required, others } = savedSizesOf(kind);
+    for (const name of [...required, ...others.filter((other) => model[other] !== undefined)]) {
       const size = model[name];
-      if (size === undefined && name === 'makeVocabularySizeDivisibleBy') continue;
       if (!Number.isSafeInteger(size) || (size as number) < 1) {
         fail(`a model of ${name} ${JSON.stringify(size)}`, 'a whole number above 0');
       }
     }
-    const sizes = model as Readonly<Record<string, number>>;
+    // a BERT has the same sizes
+    const sizes = model as unknown as GptModelConfiguration;
     const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize } = sizes;
-    const multiple = sizes.makeVocabularySizeDivisibleBy ?? 1;
-    const padded = Math.ceil(vocabularySize! / multiple) * multiple;
-    // matrices of attention and MLP, and both embeddings: not all parameters, but most
-    const inLayers = numLayers! * (4 * hiddenSize! + 2 * ffnHiddenSize!) * hiddenSize!;
-    const atLeast = inLayers + (padded + maxPositionEmbeddings!) * hiddenSize!;
+    const { makeVocabularySizeDivisibleBy: multiple = 1, positionEmbeddingType = 'learned_absolute' } = sizes;
+    const padded = Math.ceil(vocabularySize / multiple) * multiple;
+    const numPositions = positionEmbeddingType === 'learned_absolute' ? maxPositionEmbeddings : 0;
+    // matrices of layers, and embeddings: not all parameters, but most
+    const atLeast = numLayers * gptMatmulSizes(sizes).weightsOfLayer + (padded + numPositions) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
       if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);

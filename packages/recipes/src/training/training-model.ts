@@ -67,6 +67,6 @@ function refuseOtherSizes(
   if (differing === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {
     expected: `${differing.one}, the sizes of the model there`,
-    remedy: `pass ${differing.one}`,
+    remedy: differing.toGetOne,
   });
 }
