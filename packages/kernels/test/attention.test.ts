@@ -286,6 +286,19 @@ describe('attention', () => {
     });
   });
 
+  it('leaves a cache as it is where there are no new positions', () => {
+    tidy(() => {
+      const cache = { shape: [1, 2, 4, 8], dtype: 'float32' } as const;
+      const [keyCache, valueCache] = [Tensor.zeros(cache), Tensor.zeros(cache)];
+      const qkv = Tensor.zeros({ shape: [0, 1, 2, 3, 8], dtype: 'float32' });
+      const output = Tensor.empty({ shape: [0, 1, 2, 8], dtype: 'float32' });
+      for (const position of [0, 3, 4]) {
+        attentionCachedForward({ keyCache, valueCache, output, ...splitProjection(qkv), position });
+      }
+      expect([...keyCache.toArray(), ...valueCache.toArray()]).toEqual(new Array(128).fill(0));
+    });
+  });
+
   it('counts the model FLOPs of Narayanan et al. 2021', () => {
     resetCountedFlops();
     const [sequence, batch, heads, size] = [10, 2, 3, 4] as const;

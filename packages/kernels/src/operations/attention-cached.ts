@@ -43,6 +43,8 @@ export const attentionCachedForward = checkedOperation(
   (options: AttentionCachedForwardOptions): void => {
     const { keyCache, valueCache, key: newKey, value: newValue, position, ...call } = options;
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
+    // no new positions and no queries: there is no output
+    if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
     using key = positionsOf(keyCache, numPositions);
     using value = positionsOf(valueCache, numPositions);
