@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
+  attentionBackward,
   attentionCachedForward,
+  attentionForward,
   countedFlops,
   type Device,
   type DType,
@@ -375,6 +377,36 @@ describe('attention names what is wrong', () => {
     ],
   ])('%s', (_, message, change) => {
     expect(() => attempt(change)).toThrow(message);
+  });
+
+  it.each<[string, number[]]>([
+    ['no heads', [4, 1, 0, 8]],
+    ['groups without heads', [4, 1, 2, 0, 8]],
+  ])('a query with %s where keys have some', (_, shape) => {
+    for (const device of ['cpu', 'reference', 'meta'] as const) {
+      tidy(() => {
+        const zeros = (of: number[]): Tensor => Tensor.zeros({ shape: of, dtype: 'float32', device });
+        const operands = {
+          query: zeros(shape),
+          key: zeros([4, 1, 2, 8]),
+          value: zeros([4, 1, 2, 8]),
+          output: zeros([4, 1, 0, 8]),
+          logSumExp: zeros([1, 0, 4]),
+        };
+        const gradients = {
+          queryGradient: zeros(shape),
+          keyGradient: zeros([4, 1, 2, 8]),
+          valueGradient: zeros([4, 1, 2, 8]),
+          outputGradient: zeros([4, 1, 0, 8]),
+        };
+        const refused = expect.objectContaining({
+          code: 'MTL_SHAPE',
+          message: expect.stringContaining('query has 0 heads and key 2, expected at least one of each'),
+        });
+        expect(() => attentionForward(operands)).toThrow(refused);
+        expect(() => attentionBackward({ ...operands, ...gradients })).toThrow(refused);
+      });
+    }
   });
 
   it('a cache that is full', () => {

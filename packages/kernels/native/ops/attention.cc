@@ -95,6 +95,10 @@ Status validate_operands(const OpCall& call) {
                         static_cast<long long>(query.dim(first)), has_groups ? "groups" : "heads", static_cast<long long>(groups),
                         has_groups ? "as many" : "a multiple of the key's");
   }
+  if (heads == 0 && groups > 0) {
+    return error_status("MTL_SHAPE", "%s: query has 0 heads and key %lld, expected at least one of each", call.op,
+                        static_cast<long long>(groups));
+  }
   if ((sizes.num_keys == 0) != (sizes.num_queries == 0)) {
     return error_status("MTL_SHAPE", "%s: query has %lld positions and key %lld, expected at least one of each", call.op,
                         static_cast<long long>(sizes.num_queries), static_cast<long long>(sizes.num_keys));
