@@ -15,6 +15,12 @@ describe('local groups', () => {
       expect(result.sums).toEqual([4, 8, 12, 16, 20, 24]);
       expect(result.relayed).toEqual([0, 1, 2].map((index) => 100 * ((rank + 3) % 4) + index));
       expect(result.disposed).toEqual([6]);
+      expect(result.withoutValues).toEqual(
+        ['meta', 'meta-cuda'].map((device) => [
+          'MTL_DEVICE',
+          `engine local of group world moves values, a tensor on device ${device} has none`,
+        ]),
+      );
       expect(result.startedBeforeWait).toBe(1);
       expect(result.isDone).toEqual([true, true]);
       // 8 all-reduces of 40000 float32 with 4 ranks: each rank hands over 2 (4 - 1) / 4 of its bytes, but for

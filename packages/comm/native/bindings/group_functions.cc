@@ -1,4 +1,7 @@
 // useTensors, startOperation, waitForOperation, isOperationDone, statisticsOfGroup
+#include <iterator>
+#include <string>
+
 #include "bindings/jobs.h"
 #include "bindings/tensors.h"
 #include "engines/staged/staged_communicator.h"
@@ -6,9 +9,10 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A DeviceKind; cpu and reference, which precede it, use host memory.
+// A DeviceKind, as of MtlTensorMemory; cpu and reference, which precede it, use host memory.
 constexpr int kCuda = 2;
-constexpr int kMeta = 3;
+// The names of all kinds in order.
+constexpr const char* kDevices[] = {"cpu", "reference", "cuda", "meta", "meta-cuda"};
 
 // of the kernels addon; valid for the lifetime of the process
 const MtlTensorApi* tensor_api = nullptr;
@@ -39,16 +43,23 @@ Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   return ok_status();
 }
 
+// MTL_DEVICE unless the tensor, if there is one, is in memory of the host or of a GPU.
+Status refuse_without_values(const Group& group, const HeldTensor& tensor) {
+  const int32_t device = tensor.memory.device;
+  if (device >= 0 && device <= kCuda) return ok_status();
+  const bool is_known = device >= 0 && device < static_cast<int32_t>(std::size(kDevices));
+  return error_status("MTL_DEVICE", "engine %s of group %s moves values, a tensor on device %s has none", group.engine(),
+                      group.identity().name.c_str(), is_known ? kDevices[device] : std::to_string(device).c_str());
+}
+
 // Whether the group supports tensors on their device, and which device that is.
 Status check_memory(const Group& group, const HeldTensor& input, const HeldTensor& output, Memory* memory) {
   const auto memory_of = [](const HeldTensor& tensor) {
     return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
   };
   const bool has_tensor = input.memory.data != nullptr || output.memory.data != nullptr;
-  if (input.memory.device == kMeta || output.memory.device == kMeta) {
-    return error_status("MTL_DEVICE", "engine %s of group %s moves values, a tensor on device meta has none", group.engine(),
-                        group.identity().name.c_str());
-  }
+  MTL_RETURN_IF_ERROR(refuse_without_values(group, input));
+  MTL_RETURN_IF_ERROR(refuse_without_values(group, output));
   *memory = memory_of(input.memory.data != nullptr ? input : output);
   if (input.memory.data != nullptr && output.memory.data != nullptr && memory_of(input) != memory_of(output)) {
     return error_status("MTL_DEVICE", "one of two tensors lives on a GPU, the other one on the host");

@@ -8,6 +8,8 @@ export interface GroupsResult {
   readonly sums: number[];
   readonly relayed: number[];
   readonly disposed: number[];
+  /** Code and message of an all-reduce on `meta` and on `meta-cuda`. */
+  readonly withoutValues: ReadonlyArray<readonly [code: string, message: string]>;
   readonly allReduce: OperationCount;
   /** Of operations with a thread of their own: how many had started before the first was waited for. */
   readonly startedBeforeWait: number;
@@ -64,6 +66,7 @@ export default function groups(world: World): GroupsResult {
     sums: large.map((tensor) => tensor.toArray().at(-1)!),
     relayed: arrived.map((tensor) => tensor.item()),
     disposed: [view.toArray()[0]!],
+    withoutValues: refusalsWithoutValues(world),
     allReduce: group.statistics().allReduce,
     startedBeforeWait: overlap,
     isDone,
@@ -71,6 +74,20 @@ export default function groups(world: World): GroupsResult {
   row.close();
   row.close();
   return result;
+}
+
+/** What the group says to tensors that have no memory. */
+function refusalsWithoutValues({ group }: World): Array<readonly [string, string]> {
+  return (['meta', 'meta-cuda'] as const).map((device) => {
+    using tensor = Tensor.empty({ shape: [4], dtype: 'float32', device });
+    try {
+      group.allReduce(tensor).wait();
+    } catch (error) {
+      const { code, message } = error as { code: string; message: string };
+      return [code, message];
+    }
+    return ['', 'accepted'];
+  });
 }
 
 /** Whether an all-reduce makes progress while this thread does something else. */
