@@ -1,4 +1,4 @@
-import { attentionCachedForward, splitProjection, tidy } from '../../src/index.js';
+import { attentionCachedForward, attentionForward, splitProjection, tidy } from '../../src/index.js';
 import type { OpCase } from './op-case.js';
 
 /** Q new positions after `position` cached ones, in caches of M positions. */
@@ -83,10 +83,32 @@ function cachedCase(step: Step): OpCase {
   };
 }
 
+/** Without logSumExp, as a cache is read: the keys end before the windows of the last two of four queries. */
+const blind: OpCase = {
+  name: 'attention_forward without logSumExp, queries without visible keys',
+  operation: 'attention_forward',
+  tensors: {
+    output: { shape: [4, 1, 2, 8], output: true },
+    query: { shape: [4, 1, 2, 8] },
+    key: { shape: [2, 1, 1, 8] },
+    value: { shape: [2, 1, 1, 8] },
+  },
+  run: ({ output, query, key, value }) =>
+    attentionForward({
+      output: output!,
+      query: query!,
+      key: key!,
+      value: value!,
+      causal: true,
+      windowSize: 0,
+    }),
+};
+
 const decode: Step = { queries: 1, position: 1023, capacity: 1024, batch: 8, heads: 12, headSize: 64 };
 
 export const cases: readonly OpCase[] = [
   ...steps.map(cachedCase),
+  blind,
   {
     ...cachedCase(decode),
     benchmark: { elements: 2 * decode.batch * decode.heads * (decode.position + 1) * decode.headSize },

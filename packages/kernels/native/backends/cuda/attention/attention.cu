@@ -13,7 +13,7 @@ bool is_supported(const AttentionProblem& problem) {
          problem.batch * problem.heads < 65536 && has_supported_layout(problem);
 }
 
-// Whether a problem asks for the output alone, over a range of one key or more for every query.
+// Whether a problem asks for the output alone, over one range of keys for every query; ranges may be empty.
 bool is_without_statistics(const AttentionProblem& problem) {
   return problem.log_sum_exp == nullptr && problem.first_query < problem.num_keys && problem.starts == nullptr &&
          problem.key_start == nullptr && problem.key_mask == nullptr && problem.dropout_probability == 0.0;

@@ -66,7 +66,9 @@ __global__ void __launch_bounds__(kScanThreads) attention_without_statistics_ker
     __syncthreads();
   }
   T* const output = rows_of<T>(a.output, place) + int64_t{blockIdx.x} * a.output.position;
-  for (int d = thread; d < a.head_size; d += kScanThreads) output[d] = Numbers<T>::narrow(sums[d] / denominator);
+  // 0 without visible keys, where both the sums and the denominator are 0
+  const float divisor = denominator == 0.0f ? 1.0f : denominator;
+  for (int d = thread; d < a.head_size; d += kScanThreads) output[d] = Numbers<T>::narrow(sums[d] / divisor);
 }
 
 template <typename T>
