@@ -62,8 +62,8 @@ describe('rotaryTable', () => {
     expect(table.toArray()).toEqual(expected.map(Math.fround));
   });
 
-  it('takes memory and no time on device meta', () => {
-    using table = rotaryTable({ numPositions: 2 ** 40, rotarySize: 128, base: 10000, device: 'meta' });
+  it.each(['meta', 'meta-cuda'] as const)('takes memory and no time on device %s', (device) => {
+    using table = rotaryTable({ numPositions: 2 ** 40, rotarySize: 128, base: 10000, device });
     expect(table.shape).toEqual([2 ** 40, 128]);
   });
 

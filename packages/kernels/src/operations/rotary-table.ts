@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
 import { checkedOperation } from '../checked-operation.js';
-import type { Device } from '../device.js';
+import { type Device, hasValues } from '../device.js';
 import { Tensor } from '../tensor.js';
 
 /** How a model is made to read more positions than it was pretrained with. */
@@ -116,7 +116,7 @@ export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTable
     });
   }
   const shape = [numPositions, rotarySize];
-  if (device === 'meta') return Tensor.empty({ shape, dtype: 'float32', device });
+  if (!hasValues(device)) return Tensor.empty({ shape, dtype: 'float32', device });
   const table = new Float32Array(numPositions * rotarySize);
   for (let position = 0; position < numPositions; position++) {
     const row = position * rotarySize;
