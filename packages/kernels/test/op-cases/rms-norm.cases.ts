@@ -74,6 +74,25 @@ const backwardCases = (shape: readonly number[]): OpCase[] =>
     tolerance,
   }));
 
+/**
+ * Rows of RMS `size`, whose squares are numbers of float32 and whose cubes are none; gradients are about 1.
+ */
+const farCase = (size: number): OpCase => ({
+  name: `rms_norm_backward of rows of RMS ${size}`,
+  operation: 'rms_norm_backward',
+  tensors: {
+    inputGradient: { shape: [3, 17], output: true },
+    outputGradient: { shape: [3, 17], scale: size },
+    input: { shape: [3, 17], scale: size },
+    rstd: { shape: [3], dtype: 'float32', values: () => 1 / size },
+    weight: { shape: [17] },
+  },
+  run: runBackward,
+  // float16 ends at 65504
+  dtypes: ['float32', 'bfloat16'],
+  tolerance,
+});
+
 /** Of the queries in a packed projection [S, B, G, R + 2, D], whose other parts stay as they are. */
 function headCases([sequence, batch, groups, members, size]: readonly [
   number,
@@ -152,6 +171,7 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, 
 export const cases: readonly OpCase[] = [
   ...shapes.map(forwardCase),
   ...shapes.flatMap(backwardCases),
+  ...[1e16, 1e-16].map(farCase),
   ...headCases([5, 2, 3, 2, 7]),
   ...headCases([3, 2, 2, 1, 64]),
   // enough rows for several threads

@@ -78,7 +78,8 @@ MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_
 // dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend
 template <typename T>
 MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products) {
-  const float of_input = row.rstd * row.rstd * row.rstd * products / static_cast<float>(hidden);
+  // in this order: rstd * products is of the size of dy * weight, the cube of rstd may leave float32's range
+  const float of_input = row.rstd * products / static_cast<float>(hidden) * row.rstd * row.rstd;
   for (int64_t h = 0; h < hidden; h += kLanes) {
     const int64_t left = hidden - h;
     const VFloat gradient = load_up_to(row.output_gradient + h, left) * load_up_to(weight + h, left);
