@@ -66,6 +66,19 @@ const extreme: OpCase = {
   tolerance: { ...tolerance, float16: { absolute: 1e-4, relative: 2 ** -9 } },
 };
 
+/** Gates and values whose products leave float32's range, or would without a sigmoid of 0. */
+const farGates = [-1e38, -1e20, -100, -90, -20, 20, 1e10, 1e18];
+const far = [forward, backward].map((make): OpCase => {
+  const { name, tensors, ...rest } = make([1, 8]);
+  return {
+    ...rest,
+    name: `${name} of gates to -1e38`,
+    tensors: { ...tensors, input: { shape: [1, 16], values: [...farGates, ...Array(8).fill(1e20)] } },
+    // float16 ends at 65504
+    dtypes: ['float32', 'bfloat16'],
+  };
+});
+
 // the width of the gates is two thirds of the hidden layer of a GPT, so that both have as many parameters
 const benchmarks = benchmarkSizes.flatMap(({ preset, sequence, batch, feedForward }): OpCase[] => {
   const shape = [sequence * batch, (feedForward * 2) / 3] as const;
@@ -77,6 +90,7 @@ export const cases: readonly OpCase[] = [
   ...shapes.flatMap((shape) => [forward(shape), forward(shape, { bias: true })]),
   ...shapes.flatMap((shape) => [backward(shape), backward(shape, { bias: true })]),
   extreme,
+  ...far,
   ...benchmarks,
 ];
 

@@ -11,6 +11,11 @@ MTL_INLINE VFloat biased(const T* row, const T* bias, int64_t column, int64_t le
   return bias == nullptr ? value : value + load_up_to(bias + column, left);
 }
 
+// 1 / (1 + e) with e = exponential(-gate), which is clamped at a finite value: below -88, where the sigmoid
+// is less than float32's smallest normal number, it is 0, so that a large gate does not make it a large
+// product. NaN stays NaN.
+MTL_INLINE VFloat sigmoid(VFloat gate, VFloat e) { return select(gate < -88.0f, splat(0.0f), 1.0f / (1.0f + e)); }
+
 Status forward(const OpCall& call) {
   using Op = BiasSwigluForward;
   return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
@@ -24,7 +29,7 @@ Status forward(const OpCall& call) {
       for (int64_t f = 0; f < width; f += kLanes) {
         const int64_t left = width - f;
         const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
-        store_up_to(output + row * width + f, gate * up / (1.0f + exponential(-gate)), left);
+        store_up_to(output + row * width + f, up * (gate * sigmoid(gate, exponential(-gate))), left);
       }
     }
     return ok_status();
@@ -47,7 +52,7 @@ Status backward(const OpCall& call) {
         const int64_t left = width - f;
         const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
         const VFloat gradient = load_up_to(output_gradient + row * width + f, left);
-        const VFloat e = exponential(-gate), s = 1.0f / (1.0f + e);
+        const VFloat e = exponential(-gate), s = sigmoid(gate, e);
         // s + gate s (1 - s), with 1 - s = e s
         store_up_to(to + f, gradient * up * (s + gate * s * (e * s)), left);
         store_up_to(to + width + f, gradient * (gate * s), left);

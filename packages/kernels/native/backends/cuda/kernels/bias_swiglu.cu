@@ -40,9 +40,11 @@ __global__ void backward_kernel(T* input_gradient, const T* output_gradient, con
     load(gradient, output_gradient + int64_t{blockIdx.x} * width + f);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      // below -80 the sigmoid is 0 in float32, and e must not overflow; NaN stays NaN
-      const float e = exponential<T>(gate[i] < -80.0f ? 80.0f : -gate[i]);
-      const float s = 1.0f / (1.0f + e);
+      // below -88 the sigmoid is less than float32's smallest normal number: 0 here, so that a large gate
+      // does not make it a large product, with a finite e; NaN stays NaN
+      const bool is_far = gate[i] < -88.0f;
+      const float e = exponential<T>(is_far ? 88.0f : -gate[i]);
+      const float s = is_far ? 0.0f : 1.0f / (1.0f + e);
       const float of_gate = up[i] * (s + gate[i] * s * (e * s));  // 1 - s = e s
       up[i] = gradient[i] * (gate[i] * s);
       gate[i] = gradient[i] * of_gate;
