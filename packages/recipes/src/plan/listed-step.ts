@@ -11,7 +11,8 @@ import { type Layout, listedProfile, type ModelSize, type Profile, type StepOpti
 /**
  * A training run as the lists of other programs describe it.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model that has no list
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, and for fp32, of which the lists
+ *   have no bytes and no rates
  */
 export function listedStep(
   configuration: PretrainingConfiguration,
@@ -21,6 +22,12 @@ export function listedStep(
     throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a ${configuration.kind} is planned`, {
       expected: 'a GPT: the lists of what other programs run have no other model',
       remedy: 'use a profile whose operations are recorded, such as a100-80gb',
+    });
+  }
+  if (configuration.training.precision === 'fp32') {
+    throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a step in fp32 is planned`, {
+      expected: 'a step in 16 bits: the lists of what other programs run have no other',
+      remedy: 'pass --bf16',
     });
   }
   const listed = listedProfile(profile);

@@ -1,8 +1,9 @@
 import { type PretrainingConfiguration, parseFlags, validateConfiguration } from '@mtl/configuration';
-import { loadProfile, type Operation } from '@mtl/planner';
+import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';
+import { withDeviceOfProfile } from './with-device-of-profile.js';
 
 const tiny = [
   ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '64', '--num-attention-heads', '4'],
@@ -68,6 +69,52 @@ describe('recordRun', () => {
   });
 });
 
+describe('recordRun on device cuda', () => {
+  const flags = ['--global-batch-size', '8', '--bf16', '--device', 'cuda'];
+
+  it('records one step, also with CUDA graphs, of which three are run', async () => {
+    const [plain, graphed] = await Promise.all(
+      [flags, [...flags, '--cuda-graphs']].map(async (argv) => {
+        const { step } = await recordRun(configured(argv), { gpusPerNode: 8 });
+        return step.ends[0]!.operations.map(({ kind }) => kind);
+      }),
+    );
+    expect(plain!.length).toBeGreaterThan(0);
+    expect(graphed).toEqual(plain);
+  });
+
+  it('counts what a forward pass keeps on that device', async () => {
+    const { keptBytes } = await recordRun(configured(flags), { gpusPerNode: 8 });
+    // at least the input of each of 4 layers: S B H in bfloat16
+    expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
+  });
+
+  it('has all FLOPs of attention that a window leaves', async () => {
+    const attentionFlops = async (argv: readonly string[]): Promise<number> => {
+      const { step } = await recordRun(configured([...flags, ...argv]), { gpusPerNode: 8 });
+      const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
+      return (first as FusedAttentionOperation).flops;
+    };
+    // two matmuls of S S B H, half of it with a causal mask; with 7 keys before each own one S 8 B H
+    expect(await attentionFlops([])).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
+    expect(await attentionFlops(['--window-size', '7,0'])).toBe(2 * 2 * 32 * 8 * 2 * 64);
+    expect(await attentionFlops(['--window-size', '40,0'])).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
+  });
+});
+
+describe('withDeviceOfProfile', () => {
+  it('is cuda on a model of a GPU, unless a device is given', () => {
+    const deviceOf = (argv: readonly string[], state?: 'measured'): string | undefined => {
+      const profile = loadProfile('h100-80gb');
+      const hardware = { ...profile.hardware, ...(state && { state }) } as Profile['hardware'];
+      return withDeviceOfProfile(parseFlags(argv), { ...profile, hardware }).values.device;
+    };
+    expect(deviceOf([])).toBe('cuda');
+    expect(deviceOf(['--device', 'cpu'])).toBe('cpu');
+    expect(deviceOf([], 'measured')).toBe('cpu');
+  });
+});
+
 describe('planRun', () => {
   it('has the memory of the dry run, all ranks in one group each', async () => {
     const configuration = configured(['--global-batch-size', '16', ...layout({ t: 2, p: 4 })], 16);
@@ -96,5 +143,10 @@ describe('planRun', () => {
     expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
     const halves = configured([...flags, '--pipeline-schedule', 'zb-h1'], 2);
     await expect(planRun(halves, { profile })).rejects.toMatchObject({ code: 'MTL_PLAN_LAYOUT' });
+    const fp32 = configured(flags.slice(1), 2);
+    await expect(planRun(fp32, { profile })).rejects.toMatchObject({
+      code: 'MTL_PROFILE',
+      remedy: 'pass --bf16',
+    });
   });
 });

@@ -1,4 +1,5 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { metaDeviceOf } from '@mtl/kernels';
 import type { RecordedPasses, RecordedStep } from '@mtl/planner';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import { isPipelineInside, rankGroups } from './rank-groups.js';
@@ -33,7 +34,10 @@ export async function recordRun(
     // tensor-parallel ranks run the same operations
     listenerOf: ({ tp, pp }) => {
       if (tp > 0) return undefined;
-      const recording = new StepRecording(groupNamed, { overlapsGather: parallel.overlapParamGather });
+      const recording = new StepRecording(groupNamed, {
+        device: metaDeviceOf(parallel.device),
+        overlapsGather: parallel.overlapParamGather,
+      });
       recordings.set(pp, recording);
       return recording;
     },

@@ -35,11 +35,20 @@ export function recordedOperation(
 }
 
 /**
- * What attention computes of the FLOPs that are counted: half of a causal one, and in backward a fifth matmul
- * besides the four, because the scores are computed again.
+ * What attention computes of the FLOPs that are counted: half of a causal one without a window, whose FLOPs
+ * are those of the window, and in backward a fifth matmul besides the four, because the scores are computed
+ * again.
  */
-function computedPart(name: string, { causal }: Operands): number {
-  return (causal === true || causal === 1 ? 0.5 : 1) * (name.endsWith('backward') ? 1.25 : 1);
+function computedPart(name: string, operands: Operands): number {
+  const { causal } = operands;
+  const isHalved = (causal === true || causal === 1) && !hasWindow(operands);
+  return (isHalved ? 0.5 : 1) * (name.endsWith('backward') ? 1.25 : 1);
+}
+
+/** Whether queries see fewer keys than there are; packed samples are counted without their window. */
+function hasWindow({ windowSize, starts, key }: Operands): boolean {
+  if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
+  return windowSize + 1 < (key as Tensor).dim(0);
 }
 
 /** A matmul by its result, and the depth that its FLOPs give. */

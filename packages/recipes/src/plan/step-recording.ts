@@ -1,5 +1,5 @@
 import type { MetaOperation } from '@mtl/comm';
-import { countedFlops, memoryStatistics, observeOperations } from '@mtl/kernels';
+import { countedFlops, type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
@@ -11,12 +11,20 @@ export type GroupNamed = (name: string) => RankGroup;
 /** Gradients of less are no buckets: numbers that ranks agree on. */
 const smallestBucket = 4096;
 
+export interface StepRecordingOptions {
+  /** Of the dry run: where bytes are counted. */
+  readonly device: Device;
+  readonly overlapsGather: boolean;
+}
+
 /**
- * Listens to one rank of a dry run, and keeps what its time depends on: of each chunk and kind of pass the
- * operations of the first micro-batch, what a message between stages is, and what follows the passes.
+ * Listens to the first step of one rank of a dry run, and keeps what its time depends on: of each chunk and
+ * kind of pass the operations of the first micro-batch, what a message between stages is, and what follows
+ * the passes.
  */
 export class StepRecording implements StepListener {
   readonly #groupNamed: GroupNamed;
+  readonly #device: Device;
   readonly #overlapsGather: boolean;
   readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
   readonly #keptBytes = new Map<number, number>();
@@ -31,9 +39,12 @@ export class StepRecording implements StepListener {
   #messageBytes = 0;
   #messageGather: CollectiveOperation | undefined;
   #isInStep = false;
+  /** After the first step: others repeat it. */
+  #isRecorded = false;
 
-  constructor(groupNamed: GroupNamed, { overlapsGather }: { readonly overlapsGather: boolean }) {
+  constructor(groupNamed: GroupNamed, { device, overlapsGather }: StepRecordingOptions) {
     this.#groupNamed = groupNamed;
+    this.#device = device;
     this.#overlapsGather = overlapsGather;
   }
 
@@ -61,25 +72,28 @@ export class StepRecording implements StepListener {
   }
 
   beginStep(): void {
-    this.#isInStep = true;
+    this.#isInStep = !this.#isRecorded;
   }
 
   endStep(): void {
     this.#isInStep = false;
+    this.#isRecorded = true;
   }
 
   span<Result>(activity: RecordedActivity, body: () => Result): Result {
     const { kind } = activity;
-    if (kind === 'step' || kind === 'evaluation') return body();
+    if (this.#isRecorded || kind === 'step' || kind === 'evaluation') return body();
     const [outer, current] = [this.#activity, this.#current];
     this.#activity = activity;
     this.#current = this.#listOf(activity);
     try {
       if (this.#current === undefined) return body();
-      const { bytesInUse } = memoryStatistics('meta');
+      const { bytesInUse } = memoryStatistics(this.#device);
       const result = this.#observed(this.#current, body);
       const { chunk = 0 } = activity;
-      if (kind === 'F') this.#keptBytes.set(chunk, memoryStatistics('meta').bytesInUse - bytesInUse);
+      if (kind === 'F') {
+        this.#keptBytes.set(chunk, memoryStatistics(this.#device).bytesInUse - bytesInUse);
+      }
       return result;
     } finally {
       this.#activity = outer;

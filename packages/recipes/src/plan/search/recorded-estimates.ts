@@ -42,7 +42,8 @@ export interface RecordedEstimatesOptions {
 /**
  * Estimates layouts from recordings of a pipeline of two stages with one and with two layers each: once for
  * each size of tensor parallelism and micro-batch, recomputation and sequence parallelism. Layers cost the
- * difference, embedding and head what is left.
+ * difference, embedding and head what is left. Layouts without a pipeline have recordings of one stage, on
+ * which embedding and head share a tied weight.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -60,7 +61,7 @@ export class RecordedEstimates {
   /** Undefined for a candidate that cannot be. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
-    const key = `${tensor} ${microBatch} ${recomputation} ${sequenceParallel}`;
+    const key = `${tensor} ${stagesOf(candidate)} ${microBatch} ${recomputation} ${sequenceParallel}`;
     if (!this.#parts.has(key)) this.#parts.set(key, await this.#record(candidate));
     const parts = this.#parts.get(key);
     return parts && this.#compose(candidate, parts);
@@ -69,22 +70,23 @@ export class RecordedEstimates {
   async #record(candidate: LayoutCandidate): Promise<RecordedParts | undefined> {
     const configuration = this.#options.configure(candidate);
     if (configuration === undefined) return undefined;
-    const small = await this.#costs(configuration, 1);
-    const large = await this.#costs(configuration, 2);
+    const numStages = stagesOf(candidate);
+    const small = await this.#costs(configuration, { numStages, layersOfStage: 1 });
+    const large = await this.#costs(configuration, { numStages, layersOfStage: 2 });
     const layer = combined(large.first, small.first, (a, b) => a - b);
     return {
       layer,
       first: combined(small.first, layer, (a, b) => a - b),
-      last: combined(small.last, layer, (a, b) => a - b),
+      last: numStages === 1 ? scaled(layer, 0) : combined(small.last, layer, (a, b) => a - b),
       temporary: Math.max(small.temporary, large.temporary),
     };
   }
 
-  /** Of two stages with so many layers each. */
-  async #costs(configuration: PretrainingConfiguration, numLayers: number) {
+  /** Of the first stage and the last one. */
+  async #costs(configuration: PretrainingConfiguration, sizes: ProxySizes) {
     const { profile } = this.#options;
     const { hardware } = profile;
-    const run = await recordRun(proxyOf(configuration, numLayers), {
+    const run = await recordRun(proxyOf(configuration, sizes), {
       gpusPerNode: hardware.gpusPerNode.value,
       isRun: ({ tp }) => tp === 0,
     });
@@ -106,7 +108,7 @@ export class RecordedEstimates {
       };
     };
     const temporary = Math.max(...run.ranks.map(({ memoryByKind }) => memoryByKind.temporary));
-    return { first: cost(0), last: cost(1), temporary };
+    return { first: cost(0), last: cost(sizes.numStages - 1), temporary };
   }
 
   #compose(candidate: LayoutCandidate, parts: RecordedParts): LayoutEstimate {
@@ -125,7 +127,8 @@ export class RecordedEstimates {
     const states = ranks.map((own) => own.reduce(add));
     const memory = ranks.map((own, rank) => {
       const { parameters, gradients, optimizer } = states[rank]!;
-      const inFlight = mostInFlight(rank, { p, v, m: numMicroBatches });
+      const inFlight =
+        candidate.schedule === 'gpipe' ? numMicroBatches : mostInFlight(rank, { p, v, m: numMicroBatches });
       const kept = (own.reduce((sum, chunk) => sum + chunk.kept, 0) / v) * inFlight;
       const shared = optimizer / (candidate.distributedOptimizer ? d : 1);
       return parameters + gradients + shared + kept + parts.temporary;
@@ -159,18 +162,29 @@ export class RecordedEstimates {
   }
 }
 
-function proxyOf(configuration: PretrainingConfiguration, layersOfStage: number): PretrainingConfiguration {
+interface ProxySizes {
+  readonly numStages: number;
+  readonly layersOfStage: number;
+}
+
+/** Of the recording that a candidate is estimated from. */
+const stagesOf = ({ pipeline }: LayoutCandidate): number => (pipeline === 1 ? 1 : 2);
+
+function proxyOf(
+  configuration: PretrainingConfiguration,
+  { numStages, layersOfStage }: ProxySizes,
+): PretrainingConfiguration {
   const { parallel, training, model } = configuration;
   const { rampup: _, ...rest } = training;
   return {
     ...configuration,
-    model: { ...model, numLayers: 2 * layersOfStage },
+    model: { ...model, numLayers: numStages * layersOfStage },
     training: { ...rest, numMicroBatches: 2, globalBatchSize: 2 * training.microBatchSize },
     parallel: {
       ...parallel,
-      worldSize: 2 * parallel.tensorModelParallelSize,
+      worldSize: numStages * parallel.tensorModelParallelSize,
       dataParallelSize: 1,
-      pipelineModelParallelSize: 2,
+      pipelineModelParallelSize: numStages,
       numVirtualStages: 1,
       pipelineSchedule: '1f1b',
       useDistributedOptimizer: false,
