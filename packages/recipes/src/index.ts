@@ -59,6 +59,7 @@ export {
   type SearchLayoutsOptions,
   searchLayouts,
 } from './plan/search/search-layouts.js';
+export { withDeviceOfProfile } from './plan/with-device-of-profile.js';
 export {
   compareRuns,
   type Difference,
@@ -78,5 +79,6 @@ export {
   type RunTrainingProgramOptions,
   runTrainingProgram,
 } from './training/run-training-program.js';
+export { shellWord } from './training/shell-word.js';
 export { type BuildTrainingOptions, Training } from './training/training.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './training/training-processes.js';

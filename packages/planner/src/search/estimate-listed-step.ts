@@ -51,9 +51,11 @@ const known = new Map<string, PipelineSchedule>();
 function shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
   const { pipelineParallelSize: numStages, numChunks = 1 } = layout;
   if (numStages === 1) return oneStage(1);
-  const count = Math.min(numMicroBatches, 2 * numStages);
-  const key = `${numStages} ${numChunks} ${count}`;
-  const name = numChunks > 1 ? 'interleaved' : '1f1b';
+  if (typeof layout.schedule === 'object') return layout.schedule;
+  const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
+  const isBounded = name === '1f1b' || name === 'interleaved';
+  const count = isBounded ? Math.min(numMicroBatches, 2 * numStages) : numMicroBatches;
+  const key = `${name} ${numStages} ${numChunks} ${count}`;
   const schedule = known.get(key) ?? buildSchedule(name, { numStages, numMicroBatches: count, numChunks });
   known.set(key, schedule);
   return schedule;

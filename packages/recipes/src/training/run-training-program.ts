@@ -18,6 +18,7 @@ import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
+import { shellWord } from './shell-word.js';
 import { Training } from './training.js';
 
 export interface RunTrainingProgramOptions {
@@ -57,10 +58,6 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
     process.exit(exitCodeOf(error));
   }
 }
-
-/** A word as a shell reads it back. */
-const shellWord = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void> {
   const {

@@ -1,7 +1,7 @@
 import type { ResolvedFlags } from '@mtl/configuration';
 import type { LayoutCandidate } from './layout-candidates.js';
 
-/** What of a layout the flags give: a search leaves it as it is. */
+/** What of a layout the flags give, which `checkLayoutFlags` has checked: a search leaves it as it is. */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
   if (given.has('tensor-model-parallel-size')) fixed.tensor = values['tensor-model-parallel-size']!;
@@ -10,10 +10,13 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
     fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;
   }
   if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
-  if (given.has('recompute-granularity')) fixed.recomputation = values['recompute-granularity']!;
+  // a checkpoint may give it, too
+  if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
   if (given.has('sequence-parallel')) fixed.sequenceParallel = values['sequence-parallel']!;
   if (given.has('use-distributed-optimizer')) {
     fixed.distributedOptimizer = values['use-distributed-optimizer']!;
   }
+  const schedule = values['pipeline-schedule'];
+  if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;
 }

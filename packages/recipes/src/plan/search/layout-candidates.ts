@@ -8,7 +8,7 @@ export interface LayoutCandidate {
   /** v: chunks of the model on each rank. */
   readonly chunks: number;
   readonly microBatch: number;
-  readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1';
+  readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1' | 'gpipe';
   readonly recomputation: Recomputation;
   readonly sequenceParallel: boolean;
   readonly distributedOptimizer: boolean;
@@ -69,7 +69,10 @@ function schedulesOf(
   { fixed, hasHalves }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
-  const all = pipeline === 1 ? 'none' : chunks > 1 ? 'interleaved' : '1f1b';
+  // there a schedule that is given has no effect
+  if (pipeline === 1) return ['none'];
+  const all = chunks > 1 ? 'interleaved' : '1f1b';
+  if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
   const possible = [all, ...(all === '1f1b' && hasHalves ? (['zb-h1'] as const) : [])] as const;
   return possible.filter((name) => fixed.schedule === undefined || name === fixed.schedule);
 }

@@ -1,6 +1,8 @@
-import type { Flags } from '@mtl/configuration';
+import { type Flags, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
+import { planRun } from '../plan-run.js';
+import { RecordedEstimates } from './recorded-estimates.js';
 import { type FoundLayout, searchLayouts } from './search-layouts.js';
 
 const unused: Flags = { lr: 1, 'train-iters': 1000, 'data-path': ['bundled'] };
@@ -66,8 +68,72 @@ describe('searchLayouts', () => {
     ]);
     for (const { words, plan, candidate } of layouts) {
       expect(words).not.toContain('--micro-batch-size');
+      expect(words.slice(-2)).toEqual(['--device', 'cuda']);
       expect(plan.ranks.flatMap(({ ranks }) => ranks)).toHaveLength(4);
       expect(words.includes('--sequence-parallel')).toBe(candidate.sequenceParallel);
+    }
+  });
+
+  it('counts a tied embedding once where there is no pipeline', async () => {
+    const configuration = validateConfiguration(
+      parseFlags([...tiny, '--micro-batch-size', '2', '--device', 'cuda'], { unused }),
+    );
+    const profile = loadProfile('h100-80gb');
+    const estimates = new RecordedEstimates({
+      profile,
+      numLayers: 4,
+      globalBatchSize: 8,
+      configure: () => configuration,
+    });
+    const one = { tensor: 1, pipeline: 1, data: 1, chunks: 1, microBatch: 2, schedule: 'none' } as const;
+    const settings = { recomputation: 'none', sequenceParallel: false, distributedOptimizer: false } as const;
+    const estimate = await estimates.estimate({ ...one, ...settings });
+    const { ranks } = await planRun(configuration, { profile });
+    // the embedding is most of this model
+    expect(estimate!.memoryBytes / ranks[0]!.memoryBytes).toBeCloseTo(1, 1);
+  });
+
+  it('leaves a schedule as it is', async () => {
+    const argv = [...tiny, '--pipeline-model-parallel-size', '2', '--micro-batch-size', '2'];
+    for (const name of ['h100-80gb', 'a100-80gb-megatron']) {
+      const found = await searchLayouts({
+        argv: [...argv, '--pipeline-schedule', 'gpipe'],
+        unused,
+        numProcesses: 2,
+        profile: loadProfile(name),
+      });
+      expect(new Set(found.layouts.map(({ candidate }) => candidate.schedule))).toEqual(new Set(['gpipe']));
+    }
+  });
+
+  const withoutBatch = tiny.filter((word, at) => ![word, tiny[at - 1]].includes('--global-batch-size'));
+  it.each([
+    { argv: ['--preset', 'none', '--bf16'], code: 'MTL_FLAG_REQUIRED', message: /--num-layers, .+ missing/ },
+    { argv: withoutBatch, code: 'MTL_FLAG_REQUIRED', message: /^--global-batch-size is missing/ },
+    {
+      argv: [...tiny, '--pipeline-schedule', 'zb-v'],
+      code: 'MTL_PLAN_LAYOUT',
+      message: /--pipeline-schedule zb-v/,
+    },
+    {
+      argv: [...tiny, '--pipeline-model-parallel-layout', 'Et|ttt'],
+      code: 'MTL_PLAN_LAYOUT',
+      message: /-layout Et\|ttt/,
+    },
+    { argv: [...tiny, '--load', '/nonexistent'], code: 'MTL_CHECKPOINT_NONE', message: /nonexistent/ },
+    // wrong in every layout
+    {
+      argv: [...tiny, '--lr-warmup-iters', '2000'],
+      code: 'MTL_LEARNING_RATE',
+      message: /warm-up takes 2000/,
+    },
+  ])('refuses flags: $code, $message', async ({ argv, code, message }) => {
+    for (const name of ['a100-80gb-megatron', 'h100-80gb']) {
+      const options = { argv, unused, numProcesses: 2, profile: loadProfile(name) };
+      await expect(searchLayouts(options)).rejects.toMatchObject({
+        code,
+        message: expect.stringMatching(message),
+      });
     }
   });
 

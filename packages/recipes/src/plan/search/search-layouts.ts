@@ -1,17 +1,23 @@
 import {
   type Flags,
+  type LoadedFlags,
   type ModelKind,
+  type ParsedFlags,
   type PretrainingConfiguration,
   parseFlags,
   type ResolvedFlags,
   validateConfiguration,
+  withLoadedFlags,
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { estimateListedStep, type LayoutEstimate, type Profile } from '@mtl/planner';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
+import { readLoadedFlags } from '../../training/read-loaded-flags.js';
 import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan } from '../plan-run.js';
+import { withDeviceOfProfile } from '../with-device-of-profile.js';
 import { candidateWords } from './candidate-words.js';
+import { checkLayoutFlags } from './check-layout-flags.js';
 import { fixedLayout } from './fixed-layout.js';
 import { type CandidateSpace, type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
@@ -56,17 +62,20 @@ const recordedMargin = 1.05;
  * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
  * recordings of; the best ones are planned whole, and what is returned is their plan.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` where nothing divides or nothing fits; errors of flags; see
- *   `planRun`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for flags of a
+ *   layout that candidates cannot have; errors of flags, which where no candidate is valid are those of the
+ *   first; see `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
-  const resolved = parsed(options, []);
+  const context = await contextOf(options);
+  const { resolved } = context;
   const candidates = layoutCandidates(spaceOf(resolved, options));
   if (candidates.length === 0) throw nothingDivides(resolved, options);
   const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
   const mostBytes = margin * memoryBytes;
-  const estimates = await estimatesOf(candidates, { resolved, options, mostBytes });
+  const estimates = await estimatesOf(candidates, { ...context, mostBytes });
+  if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
   const fitting = estimates
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
@@ -76,7 +85,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     if (kinds.has(kindOf(candidate))) continue;
     // estimates are near enough that the order of a few more cannot change
     if (layouts.length > numBest) break;
-    const found = await planned(candidate, { options, resolved, estimatedSeconds: seconds, memoryBytes });
+    const found = await planned(candidate, { ...context, estimatedSeconds: seconds, memoryBytes });
     if (!found?.plan.fits) continue;
     layouts.push(found);
     kinds.add(kindOf(candidate));
@@ -99,13 +108,34 @@ type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
 interface Context {
   readonly resolved: ResolvedFlags;
   readonly options: SearchLayoutsOptions;
+  readonly loaded: LoadedFlags | undefined;
+  /** Why candidates cannot be, in their order. */
+  readonly refused: MtlError[];
+}
+
+/** @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
+async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
+  const loaded = await readLoadedFlags(parsed(options, { words: [], loaded: undefined }));
+  const resolved = parsed(options, { words: [], loaded });
+  try {
+    validateConfiguration(resolved, { worldSize: options.numProcesses });
+  } catch (error) {
+    // others may be of the layout, which candidates change
+    if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
+  }
+  const isRecorded = options.profile.software.operations === 'recorded';
+  checkLayoutFlags(resolved, {
+    schedules: ['gpipe', '1f1b', 'interleaved', ...(isRecorded ? ['zb-h1'] : [])],
+  });
+  return { resolved, options, loaded, refused: [] };
 }
 
 function parsed(
-  { argv, model = 'gpt', unused = {} }: SearchLayoutsOptions,
-  words: readonly string[],
-): ResolvedFlags {
-  return parseFlags([...argv, ...words], { model, unused: { 'micro-batch-size': 1, ...unused } });
+  { argv, model = 'gpt', unused = {}, profile }: SearchLayoutsOptions,
+  { words, loaded }: { readonly words: readonly string[]; readonly loaded: LoadedFlags | undefined },
+): ParsedFlags {
+  const flags = parseFlags([...argv, ...words], { model, unused: { 'micro-batch-size': 1, ...unused } });
+  return withDeviceOfProfile(withLoadedFlags(flags, loaded), profile);
 }
 
 function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
@@ -117,7 +147,7 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
     gpusPerNode: profile.hardware.gpusPerNode.value,
     numLayers: values['num-layers']!,
     headCounts: [heads, values['num-query-groups'] ?? heads],
-    globalBatchSize: values['global-batch-size'] ?? numProcesses,
+    globalBatchSize: values['global-batch-size']!,
     fixed: {
       ...(hasDistributedOptimizer(profile) ? {} : { distributedOptimizer: false }),
       ...fixedLayout(resolved),
@@ -134,15 +164,18 @@ const hasDistributedOptimizer = ({ software }: Profile): boolean =>
 /** The run of a candidate; undefined where its flags contradict each other. */
 function configured(
   candidate: LayoutCandidate,
-  { options, resolved }: Context,
+  { options, resolved, loaded, refused }: Context,
 ): { readonly configuration: PretrainingConfiguration; readonly words: string[] } | undefined {
-  const words = candidateWords(candidate, resolved.given);
+  const { values, given } = resolved;
+  const device = values.device === 'cuda' && !given.has('device') ? ['--device', 'cuda'] : [];
+  const words = [...candidateWords(candidate, given), ...device];
   try {
-    const flags = parsed(options, words);
+    const flags = parsed(options, { words, loaded });
     return { configuration: validateConfiguration(flags, { worldSize: options.numProcesses }), words };
   } catch (error) {
-    if (MtlError.isInstance(error)) return undefined;
-    throw error;
+    if (!MtlError.isInstance(error)) throw error;
+    refused.push(error);
+    return undefined;
   }
 }
 
@@ -199,7 +232,7 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
     configuration = configured(candidate, context)?.configuration;
     if (configuration !== undefined) break;
   }
-  if (configuration === undefined) throw nothingDivides(context.resolved, context.options);
+  if (configuration === undefined) return () => undefined;
   const { model } = await dryRunModel(configuration);
   const step = listedStep(configuration, { model, profile });
   return (candidate) =>
@@ -210,6 +243,7 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
         pipelineParallelSize: candidate.pipeline,
         dataParallelSize: candidate.data,
         numChunks: candidate.chunks,
+        ...(candidate.schedule === 'none' ? {} : { schedule: candidate.schedule }),
         microBatchSize: candidate.microBatch,
         globalBatchSize: step.layout.globalBatchSize,
         sequenceParallel: candidate.sequenceParallel,
@@ -237,7 +271,7 @@ function nothingDivides(
   { values }: ResolvedFlags,
   { numProcesses }: SearchLayoutsOptions,
 ): ConfigurationError {
-  const batch = values['global-batch-size'] ?? numProcesses;
+  const batch = values['global-batch-size'];
   return new ConfigurationError('MTL_PLAN_LAYOUT', `no layout of ${numProcesses} processes divides the run`, {
     expected:
       `tensor-parallel ranks that divide ${values['num-attention-heads']} heads, stages that divide ` +
