@@ -107,8 +107,10 @@ describe('mtl plan', () => {
       /^1\. tensor 8 x pipeline 8 x data 1, interleaved with \d chunks, micro-batch \d, /m,
     );
     expect(stdout).toMatch(/^2\. .+\n {3}13\.\d\d s, .+\n {3}\d+ ms slower \(\d\.\d %\): .+ \+\d+ ms/m);
-    const lines = stdout.split('\n').filter((line) => line.startsWith('   gpt-train '));
+    const start = '   mtl run --nnodes 8 --node-rank 0 --master-addr HOST --nproc-per-node 8 gpt-train -- ';
+    const lines = stdout.split('\n').filter((line) => line.startsWith(start));
     expect(lines).toHaveLength(5);
+    expect(stdout).toMatch(/^add --lr, --data-path, --train-iters: /m);
     expect(lines[0]).toContain(
       `${flags.join(' ')} --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8`,
     );

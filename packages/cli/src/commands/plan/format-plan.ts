@@ -14,6 +14,10 @@ export interface FormatPlanOptions {
   readonly isTrainingKnown: boolean;
 }
 
+const remedy =
+  '  remedy: try --search, which finds the layouts that fit; or more processes, --use-distributed-optimizer, ' +
+  '--sequence-parallel, a smaller --micro-batch-size, --recompute-granularity selective';
+
 /** A plan as a short table. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
@@ -40,6 +44,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
           ] as const)
         : []),
     ]),
+    ...(plan.fits ? [] : [`${remedy}\n`]),
   ].join('');
 }
 

@@ -1,17 +1,21 @@
 import type { StepBreakdown } from '@mtl/planner';
-import type { FoundLayout, LayoutSearch } from '@mtl/recipes';
+import { type FoundLayout, type LayoutSearch, shellWord } from '@mtl/recipes';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
 
 export interface FormatSearchOptions {
-  /** The program that is started, and the flags that were given. */
-  readonly command: readonly string[];
+  /** The words that start the run in a layout. */
+  readonly commandOf: (layout: FoundLayout) => readonly string[];
+  readonly numNodes: number;
+  /** Flags that the commands lack, because a plan does not need them. */
+  readonly missing: readonly string[];
 }
 
 /** The layouts that a search found: what each takes, why it loses to the first, and its command line. */
-export function formatSearch(search: LayoutSearch, { command }: FormatSearchOptions): string {
+export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
+  const { commandOf, numNodes, missing } = options;
   const [best] = layouts;
   return [
     `${numCandidates} layouts, of which ${numFitting} should fit; the fastest of each kind:\n`,
@@ -20,9 +24,17 @@ export function formatSearch(search: LayoutSearch, { command }: FormatSearchOpti
         `${index + 1}. ${describe(layout)}\n`,
         `   ${costsOf(layout)}\n`,
         ...(index === 0 ? [] : [`   ${reason(layout, best!)}\n`]),
-        `   ${[...command, ...layout.words].join(' ')}\n`,
+        `   ${commandOf(layout).map(shellWord).join(' ')}\n`,
       ].join(''),
     ),
+    ...(numNodes === 1
+      ? []
+      : [
+          `on ${numNodes} nodes: start the command on each, with its own --node-rank; HOST is the first one\n`,
+        ]),
+    ...(missing.length === 0
+      ? []
+      : [`add ${missing.join(', ')}: a plan does not need them, training does\n`]),
   ].join('');
 }
 

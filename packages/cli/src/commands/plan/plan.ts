@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import {
+  type FlagName,
   type Flags,
   type ModelKind,
   type PretrainingConfiguration,
@@ -10,13 +11,21 @@ import {
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { openProfile, type Profile } from '@mtl/planner';
-import { planRun, type RunPlan, readLoadedFlags, searchLayouts } from '@mtl/recipes';
+import {
+  type FoundLayout,
+  planRun,
+  type RunPlan,
+  readLoadedFlags,
+  searchLayouts,
+  withDeviceOfProfile,
+} from '@mtl/recipes';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { bytesOption } from './bytes-option.js';
 import { formatPlan } from './format-plan.js';
 import { formatSearch } from './format-search.js';
+import { launchWords, numNodesOf } from './launch-words.js';
 
 interface PlanFlags {
   readonly model: ModelKind;
@@ -40,8 +49,8 @@ Examples:
     --tokenizer-type NullTokenizer --vocab-size 51200 --micro-batch-size 1 --global-batch-size 64 \\
     --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 --sequence-parallel
 
-A profile whose operations are recorded (a100-80gb, h100-80gb, h200-141gb, those of mtl calibrate) predicts this program, from a
-dry run of it. The others predict what their program takes, of a GPT.
+A profile whose operations are recorded (a100-80gb, h100-80gb, h200-141gb, or a FILE.json) predicts this program, from a dry run of
+it, on device cuda unless --device is given. The others predict what their program takes, of a GPT.
 
 For a BERT the prediction assumes samples that fill their sequences. Padding is not computed: shorter samples need less.`;
 
@@ -57,7 +66,7 @@ export function planCommand(): Command {
     )
     .option(
       '--profile <name>',
-      'the machine: a shipped profile or a FILE.json (default: the calibrated one of this machine)',
+      'the machine: a shipped profile or a FILE.json (default: the file that MTL_PROFILE names, or ~/.config/mtl/profile.json)',
     )
     .addOption(countOption('--num-processes <n>', 'processes of the training run').default(1))
     .addOption(countOption('--gpus-per-node <n>', 'processes of one node (default: those of the profile)'))
@@ -84,8 +93,9 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   }
   const parsed = parseFlags(argv, { model, unused });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
-  const configuration = validateConfiguration(loaded, { worldSize: numProcesses });
   const profile = profileOf(flags);
+  const onDevice = withDeviceOfProfile(loaded, profile);
+  const configuration = validateConfiguration(onDevice, { worldSize: numProcesses });
   const planned = await planRun(configuration, { profile, memoryBytes: memory });
   writePictures(planned, flags);
   const isTrainingKnown = isLengthKnown(configuration);
@@ -102,17 +112,22 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   const profile = profileOf(flags);
   const found = await searchLayouts({ argv, model, unused, numProcesses, profile, memoryBytes });
   writePictures(found.layouts[0]!.plan, flags);
-  const program = `${model}-train`;
+  const gpusPerNode = profile.hardware.gpusPerNode.value;
+  const commandOf = ({ words }: FoundLayout): readonly string[] =>
+    launchWords({ program: `${model}-train`, flags: [...argv, ...words], numProcesses, gpusPerNode });
   if (json === true) {
-    const layouts = found.layouts.map(({ candidate, words, plan: planned, configuration }) => ({
-      layout: candidate,
-      command: [program, ...argv, ...words],
-      ...jsonOf(planned, isLengthKnown(configuration)),
+    const layouts = found.layouts.map((layout) => ({
+      layout: layout.candidate,
+      command: commandOf(layout),
+      ...jsonOf(layout.plan, isLengthKnown(layout.configuration)),
     }));
     process.stdout.write(`${JSON.stringify({ ...found, layouts })}\n`);
     return;
   }
-  process.stdout.write(formatSearch(found, { command: [program, ...argv] }));
+  const numNodes = numNodesOf(numProcesses, gpusPerNode);
+  process.stdout.write(
+    formatSearch(found, { commandOf, numNodes, missing: missingFlags(found.layouts[0]!) }),
+  );
 }
 
 function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
@@ -130,6 +145,15 @@ function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',
   );
+}
+
+/** Flags that a training run needs, but that a plan has values for where they are left out. */
+function missingFlags({ configuration: { sources } }: FoundLayout): string[] {
+  const isMissing = (name: FlagName): boolean => (sources.get(name) ?? 'default') === 'default';
+  return [
+    ...(['lr', 'data-path'] as const).filter(isMissing).map((name) => `--${name}`),
+    ...(isMissing('train-iters') && isMissing('train-samples') ? ['--train-iters'] : []),
+  ];
 }
 
 function writePictures({ simulation }: RunPlan, flags: PlanFlags): void {
