@@ -20,12 +20,12 @@ export const slowSuites = {
     'test/run/two-hosts.test.ts': 45,
   },
   'packages/recipes': {
-    'src/memory/predict-memory.test.ts': 19,
     'test/bert-layouts.test.ts': 56,
     'test/bytes-on-the-wire.test.ts': 75,
     'test/checkpoints-of-eight-ranks.test.ts': 40,
     'test/fine-tuning-layouts.test.ts': 84,
     'test/fine-tuning-recomputation.test.ts': 18,
+    'test/llama.test.ts': 32,
     'test/many-processes.test.ts': 109,
     'test/memory-of-checkpoints.test.ts': 24,
     'test/memory-of-ranks.test.ts': 116,
