@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { suitesLeftOut } from './slow-suites.mjs';
 import { workspaceConditions } from './workspace-conditions.mjs';
@@ -22,6 +23,7 @@ export function library(test = {}) {
     ssr: { resolve: { conditions } },
     test: {
       include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+      setupFiles: [fileURLToPath(new URL('./equal-bytes.mjs', import.meta.url))],
       pool: 'forks',
       fileParallelism: true,
       maxWorkers: 2,
