@@ -1,11 +1,14 @@
-// Set up in every test file: typed arrays of the same bytes are equal, which takes a moment; by itself, `toEqual`
-// compares their elements one by one, and takes seconds for the weights of a small model.
+// Set up in every test file: typed arrays of the same bytes are equal, which takes a moment; by itself,
+// `toEqual` compares their elements one by one, and takes seconds for the weights of a small model.
 import { expect } from 'vitest';
 
 const viewOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
 const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
-/** True of the same bytes, undefined otherwise: then elements are compared, which also names those that differ. */
+/**
+ * True of the same bytes, undefined otherwise: then elements are compared, which also names those that
+ * differ.
+ */
 export function equalBytes(left, right) {
   if (!isTypedArray(left) || !isTypedArray(right) || left.constructor !== right.constructor) return undefined;
   return viewOf(left).equals(viewOf(right)) ? true : undefined;

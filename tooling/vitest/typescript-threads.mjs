@@ -1,7 +1,13 @@
+import { randomUUID } from 'node:crypto';
+import { renameSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { buildSync } from 'esbuild';
 import { workspaceConditions } from './workspace-conditions.mjs';
 
 const preload = new URL('./typescript-loader.mjs', import.meta.url);
 const execArgv = workspaceConditions.map((condition) => `--conditions=${condition}`);
+const areBuilds = process.env.MTL_TEST_BUILDS !== undefined;
 
 /**
  * Options of `runInMemoryRanks` with which its threads run TypeScript and find the packages of the workspace.
@@ -15,4 +21,38 @@ export const typescriptFlags = [...execArgv, '--import', preload.href];
  * Flags of Node for a process that runs JavaScript with the packages of the workspace: on builds it needs no
  * loader, which takes as long to start as the packages.
  */
-export const workspaceFlags = process.env.MTL_TEST_BUILDS === undefined ? typescriptFlags : execArgv;
+export const workspaceFlags = areBuilds ? execArgv : typescriptFlags;
+
+/**
+ * Options of `runInMemoryRanks` that run the TypeScript module at `url`, of a package that depends on
+ * @mtl/comm.
+ */
+export function rankThreads(url) {
+  return { ...(areBuilds ? { execArgv } : typescriptThreads), module: rankModule(url) };
+}
+
+/**
+ * Where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds, it and
+ * what it imports of its own package are compiled into one file, on which a rank starts in a third of the
+ * time that the loader takes. The file is in the folder `build` of the package: as deep as its sources, which
+ * look for other files.
+ */
+export function rankModule(url) {
+  if (!areBuilds) return url;
+  const source = fileURLToPath(url);
+  const folder = /^(.*)\/(?:src|test)\//.exec(source)[1];
+  const file = join(folder, 'build', `${basename(source, '.ts')}.mjs`);
+  const partial = `${file}.${randomUUID()}`;
+  buildSync({
+    entryPoints: [source],
+    outfile: partial,
+    bundle: true,
+    packages: 'external',
+    format: 'esm',
+    platform: 'node',
+    target: `node${process.versions.node}`,
+    logLevel: 'warning',
+  });
+  renameSync(partial, file); // once it is whole: other tests may be reading it
+  return pathToFileURL(file);
+}

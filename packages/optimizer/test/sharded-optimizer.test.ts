@@ -1,5 +1,5 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ShardedStepsArgument, ShardedStepsResult } from './ranks/sharded-steps.js';
 
@@ -20,9 +20,8 @@ async function run(
   changes: ReadonlyArray<Partial<ShardedStepsArgument>>,
 ): Promise<ShardedStepsResult[][]> {
   const ranks = await runInMemoryRanks<ShardedStepsResult[]>({
-    ...typescriptThreads,
     worldSize: layout.tp * layout.dp,
-    module: new URL('./ranks/sharded-steps.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/sharded-steps.ts', import.meta.url)),
     argument: changes.map((change) => ({ ...base, ...layout, ...change })),
   });
   return changes.map((_, index) => ranks.map((results) => results[index]!));

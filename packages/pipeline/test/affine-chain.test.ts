@@ -1,5 +1,5 @@
 import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { assertSchedule } from '../src/schedules/index.js';
@@ -8,9 +8,8 @@ import { affineBatches, affineChain } from './support/affine-chain.js';
 import { randomSchedule } from './support/random-schedule.js';
 
 const ranksOf = (cases: readonly ChainCase[]) => ({
-  ...typescriptThreads,
   worldSize: cases[0]!.numStages * cases[0]!.numReplicas,
-  module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
+  ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
   argument: cases,
 });
 

@@ -1,13 +1,12 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 
 const run = (cases: readonly ChainCase[]): Promise<RankResult[][]> =>
   runLocalRanks<RankResult[]>({
-    ...typescriptThreads,
     worldSize: cases[0]!.numStages * cases[0]!.numReplicas,
-    module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
     argument: cases,
   });
 

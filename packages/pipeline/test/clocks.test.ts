@@ -1,5 +1,5 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedSpan } from '../src/index.js';
 import { measureStep, type Simulation, simulateSchedule } from '../src/schedules/index.js';
@@ -57,9 +57,8 @@ describe('by a clock that only passes move on, executor and simulator', () => {
   let ranks: readonly RecordedSpan[][][];
   beforeAll(async () => {
     ranks = await runInMemoryRanks<RecordedSpan[][]>({
-      ...typescriptThreads,
       worldSize: numStages,
-      module: new URL('./ranks/run-by-clocks.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/run-by-clocks.ts', import.meta.url)),
       argument: sizes.flatMap(clockCases),
     });
   });

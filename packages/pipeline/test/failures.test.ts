@@ -1,5 +1,5 @@
 import { isRunning, type RankProcess, startLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Trouble } from './ranks/trouble.js';
 
@@ -15,10 +15,8 @@ function start(
   kind: Trouble['kind'],
   limits: { readonly timeoutMs?: number; readonly abortGraceMs?: number } = {},
 ) {
-  const module = new URL('./ranks/trouble.ts', import.meta.url);
   ({ ranks, remove } = startLocalRanks({
-    ...typescriptThreads,
-    module,
+    ...rankThreads(new URL('./ranks/trouble.ts', import.meta.url)),
     worldSize,
     argument: { kind },
     ...limits,

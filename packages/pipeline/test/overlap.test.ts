@@ -1,5 +1,5 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { RecordedSpan } from '../src/index.js';
 import { planMessages } from '../src/simulator/plan-messages.js';
@@ -20,9 +20,8 @@ const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].include
  */
 async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   const ranks = await runLocalRanks<TracedStep>({
-    ...typescriptThreads,
     worldSize: base.numStages,
-    module: new URL('./ranks/trace-step.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/trace-step.ts', import.meta.url)),
     argument: timedCase,
   });
   const transfers: number[] = [];

@@ -1,5 +1,5 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { simulateSchedule } from '../src/schedules/index.js';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
@@ -38,9 +38,8 @@ describe('peak live activations', () => {
       kept,
     }));
     const ranks = await runLocalRanks<RankResult[]>({
-      ...typescriptThreads,
       worldSize: numStages,
-      module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
       argument: cases,
     });
     cases.forEach((chainCase, index) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SingleProcessGroup } from '@mtl/comm';
 import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StepProfiler } from '../src/index.js';
 import {
@@ -28,8 +28,8 @@ const numStages = 2;
 const chainCase: ChainCase = { schedule: 'zb-v', numStages, numMicroBatches: 3, numReplicas: 1, size: 4 };
 const trace = async (run: typeof runInMemoryRanks | typeof runLocalRanks, file: string): Promise<string> => {
   const argument: WriteStepTraces = { chainCase, passMs: 5, file: join(directory, file) };
-  const module = new URL('./ranks/write-step-traces.ts', import.meta.url);
-  await run({ ...typescriptThreads, worldSize: 2 * numStages, module, argument });
+  const threads = rankThreads(new URL('./ranks/write-step-traces.ts', import.meta.url));
+  await run({ ...threads, worldSize: 2 * numStages, argument });
   return readFileSync(join(directory, file), 'utf8');
 };
 
@@ -146,9 +146,8 @@ describe('clocks that are not shared', () => {
   it('are off by what round trips say, within half of their time', async () => {
     const fastByNs = [0, 5e9, -3e6];
     const results = await runInMemoryRanks<ReturnType<typeof askClock>>({
-      ...typescriptThreads,
       worldSize: 3,
-      module: new URL('./ranks/ask-clock.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/ask-clock.ts', import.meta.url)),
       argument: fastByNs,
     });
     results.forEach(({ estimated, shared, tookNs }, rank) => {

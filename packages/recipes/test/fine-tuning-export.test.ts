@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   checkpointToHuggingFace,
@@ -95,11 +95,10 @@ describe('--save-hf of a fine-tuning', () => {
         seeds: [5, 6],
       };
       const [[report]] = (await runInMemoryRanks<FineTuningReport[]>({
-        ...typescriptThreads,
         worldSize: 4,
         argument: [argument],
         timeoutMs: 60_000,
-        module: new URL('./ranks/fine-tune.ts', import.meta.url),
+        ...rankThreads(new URL('./ranks/fine-tune.ts', import.meta.url)),
       })) as [[FineTuningReport]];
       const loss = ({ seeds }: FineTuningReport, index: number) =>
         seeds[index]!.epochs.at(-1)!.sets.dev!.loss;

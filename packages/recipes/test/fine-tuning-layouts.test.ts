@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
@@ -23,10 +23,9 @@ async function onRanks(
   argument: readonly FineTuneArgument[],
 ): Promise<FineTuningReport[][]> {
   const ranks = await runInMemoryRanks<FineTuningReport[]>({
-    ...typescriptThreads,
     worldSize,
     argument,
-    module: new URL('./ranks/fine-tune.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/fine-tune.ts', import.meta.url)),
     timeoutMs: 60_000,
   });
   return argument.map((_, index) => ranks.map((reports) => reports[index]!));

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ObservedStep, OverflowCase } from './ranks/overflow-in-one-stage.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
@@ -28,11 +28,10 @@ let alone: readonly ObservedStep[];
 async function observe(worldSize: number, each: Omit<OverflowCase, 'iterations'>): Promise<ObservedStep[][]> {
   const argument: OverflowCase[] = [{ ...each, iterations, flags: [...recipe, ...corpus, ...each.flags] }];
   const ranks = await runInMemoryRanks<ObservedStep[][]>({
-    ...typescriptThreads,
     worldSize,
     argument,
     timeoutMs: 60_000,
-    module: new URL('./ranks/overflow-in-one-stage.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/overflow-in-one-stage.ts', import.meta.url)),
   });
   return ranks.map(([steps]) => steps!);
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WaitForOthersArgument, WaitForOthersResult } from './ranks/wait-for-others.js';
 
@@ -15,9 +15,8 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 /** Four ranks on two hosts. */
 const run = (change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResult[]> =>
   runInMemoryRanks<WaitForOthersResult>({
-    ...typescriptThreads,
     worldSize: 4,
-    module: new URL('./ranks/wait-for-others.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/wait-for-others.ts', import.meta.url)),
     argument: { preparingMs: 0, intervalMs: 100, log: join(directory, 'log'), ...change },
     // threads may start one after the other on a busy machine
     timeoutMs: 60_000,

@@ -1,6 +1,6 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { numLiveTensors } from '@mtl/kernels';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { NetworkComparison } from './ranks/compare-network.js';
 
@@ -8,9 +8,8 @@ describe.each([2, 4])('embedding, column- and row-parallel matmuls and cross ent
   it.each([false, true])('are the whole ones, sequence parallelism %s', async (sequenceParallel) => {
     const before = numLiveTensors();
     const ranks = await runInMemoryRanks<NetworkComparison>({
-      ...typescriptThreads,
       worldSize: size,
-      module: new URL('./ranks/compare-network.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/compare-network.ts', import.meta.url)),
       argument: sequenceParallel,
     });
     expect(numLiveTensors()).toBe(before);
@@ -36,9 +35,8 @@ describe('tokens and labels out of the range of the whole vocabulary', () => {
 
   it('are refused on every rank, and an ignored label has no loss on any', async () => {
     const ranks = await runInMemoryRanks<readonly string[]>({
-      ...typescriptThreads,
       worldSize: 2,
-      module: new URL('./ranks/refuse-indices.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/refuse-indices.ts', import.meta.url)),
       argument: [...refusals.map(([wrong]) => wrong), { label: -100, ignoreIndex: -100 }],
     });
     for (const results of ranks) {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
 
@@ -18,9 +18,8 @@ const base: TrainBigramsArgument = {
 const run = (change: Partial<TrainBigramsArgument>): Promise<TrainBigramsResult[]> => {
   const argument = { ...base, ...change };
   return runInMemoryRanks<TrainBigramsResult>({
-    ...typescriptThreads,
     worldSize: argument.dp,
-    module: new URL('./ranks/train-bigrams.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/train-bigrams.ts', import.meta.url)),
     argument,
   });
 };

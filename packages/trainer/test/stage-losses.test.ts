@@ -1,14 +1,13 @@
 import type { World } from '@mtl/comm';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import trainWeights, { type TrainWeightsArgument, type TrainWeightsResult } from './ranks/train-weights.js';
 
 const run = (argument: TrainWeightsArgument): Promise<TrainWeightsResult[]> =>
   runInMemoryRanks<TrainWeightsResult>({
-    ...typescriptThreads,
     worldSize: argument.pp * argument.dp,
-    module: new URL('./ranks/train-weights.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/train-weights.ts', import.meta.url)),
     argument,
     timeoutMs: 30_000,
   });

@@ -1,5 +1,5 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { feedForwards, GptStage, gptBlock, norms } from '../../src/index.js';
 import { smallGpt } from '../tensor-parallel/small-gpt.js';
@@ -24,9 +24,8 @@ describe('a norm and a feed-forward network that only this test registers', () =
     whole = trainOwnKinds({ groups: {}, sequenceParallel: false, recompute: false });
     withLosses = trainOwnKinds({ ...layouts[0]!, groups: {}, lossLayers: [1, 2] });
     ranks = await runInMemoryRanks<OwnKindsResult[]>({
-      ...typescriptThreads,
       worldSize: 4,
-      module: new URL('./ranks/own-kinds-on-ranks.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/own-kinds-on-ranks.ts', import.meta.url)),
       argument: layouts,
       timeoutMs: 60_000,
     });

@@ -1,6 +1,6 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { type GptModelConfiguration, GptStage } from '../../src/index.js';
 import { llamaVariants } from '../support/small-llama.js';
@@ -30,9 +30,8 @@ describe.each([
 ])('a language model in a pipeline: $what', ({ size, tp, placement, variants = {} }) => {
   it('gives the logits and losses of one process, the same bits on every rank', async () => {
     const ranks = await runInMemoryRanks<LanguageModelResult>({
-      ...typescriptThreads,
       worldSize: size,
-      module: new URL('./ranks/pipelined-language-model.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/pipelined-language-model.ts', import.meta.url)),
       argument: { numLayers, placement, tp, seed, variants },
       timeoutMs: 60_000,
     });

@@ -1,6 +1,6 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { setNumThreads } from '@mtl/kernels';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { mergeShards, type PutTogetherOptions } from './merge-shards.js';
 import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
@@ -11,9 +11,8 @@ export async function runSharded(
   steps: readonly ShardedStepOptions[],
 ): Promise<ShardedStepResult[][]> {
   const ranks = await runInMemoryRanks<ShardedStepResult[]>({
-    ...typescriptThreads,
     worldSize: size,
-    module: new URL('./ranks/sharded-gpt.ts', import.meta.url),
+    ...rankThreads(new URL('./ranks/sharded-gpt.ts', import.meta.url)),
     argument: steps,
     timeoutMs: 60_000,
   });

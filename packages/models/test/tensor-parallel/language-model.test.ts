@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parameterTensors, writeHuggingFaceGpt2 } from '../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from './language-model.js';
@@ -37,9 +37,8 @@ describe.each([
 
   beforeAll(async () => {
     ranks = await runInMemoryRanks<LanguageModelResult>({
-      ...typescriptThreads,
       worldSize: size,
-      module: new URL('./ranks/sharded-language-model.ts', import.meta.url),
+      ...rankThreads(new URL('./ranks/sharded-language-model.ts', import.meta.url)),
       argument: { sequenceParallel, load: original, save: saved() },
       timeoutMs: 60_000,
     });

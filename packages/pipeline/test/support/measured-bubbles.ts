@@ -1,5 +1,5 @@
 import { runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { RecordedSpan } from '../../src/index.js';
 import { measureStep, type Simulation, simulateSchedule } from '../../src/schedules/index.js';
 import { scheduleOf } from '../ranks/run-affine-chain.js';
@@ -17,9 +17,8 @@ export interface MeasuredBubble {
 export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubble[]> {
   const { cases, numSteps } = argument;
   const ranks = await runLocalRanks<RecordedSpan[][][]>({
-    ...typescriptThreads,
     worldSize: cases[0]!.numStages,
-    module: new URL('../ranks/time-passes.ts', import.meta.url),
+    ...rankThreads(new URL('../ranks/time-passes.ts', import.meta.url)),
     argument,
     timeoutMs: 60_000,
   });

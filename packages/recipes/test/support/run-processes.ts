@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
+import { rankModule, workspaceFlags } from '@mtl/tooling/typescript-threads';
 
 export interface RunProcessesOptions {
   readonly worldSize: number;
@@ -34,13 +34,18 @@ export interface ProcessOrder {
   readonly port: number;
 }
 
-const program = fileURLToPath(new URL('../ranks/rank-process.ts', import.meta.url));
-
 /** Runs ranks as processes of their own, over a native engine; their results by rank. */
 export async function runProcesses<Result>(options: RunProcessesOptions): Promise<Result[]> {
   const { worldSize, module, argument, engine = 'local', prefixOf = () => [] } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-processes-'));
-  const order: ProcessOrder = { module: module.href, argument, engine, worldSize, port: await freePort() };
+  const order: ProcessOrder = {
+    module: rankModule(module).href,
+    argument,
+    engine,
+    worldSize,
+    port: await freePort(),
+  };
+  const program = fileURLToPath(rankModule(new URL('../ranks/rank-process.ts', import.meta.url)));
   const orderPath = join(directory, 'order.json');
   writeFileSync(orderPath, JSON.stringify(order));
   try {
@@ -53,7 +58,7 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
           killSignal: 'SIGKILL' as const,
           maxBuffer: 1 << 26,
         };
-        const words = [process.execPath, ...typescriptFlags, '--expose-gc', program];
+        const words = [process.execPath, ...workspaceFlags, '--expose-gc', program];
         const [command, ...rest] = [...prefixOf(rank), ...words] as [string, ...string[]];
         await promisify(execFile)(command, [...rest, String(rank), orderPath, resultPath], {
           ...limits,

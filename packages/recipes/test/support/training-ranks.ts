@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { BroadcastChannel } from 'node:worker_threads';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import type { TrainingReply, TrainingRequest } from '../ranks/train-on-request.js';
 
@@ -24,9 +24,8 @@ export class TrainingRanks {
       this.#onReply();
     };
     this.#ended = runInMemoryRanks({
-      ...typescriptThreads,
       worldSize,
-      module: new URL('../ranks/train-on-request.ts', import.meta.url),
+      ...rankThreads(new URL('../ranks/train-on-request.ts', import.meta.url)),
       argument: this.#channel.name,
       timeoutMs: 60_000,
     });
