@@ -12,3 +12,4 @@ export { exitCodeOf, formatError } from './format-error.js';
 export { MtlError, type MtlErrorOptions } from './mtl-error.js';
 export { namingFile } from './naming-file.js';
 export { nearestName } from './nearest-name.js';
+export { nearestDivisors, nearestMultiples } from './nearest-values.js';

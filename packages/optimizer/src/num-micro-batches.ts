@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 
 /** Growth of the global batch during the first samples (--rampup-batch-size START INCREMENT SAMPLES). */
 export interface BatchSizeRampup {
@@ -111,7 +111,7 @@ export class NumMicroBatches {
     const divisor = this.#samplesPerMicroStep;
     if (value % divisor === 0) return;
     const { microBatchSize, dataParallelSize } = this.#options;
-    const nearest = nearestMultiples(value, divisor);
+    const nearest = nearestMultiples(divisor, value);
     const otherWay =
       value % dataParallelSize === 0
         ? `, or a --micro-batch-size that divides ${value / dataParallelSize}`
@@ -158,19 +158,4 @@ function checkCount(name: string, value: number): void {
   throw new ConfigurationError('MTL_BATCH_SIZE', `${name} is ${value}`, {
     expected: 'a whole number of 1 or more',
   });
-}
-
-/** The multiples of `divisor` on both sides of `value`, positive ones only. */
-function nearestMultiples(value: number, divisor: number): readonly number[] {
-  const below = Math.floor(value / divisor) * divisor;
-  return [below, below + divisor].filter((multiple) => multiple > 0);
-}
-
-/** The divisors of `total` on both sides of `value`. */
-function nearestDivisors(total: number, value: number): readonly number[] {
-  const divisors: number[] = [];
-  for (let low = 1; low * low <= total; low++) if (total % low === 0) divisors.push(low, total / low);
-  const below = Math.max(...divisors.filter((divisor) => divisor < value));
-  const above = Math.min(...divisors.filter((divisor) => divisor > value));
-  return [below, above].filter(Number.isFinite);
 }

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import { isSharded } from './is-sharded.js';
 import type { TensorParallel } from './tensor-parallel.js';
@@ -22,8 +22,7 @@ export function sliceOfRank(
     const each = size / numRanks;
     return { start: rank * each, end: (rank + 1) * each };
   }
-  const below = size - (size % numRanks);
-  const sizes = [below, below + numRanks].filter((near) => near > 0);
+  const sizes = nearestMultiples(numRanks, size);
   const ranks = nearestDivisors(size, numRanks);
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
@@ -33,12 +32,4 @@ export function sliceOfRank(
       details: { what, size, numRanks, nearestSizes: sizes, nearestNumRanks: ranks },
     },
   );
-}
-
-/** The divisors of `size` next below and above `wanted`. */
-function nearestDivisors(size: number, wanted: number): number[] {
-  const divisors = Array.from({ length: size }, (_, index) => index + 1).filter((n) => size % n === 0);
-  const below = divisors.filter((n) => n < wanted).at(-1);
-  const above = divisors.find((n) => n > wanted);
-  return [below, above].filter((n) => n !== undefined);
 }

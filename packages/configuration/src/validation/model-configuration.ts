@@ -1,8 +1,7 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { configuredFields } from '../architecture/configured-fields.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
-import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 
 /** All but what follows from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { parseScheduleCsv, scheduleNames } from '@mtl/pipeline/schedules';
 import { isScheduleModule } from '../flags/check-schedule-of-file.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import type { ModelConfiguration, ParallelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 import { layerLayout } from './layer-layout.js';
-import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 
 /** What of a model must split evenly. */
 export interface ShardedModel

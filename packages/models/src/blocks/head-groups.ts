@@ -1,7 +1,6 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
-import { nearestDivisors } from './nearest-divisors.js';
 
 /** The heads of an attention and their groups, of which each rank has complete ones. */
 export class HeadGroups {

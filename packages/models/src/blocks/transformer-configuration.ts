@@ -1,7 +1,6 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { BlockVariants } from './block-variants.js';
-import { nearestDivisors } from './nearest-divisors.js';
 
 /** What the architectures of GPT and BERT have in common. */
 export interface TransformerConfiguration {
