@@ -4,6 +4,7 @@ export {
   type ConsoleReporterOptions,
   type ConsoleStream,
 } from './metrics/console-line.js';
+export { formatBytes } from './metrics/format-bytes.js';
 export { formatDuration } from './metrics/format-duration.js';
 export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
 export { type ModelFlopsShape, modelFlops, modelFlopsFormula } from './metrics/model-flops.js';

@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { formatBytes } from '@mtl/trainer';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
-import { textOfBytes } from './text-of-bytes.js';
 
 /** A dry run as a table; ranks that take the same are one line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
@@ -33,9 +33,9 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
     numParameters.toLocaleString('en-US'),
-    textOfBytes(peakBytes),
+    formatBytes(peakBytes),
     flops.toExponential(3),
-    sent.map(([scope, bytes]) => `${scope} ${textOfBytes(bytes)}`).join(', ') || 'nothing',
+    sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
   ];
 }
 

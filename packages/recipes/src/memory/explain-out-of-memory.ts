@@ -1,11 +1,11 @@
 import { ProcessMesh } from '@mtl/comm';
 import type { PretrainingConfiguration, ResolvedFlags } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
+import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
 import { metaRun } from '../dry-run/meta-run.js';
-import { textOfBytes } from '../dry-run/text-of-bytes.js';
 import { type SmallerRun, smallerRuns } from './smaller-runs.js';
 
 const moreProcesses =
@@ -63,7 +63,7 @@ function remedyOf(
   { bytes, less }: { readonly bytes: number | undefined; readonly less: number | undefined },
 ): string | undefined {
   if (bytes === undefined || less === undefined) return flags;
-  return less < bytes ? `${flags} (${textOfBytes(less)} instead of ${textOfBytes(bytes)})` : undefined;
+  return less < bytes ? `${flags} (${formatBytes(less)} instead of ${formatBytes(bytes)})` : undefined;
 }
 
 /**

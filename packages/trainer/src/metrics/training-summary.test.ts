@@ -26,7 +26,7 @@ describe('TrainingSummary', () => {
         '  speed            4,003 tokens/s, 0.313 model TFLOP/s (medians)',
         '  model FLOPs      72 B S L H^2 (...)',
         '  training time    4.0 s in steps',
-        '  peak memory      1.50 GiB of tensors, on the rank with the most (Node.js and its libraries not counted)',
+        '  peak memory      1.5 GiB of tensors, on the rank with the most (Node.js and its libraries not counted)',
         '  checkpoint       out/iter_0000004',
       ].join('\n'),
     );
@@ -38,7 +38,7 @@ describe('TrainingSummary', () => {
     const text = summary.text();
     expect(text).toContain('103, resumed at 100');
     expect(text).toContain('4,102 tokens/s');
-    expect(text).toContain('1 MiB');
+    expect(text).toContain('1.0 MiB');
     expect(text).not.toMatch(/validation|checkpoint|skipped/);
   });
 

@@ -1,3 +1,4 @@
+import { formatBytes } from './format-bytes.js';
 import { formatDuration } from './format-duration.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
@@ -108,8 +109,4 @@ function whole(value: number): string {
 /** Tenths count where there are no minutes. */
 function formatSeconds(seconds: number): string {
   return seconds < 59.95 ? `${seconds.toFixed(1)} s` : formatDuration(seconds * 1000);
-}
-
-function formatBytes(bytes: number): string {
-  return bytes < 2 ** 30 ? `${(bytes / 2 ** 20).toFixed(0)} MiB` : `${(bytes / 2 ** 30).toFixed(2)} GiB`;
 }

@@ -1,8 +1,7 @@
 import type { Checkpoint, SkippedCheckpoint } from '@mtl/checkpoint';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { formatBytes, isOptimizerTensor } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { formatBytes } from '../../terminal/format-bytes.js';
 import { formatTable } from '../../terminal/format-table.js';
 import { bytesOfCheckpoint, elementsOf, readCheckpoints } from './read-checkpoints.js';
 

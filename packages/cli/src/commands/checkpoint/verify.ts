@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Checkpoint, verifyCheckpoint, verifySafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { formatBytes } from '../../terminal/format-bytes.js';
 import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
 
 /**

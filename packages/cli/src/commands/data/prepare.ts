@@ -1,4 +1,5 @@
 import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
@@ -7,7 +8,6 @@ import {
   type TokenizerFlagValues,
   tokenizerOfFlags,
 } from '../../command-line/tokenizer-flags.js';
-import { formatBytes } from '../../terminal/format-bytes.js';
 import { interruptible } from '../../terminal/interruptible.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { folderLine } from './folder-line.js';

@@ -1,8 +1,7 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { PlannedRanks, RunPlan } from '@mtl/recipes';
-import { formatDuration } from '@mtl/trainer';
-import { formatBytes } from '../../terminal/format-bytes.js';
+import { formatBytes, formatDuration } from '@mtl/trainer';
 import { formatTable } from '../../terminal/format-table.js';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';

@@ -1,6 +1,6 @@
 import type { StepBreakdown } from '@mtl/planner';
 import { type FoundLayout, type LayoutSearch, shellWord } from '@mtl/recipes';
-import { formatBytes } from '../../terminal/format-bytes.js';
+import { formatBytes } from '@mtl/trainer';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
 

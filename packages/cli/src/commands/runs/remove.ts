@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { contentsOfRun, readRun, removeRun, runDirectoryOf } from '@mtl/recipes';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { formatBytes } from '../../terminal/format-bytes.js';
 
 /** `mtl runs remove`: deletes what runs wrote into their folders. */
 export function removeRunsCommand(): Command {

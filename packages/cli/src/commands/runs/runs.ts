@@ -1,7 +1,7 @@
 import { listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { formatBytes } from '../../terminal/format-bytes.js';
 import { diffRunsCommand } from './diff.js';
 import { removeRunsCommand } from './remove.js';
 import { runJson } from './runs-json.js';

@@ -142,7 +142,7 @@ describe('searchLayouts', () => {
     const options = { argv: tiny, unused, numProcesses: 2, profile };
     await expect(searchLayouts({ ...options, memoryBytes: 1 })).rejects.toMatchObject({
       code: 'MTL_PLAN_LAYOUT',
-      message: 'no layout of 2 processes fits into 0.0 GiB',
+      message: 'no layout of 2 processes fits into 1 B',
     });
     await expect(searchLayouts({ ...options, numProcesses: 7 })).rejects.toMatchObject({
       code: 'MTL_PLAN_LAYOUT',

@@ -11,6 +11,7 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { estimateListedStep, type LayoutEstimate, type Profile } from '@mtl/planner';
+import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
 import { readLoadedFlags } from '../../training/read-loaded-flags.js';
 import { listedStep } from '../listed-step.js';
@@ -284,14 +285,13 @@ function nothingFits(
   estimates: readonly Estimated[],
   { memoryBytes, numProcesses }: { readonly memoryBytes: number; readonly numProcesses: number },
 ): ConfigurationError {
-  const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
   const least = estimates.reduce((a, b) => (a.memoryBytes < b.memoryBytes ? a : b));
   const { tensor, pipeline } = least.candidate;
   return new ConfigurationError(
     'MTL_PLAN_LAYOUT',
-    `no layout of ${numProcesses} processes fits into ${gib(memoryBytes)}`,
+    `no layout of ${numProcesses} processes fits into ${formatBytes(memoryBytes)}`,
     {
-      expected: `about ${gib(least.memoryBytes)}, which tensor ${tensor} x pipeline ${pipeline} takes: the least`,
+      expected: `about ${formatBytes(least.memoryBytes)}, which tensor ${tensor} x pipeline ${pipeline} takes: the least`,
       remedy: 'use more processes, GPUs with more memory, or a smaller model',
     },
   );

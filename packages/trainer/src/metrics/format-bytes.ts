@@ -1,6 +1,6 @@
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 
-/** Bytes for people: `11.3 MiB`. */
+/** `512 B`, `11.3 MiB`, `3.2 GiB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -8,5 +8,5 @@ export function formatBytes(bytes: number): string {
     value /= 1024;
     unit++;
   }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+  return `${value.toFixed(unit === 0 ? 0 : 1)} ${units[unit]}`;
 }
