@@ -9,8 +9,8 @@ import { processTestMs, runProcesses } from './support/run-processes.js';
 
 /** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
 const recipe = [
-  ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '128', '--num-attention-heads', '4'],
-  ...['--seq-length', '512', '--max-position-embeddings', '512'],
+  ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '64', '--num-attention-heads', '4'],
+  ...['--seq-length', '256', '--max-position-embeddings', '256'],
   ...['--lr', '1e-3', '--lr-decay-style', 'constant'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
   ...['--split', '90,10,0', '--threads', '1'],
@@ -106,7 +106,7 @@ function waitingBytes(name: Name): number {
   const microBatch = Number(flags[flags.indexOf('--micro-batch-size') + 1]);
   const bytes = flags.includes('--bf16') ? 2 : 4;
   const ranks = flags.includes(sequence) ? 2 : 1;
-  return (6 * microBatch * 512 * 128 * bytes) / ranks;
+  return (6 * microBatch * 256 * 64 * bytes) / ranks;
 }
 
 describe('the memory of a rank, in processes that train', () => {
