@@ -263,10 +263,10 @@ async function readSafetensors(directory) {
 }
 
 async function readModel(directory) {
-  const type = await models.huggingFaceModelType(directory);
-  return type === 'bert'
+  const kind = await models.huggingFaceModelKind(directory);
+  return kind === 'bert'
     ? await models.readHuggingFaceBert({ directory })
-    : await models.readHuggingFaceGpt2({ directory });
+    : await models.readHuggingFaceGpt({ directory });
 }
 
 const tensorsOf = () =>

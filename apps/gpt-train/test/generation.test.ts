@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { allocateParameters } from '@mtl/autograd';
 import { generateAll } from '@mtl/inference';
 import { numLiveTensors } from '@mtl/kernels';
-import { GptLanguageModel, GptStage, parameterTensors, readHuggingFaceGpt2 } from '@mtl/models';
+import { GptLanguageModel, GptStage, parameterTensors, readHuggingFaceGpt } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 
 const directory = fileURLToPath(
@@ -17,7 +17,7 @@ describe('generate with a GPT', () => {
       prompt: number[];
       generated: number[];
     };
-    const huggingFace = await readHuggingFaceGpt2({ directory });
+    const huggingFace = await readHuggingFaceGpt({ directory });
     const stage = new GptStage({
       model: huggingFace.configuration,
       device: 'cpu',

@@ -16,8 +16,8 @@ function writeModel(name: string, config: object): void {
   writeFileSync(join(inDirectory(name), 'config.json'), JSON.stringify(config));
 }
 
-const llama = {
-  ...{ model_type: 'llama', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
+const gemma = {
+  ...{ model_type: 'gemma', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
   ...{ intermediate_size: 64, max_position_embeddings: 32, hidden_act: 'silu', rope_theta: 10_000 },
 };
 const gpt2 = { model_type: 'gpt2', n_embd: 32, n_head: 4, n_layer: 2, n_positions: 32, vocab_size: 99 };
@@ -25,7 +25,9 @@ const bert = {
   ...{ model_type: 'bert', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
   ...{ intermediate_size: 64, max_position_embeddings: 32 },
 };
-writeModel('llama', llama);
+writeModel('gemma', gemma);
+writeModel('llama-with-relu', { ...gemma, model_type: 'llama', hidden_act: 'relu' });
+writeModel('llama-with-yarn', { ...gemma, model_type: 'llama', rope_scaling: { rope_type: 'yarn' } });
 writeModel('gpt2-with-rope', { ...gpt2, rope_scaling: { factor: 2 } });
 writeModel('gpt2-with-relu', { ...gpt2, activation_function: 'relu' });
 writeModel('bert-with-rope', { ...bert, rope_theta: 10_000 });
@@ -60,8 +62,8 @@ async function train(model: ModelKind, ...argv: string[]): Promise<Refusal> {
   return { status: Number(exit.mock.calls[0]?.[0]), stderr: error.mock.calls.join('\n') };
 }
 
-const gptModels = ['llama', 'gpt2-with-rope', 'gpt2-with-relu'];
-const bertModels = ['llama', 'bert-with-rope', 'bert-with-relu'];
+const gptModels = ['gemma', 'llama-with-relu', 'llama-with-yarn', 'gpt2-with-rope', 'gpt2-with-relu'];
+const bertModels = ['gemma', 'bert-with-rope', 'bert-with-relu'];
 
 /** A command on a model directory, and the models that it cannot take. */
 const commands: ReadonlyArray<readonly [string, readonly string[], (model: string) => Promise<Refusal>]> = [
@@ -83,7 +85,8 @@ const commands: ReadonlyArray<readonly [string, readonly string[], (model: strin
 
 const reasons: Readonly<Record<string, string>> = {
   rope: 'it needs rotary position embeddings',
-  llama: 'it needs rotary position embeddings, RMSNorm and gated feed-forward layers (SwiGLU)',
+  gemma: 'it needs rotary position embeddings, RMSNorm and gated feed-forward layers',
+  yarn: 'the model needs positions of the rope type "yarn"',
   relu: 'is "relu", which is not supported',
 };
 

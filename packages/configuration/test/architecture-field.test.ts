@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { GptModelConfiguration } from '@mtl/models';
-import { type BertModelConfiguration, readHuggingFaceBert, readHuggingFaceGpt2 } from '@mtl/models';
+import { type BertModelConfiguration, readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/models';
 import { expect, it, vi } from 'vitest';
 
 // the table with one field more: everything below must follow from it
@@ -105,7 +105,7 @@ it('is compared by a resumed run', () => {
 });
 
 it.each([
-  ['gpt', 'huggingface-gpt2', readHuggingFaceGpt2],
+  ['gpt', 'huggingface-gpt2', readHuggingFaceGpt],
   ['bert', 'huggingface-bert', readHuggingFaceBert],
 ] as const)('is fixed by a Hugging Face directory, which has none: %s', async (kind, name, read) => {
   const directory = directoryOf(name);

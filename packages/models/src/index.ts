@@ -41,16 +41,22 @@ export { numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
-export { huggingFaceModelType } from './huggingface/huggingface-model-type.js';
-export { type HuggingFaceProperties, huggingFaceProperties } from './huggingface/huggingface-properties.js';
-export type { ModelTypeName } from './huggingface/model-types.js';
+export { huggingFaceModelKind } from './huggingface/huggingface-model-kind.js';
+export type { HuggingFaceOrigin } from './huggingface/huggingface-origin.js';
+export {
+  type GptTypeName,
+  type HuggingFaceModelKind,
+  type ModelTypeName,
+  modelTypesOf,
+} from './huggingface/model-types.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
 export {
   type HuggingFaceBertForTask,
   readHuggingFaceBertForTask,
 } from './huggingface/read-huggingface-bert-for-task.js';
-export { type HuggingFaceGpt2, readHuggingFaceGpt2 } from './huggingface/read-huggingface-gpt2.js';
+export { type HuggingFaceGpt, readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
+export { asStatedBy } from './huggingface/statable-models.js';
 export {
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
@@ -61,9 +67,9 @@ export {
 } from './huggingface/write-huggingface-bert-for-task.js';
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export {
-  type WriteHuggingFaceGpt2Options,
-  writeHuggingFaceGpt2,
-} from './huggingface/write-huggingface-gpt2.js';
+  type WriteHuggingFaceGptOptions,
+  writeHuggingFaceGpt,
+} from './huggingface/write-huggingface-gpt.js';
 export { bertEmbeddingAndHeadCost } from './partition/bert-embedding-and-head-cost.js';
 export { bertTaskEmbeddingAndHeadCost } from './partition/bert-task-embedding-and-head-cost.js';
 export {

@@ -2,7 +2,7 @@ import { attention, Tape } from '@mtl/autograd';
 import { matmul, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import { GptLanguageModel, GptStage } from '../src/index.js';
-import { fixtureDirectory, fixtureNames, loadModel, readExpected } from './huggingface-fixture.js';
+import { fixtureDirectory, fixtureNames, gpt2Names, loadModel, readExpected } from './huggingface-fixture.js';
 
 const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Array.from(a).reduce((largest, value, index) => Math.max(largest, Math.abs(value - b[index]!)), 0);
@@ -98,7 +98,10 @@ describe.each(fixtureNames)('GptLanguageModel of %s', (name) => {
     expect(Math.abs(mean - loss)).toBeLessThan(5e-6);
     dispose();
   });
+});
 
+// of a Llama: llama.test.ts
+describe.each(gpt2Names)('GptLanguageModel of %s', (name) => {
   it.each([
     // float32 rounding
     ['float32', 2e-5],

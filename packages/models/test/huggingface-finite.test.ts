@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Dtype, SafetensorsDirectory, writeSafetensorsDirectory } from '@mtl/checkpoint';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parameterTensors, writeHuggingFaceGpt2 } from '../src/index.js';
+import { parameterTensors, writeHuggingFaceGpt } from '../src/index.js';
 import { fixtureDirectory, loadModel } from './huggingface-fixture.js';
 
 const name = 'transformer.h.0.mlp.c_fc.weight';
@@ -74,13 +74,13 @@ describe('weights that are not finite', () => {
       endTokens: source.endTokens,
     };
     delete (options.tensors[0] as { readInto?: unknown }).readInto;
-    await expect(writeHuggingFaceGpt2({ ...options, dtype: 'F16' })).rejects.toMatchObject({
+    await expect(writeHuggingFaceGpt({ ...options, dtype: 'F16' })).rejects.toMatchObject({
       code: 'MTL_NOT_FINITE',
       message: expect.stringMatching(/^the model to save: transformer\.\S+\[0, 3\] is Infinity$/),
       remedy: expect.stringContaining('float32'),
     });
     expect(await readdir(scratch)).toEqual([]);
-    await writeHuggingFaceGpt2({ ...options, dtype: 'F32' });
+    await writeHuggingFaceGpt({ ...options, dtype: 'F32' });
     dispose();
   });
 });

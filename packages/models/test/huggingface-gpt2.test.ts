@@ -6,8 +6,8 @@ import { allocateParameters } from '@mtl/autograd';
 import { hostTensor, SafetensorsDirectory, writeSafetensorsDirectory } from '@mtl/checkpoint';
 import type { MtlError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GptStage, parameterTensors, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '../src/index.js';
-import { fixtureDirectory, fixtureNames, loadModel } from './huggingface-fixture.js';
+import { GptStage, parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../src/index.js';
+import { fixtureDirectory, gpt2Names, loadModel } from './huggingface-fixture.js';
 
 let scratch: string;
 beforeEach(async () => {
@@ -47,11 +47,11 @@ async function rewritten(
   return directory;
 }
 
-describe.each(fixtureNames)('%s', (name) => {
+describe.each(gpt2Names)('%s', (name) => {
   it('comes back bit for bit when saved in its dtype', async () => {
     const { source, stage, dispose } = await loadModel(fixtureDirectory(name));
     const directory = join(scratch, 'saved');
-    await writeHuggingFaceGpt2({
+    await writeHuggingFaceGpt({
       directory,
       model: source.configuration,
       tensors: parameterTensors(stage.parameters),
@@ -59,7 +59,7 @@ describe.each(fixtureNames)('%s', (name) => {
       endTokens: source.endTokens,
     });
     expect(await contents(directory)).toEqual(await contents(fixtureDirectory(name)));
-    const again = await readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: 16 });
+    const again = await readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: 16 });
     expect(again.configuration).toEqual(source.configuration);
     expect([again.dtype, again.endTokens]).toEqual([source.dtype, [0]]);
     expect((await readdir(scratch)).sort()).toEqual(['saved']);
@@ -70,7 +70,7 @@ describe.each(fixtureNames)('%s', (name) => {
     const { source, stage, dispose } = await loadModel(fixtureDirectory(name));
     const directory = join(scratch, 'saved');
     const { configuration: model, endTokens } = source;
-    await writeHuggingFaceGpt2({ directory, model, tensors: parameterTensors(stage.parameters), endTokens });
+    await writeHuggingFaceGpt({ directory, model, tensors: parameterTensors(stage.parameters), endTokens });
     const read = async (path: string) =>
       JSON.parse(await readFile(join(path, 'config.json'), 'utf8')) as Record<string, unknown>;
     const [ours, theirs] = [await read(directory), await read(fixtureDirectory(name))];
@@ -83,9 +83,9 @@ describe.each(fixtureNames)('%s', (name) => {
   });
 });
 
-describe('readHuggingFaceGpt2', () => {
+describe('readHuggingFaceGpt', () => {
   it('reads the configuration', async () => {
-    const { configuration, endTokens, generationDefaults, notices } = await readHuggingFaceGpt2({
+    const { configuration, endTokens, generationDefaults, notices } = await readHuggingFaceGpt({
       directory: fixtureDirectory('huggingface-erf'),
     });
     expect(configuration).toEqual({
@@ -137,7 +137,7 @@ describe('readHuggingFaceGpt2', () => {
   it('fills any slice of a tensor, and pads the vocabulary with zeros', async () => {
     const { stage, dispose } = await loadModel(fixtureDirectory('huggingface-gpt2'));
     const whole = new Map(stage.parameters.map((parameter) => [parameter.name, parameter.data.toArray()]));
-    const source = await readHuggingFaceGpt2({
+    const source = await readHuggingFaceGpt({
       directory: fixtureDirectory('huggingface-gpt2'),
       makeVocabularySizeDivisibleBy: 16,
     });
@@ -188,9 +188,9 @@ describe('readHuggingFaceGpt2', () => {
 
   it.each<[string, object, readonly string[]]>([
     [
-      'a Llama',
-      { model_type: 'llama', rope_theta: 1e4, rms_norm_eps: 1e-6, num_key_value_heads: 2 },
-      ['model_type is "llama"', 'rope_theta is 10000', 'RMSNorm', 'grouped-query attention'],
+      'a Gemma',
+      { model_type: 'gemma', rope_theta: 1e4, rms_norm_eps: 1e-6, num_key_value_heads: 2 },
+      ['model_type is "gemma"', 'rope_theta is 10000', 'RMSNorm', 'grouped-query attention'],
     ],
     ['a GPT-NeoX', { model_type: 'gpt_neox' }, ['rotary position embeddings']],
     ['an unknown model', { model_type: 'own' }, ['model_type is "own"', 'an architecture that is not here']],
@@ -198,12 +198,12 @@ describe('readHuggingFaceGpt2', () => {
     ['fewer key heads', { num_key_value_heads: 2 }, ['grouped-query attention']],
     ['experts', { num_local_experts: 8 }, ['a mixture of experts (num_local_experts is 8)']],
     ['another activation', { activation_function: 'relu' }, ['activation_function is "relu"']],
-    ['a BERT', { model_type: 'bert' }, ['a BERT, where a GPT-2 is wanted']],
+    ['a BERT', { model_type: 'bert' }, ['a BERT, where a GPT-2, a Llama or a model like them is wanted']],
   ])('refuses %s with what it needs, and asks for no other files', async (_, change, reasons) => {
     const path = join(fixtureDirectory('huggingface-gpt2'), 'config.json');
     const config = JSON.parse(await readFile(path, 'utf8')) as object;
     await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...change }));
-    const error = await readHuggingFaceGpt2({ directory: scratch }).then(
+    const error = await readHuggingFaceGpt({ directory: scratch }).then(
       () => undefined,
       (thrown: MtlError) => thrown,
     );
@@ -218,7 +218,7 @@ describe('readHuggingFaceGpt2', () => {
     const config = JSON.parse(await readFile(path, 'utf8')) as { n_head: number };
     const same = { num_key_value_heads: config.n_head, sliding_window: null, is_encoder_decoder: false };
     await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...same }));
-    expect((await readHuggingFaceGpt2({ directory: scratch })).configuration.numAttentionHeads).toBe(
+    expect((await readHuggingFaceGpt({ directory: scratch })).configuration.numAttentionHeads).toBe(
       config.n_head,
     );
   });
@@ -252,7 +252,7 @@ describe('readHuggingFaceGpt2', () => {
     const path = join(fixtureDirectory('huggingface-gpt2'), 'config.json');
     const config = JSON.parse(await readFile(path, 'utf8')) as object;
     await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...change }));
-    await expect(readHuggingFaceGpt2({ directory: scratch })).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt({ directory: scratch })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_CONFIG',
       exitCode: 2,
       message: expect.stringContaining(message),
@@ -266,7 +266,7 @@ describe('readHuggingFaceGpt2', () => {
     ['is a list', '[]'],
   ])('refuses a config.json that %s', async (_, text) => {
     if (text !== undefined) await writeFile(join(scratch, 'config.json'), text);
-    await expect(readHuggingFaceGpt2({ directory: scratch })).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt({ directory: scratch })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_CONFIG',
     });
   });
@@ -278,7 +278,7 @@ describe('readHuggingFaceGpt2', () => {
     ['a tensor too many', 'ln_f.bias', () => [{}, { name: 'score.weight' }], 'score.weight'],
   ])('refuses %s before a model is built', async (_, target, change, message) => {
     const directory = await rewritten((name) => (name.endsWith(target) ? change() : [{}]));
-    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt({ directory })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_WEIGHTS',
       message: expect.stringContaining(message),
     });
@@ -295,7 +295,7 @@ describe('readHuggingFaceGpt2', () => {
     const path = join(directory, 'config.json');
     const config = JSON.parse(await readFile(path, 'utf8')) as object;
     await writeFile(path, JSON.stringify({ ...config, ...change }));
-    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt({ directory })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_WEIGHTS',
       message: expect.stringContaining(message),
     });
@@ -305,14 +305,14 @@ describe('readHuggingFaceGpt2', () => {
     const directory = await rewritten(() => [{}]);
     await rm(join(directory, 'config.json'));
     execFileSync('mkfifo', [join(directory, 'config.json')]);
-    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt({ directory })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_CONFIG',
       message: expect.stringContaining('is a FIFO'),
     });
   });
 
   it('refuses tensors of a model that was built differently', async () => {
-    const source = await readHuggingFaceGpt2({ directory: fixtureDirectory('huggingface-gpt2') });
+    const source = await readHuggingFaceGpt({ directory: fixtureDirectory('huggingface-gpt2') });
     const tensor = (name: string, rows: number) =>
       hostTensor({ name, dtype: 'F32', globalShape: [rows, 32], memory: new Uint8Array(rows * 128) });
     await expect(source.load([tensor('embedding.position_embeddings.weight', 64)])).rejects.toMatchObject({
@@ -326,13 +326,13 @@ describe('readHuggingFaceGpt2', () => {
   });
 });
 
-describe('writeHuggingFaceGpt2', () => {
+describe('writeHuggingFaceGpt', () => {
   it('writes shards above a size and copies the tokenizer', async () => {
     const { source, stage, dispose } = await loadModel(fixtureDirectory('huggingface-gpt2'));
     const tokenizer = join(scratch, 'my-tokenizer.json');
     await writeFile(tokenizer, '{"version":"1.0"}');
     const directory = join(scratch, 'saved');
-    await writeHuggingFaceGpt2({
+    await writeHuggingFaceGpt({
       directory,
       model: source.configuration,
       tensors: parameterTensors(stage.parameters),
@@ -350,7 +350,7 @@ describe('writeHuggingFaceGpt2', () => {
     expect(await readFile(join(directory, 'merges.txt'), 'utf8')).toBe('#version: 0.2\n');
     expect(files.length).toBeGreaterThan(6);
     expect(await contents(directory)).toEqual(await contents(fixtureDirectory('huggingface-gpt2')));
-    const again = await readHuggingFaceGpt2({ directory });
+    const again = await readHuggingFaceGpt({ directory });
     expect(again.tokenizerFiles).toEqual({
       'tokenizer.json': join(directory, 'tokenizer.json'),
       'merges.txt': join(directory, 'merges.txt'),
@@ -366,18 +366,16 @@ describe('writeHuggingFaceGpt2', () => {
     await cp(fixtureDirectory('huggingface-erf'), full, { recursive: true });
     const before = await readdir(full);
     const model = source.configuration;
-    await expect(writeHuggingFaceGpt2({ directory: full, model, tensors })).rejects.toMatchObject({
+    await expect(writeHuggingFaceGpt({ directory: full, model, tensors })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_EXISTS',
     });
     const directory = join(scratch, 'new');
-    await expect(writeHuggingFaceGpt2({ directory, model, tensors: tensors.slice(1) })).rejects.toMatchObject(
-      {
-        code: 'MTL_HUGGING_FACE_TENSOR',
-        message: expect.stringContaining('embedding.word_embeddings.weight'),
-      },
-    );
+    await expect(writeHuggingFaceGpt({ directory, model, tensors: tensors.slice(1) })).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_TENSOR',
+      message: expect.stringContaining('embedding.word_embeddings.weight'),
+    });
     const tokenizerFiles = { 'tokenizer.json': join(scratch, 'nowhere') };
-    await expect(writeHuggingFaceGpt2({ directory, model, tensors, tokenizerFiles })).rejects.toMatchObject({
+    await expect(writeHuggingFaceGpt({ directory, model, tensors, tokenizerFiles })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_IO',
     });
     expect(await readdir(full)).toEqual(before);
@@ -400,7 +398,7 @@ describe('parameterTensors', () => {
   });
 
   it('refuses dtypes that files do not hold', async () => {
-    const { configuration: model } = await readHuggingFaceGpt2({
+    const { configuration: model } = await readHuggingFaceGpt({
       directory: fixtureDirectory('huggingface-gpt2'),
     });
     const stage = new GptStage({ model, device: 'reference', dtype: 'float64', seed: 1 });

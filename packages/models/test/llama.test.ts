@@ -8,7 +8,7 @@ import {
   numLossTokens,
   numParameters,
   type TokenBatch,
-  writeHuggingFaceGpt2,
+  writeHuggingFaceGpt,
 } from '../src/index.js';
 import { llamaVariants, otherVariants } from './support/small-llama.js';
 import { StageUnderTest } from './support/stage-under-test.js';
@@ -278,11 +278,12 @@ describe('rotary position embeddings', () => {
 });
 
 it.each([
-  ['squared-relu', { squaredRelu: true }],
-  ['a window of attention', { windowSize: '4,0' }],
-])('is not written as a GPT-2 of transformers, which has no %s', async (what, variants) => {
+  ['a GPT-2 lacks squaredRelu true', { squaredRelu: true }],
+  ['a GPT-2 lacks windowSize 4,0', { windowSize: '4,0' }],
+  ['a Qwen2 lacks rotaryPercent 0.7', llamaVariants],
+])('is not written for transformers: %s', async (what, variants) => {
   const model = { ...smallGpt, ...variants };
-  const written = writeHuggingFaceGpt2({ directory: '/nowhere/model', model, tensors: [] });
+  const written = writeHuggingFaceGpt({ directory: '/nowhere/model', model, tensors: [] });
   await expect(written).rejects.toMatchObject({
     code: 'MTL_HUGGING_FACE_CONFIG',
     message: expect.stringContaining(what) as string,

@@ -27,7 +27,10 @@ export function newModelCommand(name: string, description: string): Command {
     .addOption(
       countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
     )
-    .option('--load-hf <dir>', 'a GPT-2 directory of the transformers library')
+    .option(
+      '--load-hf <dir>',
+      'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3',
+    )
     .addOption(choiceOption('--device <name>', 'device to compute on', ['cpu', 'cuda']).default('cpu'))
     .addOption(
       countOption(

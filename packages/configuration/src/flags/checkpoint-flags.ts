@@ -30,12 +30,12 @@ export const checkpointFlags = {
     'Take model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
   'load-hf': text(
-    'Folder of a Hugging Face GPT-2 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
+    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
     {
       placeholder: 'DIR',
     },
   ),
-  'save-hf': text('Folder to write a Hugging Face GPT-2 or BERT to when training ends.', {
+  'save-hf': text('Folder to write a Hugging Face model to when training ends.', {
     placeholder: 'DIR',
   }),
 };

@@ -25,7 +25,10 @@ function layerMappings(layer: number, model: BertModelConfiguration): WeightMapp
         name: `${theirs}attention.self.${part}.${kind}`,
         shape: kind === 'weight' ? [h, h] : [h],
       })),
-      { numGroups: heads, groupShape: kind === 'weight' ? [h / heads, h] : [h / heads] },
+      {
+        numGroups: heads,
+        globalShape: kind === 'weight' ? [heads, 3, h / heads, h] : [heads, 3, h / heads],
+      },
     );
   return [
     qkv('weight'),

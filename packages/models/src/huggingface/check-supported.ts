@@ -1,26 +1,31 @@
 import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
-import { type ModelTypeName, modelTypeOf, modelTypes } from './model-types.js';
+import { type HuggingFaceModelKind, modelTypeOf, modelTypes, modelTypesOf } from './model-types.js';
 import { type UnsupportedFeature, unsupportedFeatures } from './unsupported-features.js';
+
+const kindNames = { gpt: 'a GPT-2, a Llama or a model like them', bert: 'a BERT' } as const;
 
 /**
  * Refuses a model that cannot be computed here, with what it would need.
  *
- * @param options.wanted the type that is wanted; default: any that is supported
+ * @param options.wanted the kind that is wanted; default: any that is supported
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
-export function checkSupported(fields: JsonFields, options: { readonly wanted?: ModelTypeName } = {}): void {
+export function checkSupported(
+  fields: JsonFields,
+  options: { readonly wanted?: HuggingFaceModelKind } = {},
+): void {
   const { wanted } = options;
   const type = fields.required<string>('model_type', 'a string');
-  const needs = unsupportedFeatures(fields);
   const known = modelTypeOf(type);
+  const needs = unsupportedFeatures(fields, new Set(known?.fields.flatMap(({ names }) => names)));
   for (const [name, kind] of Object.entries(known?.typed ?? {})) {
     fields.optional<unknown>(name, kind, undefined);
   }
   if (known === undefined || needs.length > 0) throw unsupported(fields, needs);
-  if (wanted === undefined || wanted === type) return;
-  throw refused(`${fields.path} describes ${known.name}, where ${modelTypes[wanted].name} is wanted`, {
-    expected: `model_type ${JSON.stringify(wanted)}`,
+  if (wanted === undefined || wanted === known.kind) return;
+  throw refused(`${fields.path} describes ${known.name}, where ${kindNames[wanted]} is wanted`, {
+    expected: `model_type ${quoted(modelTypesOf(wanted))}`,
     remedy: known.trainedWith,
   });
 }
@@ -35,12 +40,13 @@ function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFe
     field === undefined ? [] : [`${field} ${expected}`],
   );
   const isKnown = modelTypeOf(type) !== undefined;
-  const types = Object.keys(modelTypes).map((name) => JSON.stringify(name));
   return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
-    expected: isKnown ? fixable.join(', ') : `model_type ${types.join(' or ')}`,
+    expected: isKnown ? fixable.join(', ') : `model_type ${quoted(Object.keys(modelTypes))}`,
     remedy: 'choose another model: this one cannot be computed here',
   });
 }
+
+const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(' or ');
 
 function refused(
   message: string,

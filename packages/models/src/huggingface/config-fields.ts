@@ -9,26 +9,30 @@ export type KnownProperties = Readonly<Record<string, unknown>>;
 export interface ConfigField {
   /** Its key in our configuration of a model. */
   readonly key: string;
-  /** What config.json calls it: the first name is written, the first that is there is read. */
-  readonly names: readonly [string, ...string[]];
+  /**
+   * What config.json calls it: the first name is written, the first that is there is read. None: it follows
+   * from other fields.
+   */
+  readonly names: readonly string[];
   /** Further fields that get its value. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
   /** What is expected instead of a value that has the right type; undefined where it is valid. */
   check?(value: unknown, known: KnownProperties): string | undefined;
-  /** The value in config.json. Default: that of the model. */
-  write?(value: unknown): unknown;
+  /** The value in config.json, undefined where it is left out. Default: that of the model. */
+  write?(value: unknown, model: KnownProperties): unknown;
+  /** Fields whose values are others. */
+  writeOthers?(value: unknown, model: KnownProperties): Readonly<Record<string, unknown>>;
 }
 
 type Names = readonly string[];
-const nonEmpty = (names: Names): readonly [string, ...string[]] => names as readonly [string, ...string[]];
 
 /** A positive integer; required unless there is a default. */
 export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
   const kind = 'a positive integer';
   const read: ConfigField['read'] = (fields, known) =>
     otherwise === undefined ? fields.required(names, kind) : fields.optional(names, kind, otherwise(known));
-  return { key, names: nonEmpty(names), read };
+  return { key, names, read };
 }
 
 /** Makes fields of numbers in a range. */
@@ -72,7 +76,8 @@ export function readConfigFields(fields: JsonFields, table: readonly ConfigField
     const value = field.read(fields, known);
     const expected = field.check?.(value, known);
     if (expected !== undefined) {
-      throw fields.refuse(field.names.find((name) => name in fields.values) ?? field.names[0], expected);
+      const name = field.names.find((name) => name in fields.values) ?? field.names[0] ?? field.key;
+      throw fields.refuse(name, expected);
     }
     known[field.key] = value;
   }
@@ -85,10 +90,13 @@ export function writeConfigFields(
   table: readonly ConfigField[],
 ): Readonly<Record<string, unknown>> {
   const properties = model as KnownProperties;
-  const entries = table.flatMap(({ key, names, alsoWritten = [], write = (value: unknown) => value }) =>
-    [names[0], ...alsoWritten].map((name) => [name, write(properties[key])] as const),
-  );
-  return Object.fromEntries(entries);
+  const entries = table.flatMap(({ key, names, alsoWritten = [], ...field }) => {
+    const value = properties[key];
+    const written = field.write === undefined ? value : field.write(value, properties);
+    const own = [...names.slice(0, 1), ...alsoWritten].map((name) => [name, written] as const);
+    return [...own, ...Object.entries(field.writeOthers?.(value, properties) ?? {})];
+  });
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
 /** The fields as transformers writes them: in the order of their names. */

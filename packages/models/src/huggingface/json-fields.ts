@@ -67,6 +67,17 @@ export class JsonFields {
     return value;
   }
 
+  /** The error for a field whose value no model here has. */
+  unsupported(name: string, { needs, expected }: { needs: string; expected: string }): CheckpointError {
+    const value = JSON.stringify(this.values[name]);
+    const problem = `${name} is ${value}, which is not supported: the model needs ${needs}`;
+    return new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${this.path}: ${problem}`, {
+      expected,
+      remedy: 'choose another model: this one cannot be computed here',
+      exitCode: 2,
+    });
+  }
+
   /** The error for a field whose value cannot be used. */
   refuse(name: string, expected: string): CheckpointError {
     return refused(this.path, `${name} is ${JSON.stringify(this.values[name])}`, expected);

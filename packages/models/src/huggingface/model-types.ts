@@ -1,7 +1,16 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
+import { gatedActivation, headSize, keyValueHeads, llamaBiases, qwen3Biases } from './llama-fields.js';
+import { ropeFields } from './rope-fields.js';
+import { mistralWindow, qwenWindow } from './window-fields.js';
+
+/** The kinds of models here; the model types of the transformers library are variants of them. */
+export type HuggingFaceModelKind = 'gpt' | 'bert';
 
 /** What is known of the models of a `model_type` of the transformers library. */
 export interface ModelType {
+  readonly kind: HuggingFaceModelKind;
+  /** The class of transformers that predicts tokens with it. */
+  readonly className: string;
   /** What such a model is called in messages. */
   readonly name: string;
   /** Which programs train it. */
@@ -28,6 +37,34 @@ const heads = (names: readonly string[]): ConfigField => ({
     (hiddenSize as number) % (value as number) === 0 ? undefined : `a divisor of ${hiddenSize as number}`,
 });
 
+/** The sizes of a Llama and of the models after it. */
+const llamaSizes: readonly ConfigField[] = [
+  size('ffnHiddenSize', ['intermediate_size']),
+  size('numLayers', ['num_hidden_layers']),
+  size('maxPositionEmbeddings', ['max_position_embeddings']),
+  size('vocabularySize', ['vocab_size']),
+];
+
+/** What a Llama and the models after it have in common. */
+const llamaNumbers: readonly ConfigField[] = [
+  gatedActivation,
+  ...ropeFields,
+  epsilon('layerNormEpsilon', 'rms_norm_eps', 1e-6),
+  deviation('initMethodStd', 'initializer_range', 0.02),
+  truth('tieEmbeddings', 'tie_word_embeddings', false),
+  probability('attentionDropout', 'attention_dropout', 0),
+];
+
+/** Properties that all of them have. The activation is that of `swiglu`. */
+const llamaFixed = {
+  positionEmbeddingType: 'rope',
+  normalization: 'RMSNorm',
+  hiddenDropout: 0,
+  geluKind: 'tanh',
+} as const;
+
+const gptCommands = 'train it with gpt-train, or pass a BERT';
+
 /**
  * The models of the transformers library that are read and written, by `model_type`. A property of a model is
  * one line: its key in our configuration, its names in config.json (the first is written), what values it may
@@ -35,8 +72,10 @@ const heads = (names: readonly string[]): ConfigField => ({
  */
 export const modelTypes = {
   gpt2: {
+    kind: 'gpt',
+    className: 'GPT2LMHeadModel',
     name: 'a GPT-2',
-    trainedWith: 'train it with gpt-train, or pass a BERT',
+    trainedWith: gptCommands,
     typed: {
       scale_attn_weights: 'true or false',
       scale_attn_by_inverse_layer_idx: 'true or false',
@@ -59,9 +98,84 @@ export const modelTypes = {
     fixed: {},
     inWeights: [],
   },
+  llama: {
+    kind: 'gpt',
+    className: 'LlamaForCausalLM',
+    name: 'a Llama',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      heads(['num_attention_heads']),
+      ...keyValueHeads({ isOptional: true }),
+      headSize(),
+      ...llamaSizes,
+      llamaBiases,
+      ...llamaNumbers,
+    ],
+    fixed: llamaFixed,
+    inWeights: [],
+  },
+  mistral: {
+    kind: 'gpt',
+    className: 'MistralForCausalLM',
+    name: 'a Mistral',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize(),
+      ...llamaSizes,
+      mistralWindow,
+      ...llamaNumbers,
+    ],
+    fixed: { ...llamaFixed, addBiasLinear: false },
+    inWeights: [],
+  },
+  qwen2: {
+    kind: 'gpt',
+    className: 'Qwen2ForCausalLM',
+    name: 'a Qwen2',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize({ isRare: true }),
+      ...llamaSizes,
+      qwenWindow,
+      ...llamaNumbers,
+    ],
+    fixed: { ...llamaFixed, addBiasLinear: false, addQkvBias: true },
+    inWeights: [],
+  },
+  qwen3: {
+    kind: 'gpt',
+    className: 'Qwen3ForCausalLM',
+    name: 'a Qwen3',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize({ otherwise: 128 }),
+      ...llamaSizes,
+      qwen3Biases,
+      qwenWindow,
+      ...llamaNumbers,
+    ],
+    fixed: { ...llamaFixed, qkLayernorm: true },
+    inWeights: [],
+  },
   bert: {
+    kind: 'bert',
+    className: 'BertForPreTraining',
     name: 'a BERT',
-    trainedWith: 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2',
+    trainedWith: 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2 or a Llama',
     typed: {
       is_decoder: 'true or false',
       add_cross_attention: 'true or false',
@@ -88,6 +202,13 @@ export const modelTypes = {
 } as const satisfies Readonly<Record<string, ModelType>>;
 
 export type ModelTypeName = keyof typeof modelTypes;
+
+/** The types of causal language models. */
+export type GptTypeName = Exclude<ModelTypeName, 'bert'>;
+
+/** The types of a kind, the first ones first where several can state a model. */
+export const modelTypesOf = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
+  (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
 /** The type of a name; undefined where it is not supported. */
 export const modelTypeOf = (name: string): ModelType | undefined =>

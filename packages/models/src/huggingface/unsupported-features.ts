@@ -5,23 +5,34 @@ const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
   camembert: 'positions that begin after the padding token, and no token types',
+  cohere: 'LayerNorm without biases, attention next to the feed-forward layer, and a scale of logits',
+  deepseek_v2: 'latent attention and a mixture of experts',
+  deepseek_v3: 'latent attention and a mixture of experts',
   'deberta-v2': 'disentangled attention over relative positions',
   distilbert: 'layers without token types and pooler',
   electra: 'a discriminator and a generator',
   falcon: 'rotary position embeddings, and attention next to the feed-forward layer',
   gemma: 'rotary position embeddings, RMSNorm and gated feed-forward layers',
+  gemma2: 'norms after sublayers, soft caps of logits and windows in every other layer',
+  gemma3_text: 'norms after sublayers and windows in some layers',
   gpt_neo: 'local attention in every other layer',
   gpt_neox: 'rotary position embeddings, and attention next to the feed-forward layer',
+  gpt_oss: 'attention sinks and a mixture of experts',
+  granite: 'scales of embeddings, residuals, attention and logits',
   gptj: 'rotary position embeddings, and attention next to the feed-forward layer',
-  llama: 'rotary position embeddings, RMSNorm and gated feed-forward layers (SwiGLU)',
+  llama4_text: 'layers without positions and a mixture of experts',
   mamba: 'state-space layers',
-  mistral: 'rotary position embeddings, RMSNorm and gated feed-forward layers (SwiGLU)',
   mixtral: 'rotary position embeddings, RMSNorm and a mixture of experts',
   mpt: 'ALiBi position biases',
+  olmo2: 'norms after sublayers, and norms of queries and keys over all heads',
   opt: 'ReLU, and positions that begin at 2',
   phi: 'rotary position embeddings, and attention next to the feed-forward layer',
-  qwen2: 'rotary position embeddings, RMSNorm and gated feed-forward layers (SwiGLU)',
+  phi3: 'rotary position embeddings of other scalings, and fused projections',
+  qwen2_moe: 'a mixture of experts',
+  qwen3_moe: 'a mixture of experts',
   roberta: 'positions that begin after the padding token, and no token types',
+  smollm3: 'layers without positions',
+  stablelm: 'rotary position embeddings of a part of each head, and LayerNorm',
   t5: 'an encoder with a decoder, and relative position biases',
 };
 
@@ -54,6 +65,24 @@ const features: readonly Feature[] = [
     what: 'rotary position embeddings',
     fields: ['rope_theta', 'rope_scaling', 'rope_parameters', 'rotary_dim', 'rotary_pct', 'rotary_emb_base'],
   },
+  {
+    what: 'rotary position embeddings of a part of each head',
+    fields: ['partial_rotary_factor'],
+    asks: (value) => value !== 1,
+    expected: '1',
+  },
+  { what: 'layers without positions', fields: ['no_rope_layers', 'no_rope_layer_interval'] },
+  { what: 'soft caps of logits', fields: ['attn_logit_softcapping', 'final_logit_softcapping'] },
+  {
+    what: 'a scale of embeddings, residuals, attention or logits',
+    fields: [
+      ...['embedding_multiplier', 'residual_multiplier', 'attention_multiplier', 'logits_scaling'],
+      ...['logit_scale', 'scale_emb', 'scale_depth'],
+    ],
+    asks: (value) => value !== 1,
+    expected: '1',
+  },
+  { what: 'clipped queries, keys and values', fields: ['clip_qkv'] },
   { what: 'ALiBi position biases', fields: ['alibi'] },
   { what: 'relative position biases', fields: ['relative_attention_num_buckets'] },
   {
@@ -99,16 +128,21 @@ const onSwitches: readonly Feature[] = [
 ];
 
 /**
- * What the model of a config.json needs and nothing here computes; nothing for a GPT-2 or BERT that is
- * supported.
+ * What the model of a config.json needs and nothing here computes; nothing for one that is supported.
+ *
+ * @param read fields that are read for its type, and checked then
  */
-export function unsupportedFeatures({ values }: JsonFields): readonly UnsupportedFeature[] {
+export function unsupportedFeatures(
+  { values }: JsonFields,
+  read: ReadonlySet<string>,
+): readonly UnsupportedFeature[] {
   const type = String(values.model_type);
   const ofType = Object.hasOwn(needsOfTypes, type) ? [{ what: needsOfTypes[type]! }] : [];
   const asked = features.flatMap(({ what, fields, asks = () => true, expected = 'false' }) => {
     const field = fields.find((name) => {
       const value = values[name];
-      return value !== undefined && value !== null && value !== false && asks(value, values);
+      if (read.has(name) || value === undefined || value === null || value === false) return false;
+      return asks(value, values);
     });
     return field === undefined ? [] : [{ what, field, expected }];
   });

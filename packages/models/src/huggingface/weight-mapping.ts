@@ -129,36 +129,38 @@ export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize
 }
 
 /**
- * Tensors of one shape [groups * size, ...] that we hold as one, [groups, tensors, size, ...]: the parts of
- * each group side by side, as query, key and value of a head.
+ * Tensors [groups * size, ...] of one or of several sizes that we hold as one: the parts of each group side
+ * by side, as query, key and value of a head.
  */
 export function sideBySide(
   name: string,
   sources: readonly HuggingFaceTensor[],
-  { numGroups, groupShape }: { readonly numGroups: number; readonly groupShape: readonly number[] },
+  { numGroups, globalShape }: { readonly numGroups: number; readonly globalShape: readonly number[] },
 ): WeightMapping {
-  const groupSize = groupShape.reduce((product, size) => product * size, 1);
-  const forGroups = (move: (position: number, ours: number, theirs: number) => void): void => {
+  const sizes = sources.map(({ shape }) => shape.reduce((product, size) => product * size, 1) / numGroups);
+  const groupSize = sizes.reduce((sum, size) => sum + size, 0);
+  const starts = sizes.map((_, position) => sizes.slice(0, position).reduce((sum, size) => sum + size, 0));
+  const forGroups = (move: (part: { position: number; ours: number; theirs: number }) => void): void => {
     for (let group = 0; group < numGroups; group++) {
-      for (let position = 0; position < sources.length; position++)
-        move(position, (group * sources.length + position) * groupSize, group * groupSize);
+      for (const [position, start] of starts.entries())
+        move({ position, ours: group * groupSize + start, theirs: group * sizes[position]! });
     }
   };
   return {
     name,
-    globalShape: [numGroups, sources.length, ...groupShape],
+    globalShape,
     sources,
-    toLogical: (values) => {
-      const logical = new Float32Array(numGroups * sources.length * groupSize);
-      forGroups((position, ours, theirs) => {
-        logical.set(values[position]!.subarray(theirs, theirs + groupSize), ours);
+    toLogical: (values, allocate) => {
+      const logical = allocate(numGroups * groupSize);
+      forGroups(({ position, ours, theirs }) => {
+        logical.set(values[position]!.subarray(theirs, theirs + sizes[position]!), ours);
       });
       return logical;
     },
-    toSources: (logical) => {
-      const values = sources.map(() => new Float32Array(numGroups * groupSize));
-      forGroups((position, ours, theirs) => {
-        values[position]!.set(logical.subarray(ours, ours + groupSize), theirs);
+    toSources: (logical, allocate) => {
+      const values = sizes.map((size) => allocate(numGroups * size));
+      forGroups(({ position, ours, theirs }) => {
+        values[position]!.set(logical.subarray(ours, ours + sizes[position]!), theirs);
       });
       return values;
     },

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parameterTensors, writeHuggingFaceGpt2 } from '../../src/index.js';
+import { parameterTensors, writeHuggingFaceGpt } from '../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from './language-model.js';
 import { buildGpt, smallGpt } from './small-gpt.js';
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
   original = join(folder, 'original');
   const built = buildGpt({});
   whole = useLanguageModel(built.stage);
-  await writeHuggingFaceGpt2({
+  await writeHuggingFaceGpt({
     directory: original,
     model: smallGpt,
     tensors: parameterTensors(built.stage.parameters),

@@ -11,7 +11,7 @@ import {
 } from '@mtl/configuration';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import { huggingFaceModelType, type TransformerConfiguration } from '@mtl/models';
+import { huggingFaceModelKind, type TransformerConfiguration } from '@mtl/models';
 import { LossScaler } from '@mtl/optimizer';
 import { optimizerTensors, trainingState, weightTensors } from '@mtl/trainer';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
@@ -30,11 +30,9 @@ export interface BegunCheckpoint {
   readonly vocabularySize: number;
 }
 
-const kinds = { gpt2: 'gpt', bert: 'bert' } as const;
-
 /**
- * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2 or a
- * BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
+ * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
+ * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_HUGGING_FACE_*
  */
@@ -45,7 +43,7 @@ export async function huggingFaceToCheckpoint(options: {
 }): Promise<BegunCheckpoint> {
   const { loadHuggingFace, directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
-  const kind = kinds[await huggingFaceModelType(loadHuggingFace)];
+  const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
   const recipe = recipeOf({ kind });
   const configurationOf = (flags: readonly string[]) =>
     validateConfiguration(parseFlags(flags, { model: kind }));

@@ -2,7 +2,7 @@ import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { readSavedConfiguration, type TrainedOn } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
+import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
@@ -13,7 +13,7 @@ export interface OpenGptWeightsOptions {
   readonly load?: string | undefined;
   /** With `load`: the iteration; default the newest whole checkpoint. */
   readonly checkpointStep?: number | undefined;
-  /** A GPT-2 directory of the transformers library. */
+  /** A directory of the transformers library: a GPT-2, a Llama or a model after it. */
   readonly loadHuggingFace?: string | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -83,7 +83,7 @@ async function openCheckpoint(
 }
 
 async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {
-  const found = await readHuggingFaceGpt2({ directory });
+  const found = await readHuggingFaceGpt({ directory });
   for (const notice of found.notices) onNotice(notice);
   return {
     path: directory,

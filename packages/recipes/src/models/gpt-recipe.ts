@@ -11,9 +11,9 @@ import {
   gptParameterNames,
   numLossTokens,
   numParameters,
-  readHuggingFaceGpt2,
+  readHuggingFaceGpt,
   type StageBatch,
-  writeHuggingFaceGpt2,
+  writeHuggingFaceGpt,
 } from '@mtl/models';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
 import { sampleText } from '../inference/sample-text.js';
@@ -67,9 +67,9 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   buildStages: buildGptStages,
   losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
   openHuggingFace: ({ model }, directory) =>
-    readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
+    readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceGpt2({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
+    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
   show: async ({ configuration, part, tokenizer, datasets, pipelineGroup }) => {
     // ids alone are nothing to read
     if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;

@@ -14,7 +14,7 @@ import {
   tokenizerFlagsOf,
 } from '@mtl/configuration';
 import { MtlError } from '@mtl/errors';
-import { readHuggingFaceBert, readHuggingFaceGpt2 } from '@mtl/models';
+import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/models';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
@@ -119,4 +119,4 @@ async function fromHuggingFace(
   return flagsOfHuggingFace({ directory, kind, model: found.configuration, tokenizer });
 }
 
-const readers = { gpt: readHuggingFaceGpt2, bert: readHuggingFaceBert } as const;
+const readers = { gpt: readHuggingFaceGpt, bert: readHuggingFaceBert } as const;

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { Checkpoint, loadCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
-import { type GptModelConfiguration, GptStage, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '@mtl/models';
+import { type GptModelConfiguration, GptStage, readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/models';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
 import { savedWeights } from '../../src/checkpoints/saved-weights.js';
@@ -99,7 +99,7 @@ export default async function moveCheckpoints(
       optimizer.refreshModel();
     },
     export: (directory) =>
-      writeHuggingFaceGpt2({
+      writeHuggingFaceGpt({
         directory,
         model: movedModel,
         tensors: weightTensors(optimizer),
@@ -108,10 +108,10 @@ export default async function moveCheckpoints(
     'export from checkpoint': async (directory) => {
       if (rank !== 0) return;
       const saved = savedWeights(await Checkpoint.open(`${directory}/iter_0000001`));
-      await writeHuggingFaceGpt2({ directory: `${directory}-exported`, model: movedModel, tensors: saved });
+      await writeHuggingFaceGpt({ directory: `${directory}-exported`, model: movedModel, tensors: saved });
     },
     import: async (directory) => {
-      const huggingFace = await readHuggingFaceGpt2({ directory });
+      const huggingFace = await readHuggingFaceGpt({ directory });
       const held = weightTensors(optimizer).filter(({ slices }) =>
         slices.every(({ start, end }) => start < end),
       );

@@ -38,7 +38,10 @@ export function convertCommand(): Command {
         Object.keys(storedDtypes),
       ),
     )
-    .option('--load-hf <dir>', 'a GPT-2 or BERT directory of the transformers library')
+    .option(
+      '--load-hf <dir>',
+      'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT',
+    )
     .option('--save <dir>', 'directory of checkpoints to create, with iteration 0')
     .addHelpText('after', examples)
     .action(convert);

@@ -1,6 +1,6 @@
 import type { World } from '@mtl/comm';
 import { setNumThreads, setPoison } from '@mtl/kernels';
-import { parameterTensors, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '../../../src/index.js';
+import { parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from '../language-model.js';
 import { buildGpt } from '../small-gpt.js';
 
@@ -23,10 +23,10 @@ export default async function shardedLanguageModel(
   const built = buildGpt({}, { group, sequenceParallel });
   const { parameters } = built.stage;
   for (const { data } of parameters) data.zero();
-  const source = await readHuggingFaceGpt2({ directory: load, makeVocabularySizeDivisibleBy: 8 });
+  const source = await readHuggingFaceGpt({ directory: load, makeVocabularySizeDivisibleBy: 8 });
   await source.load(parameterTensors(parameters));
   const result = useLanguageModel(built.stage);
-  await writeHuggingFaceGpt2({
+  await writeHuggingFaceGpt({
     directory: save,
     model: source.configuration,
     tensors: parameterTensors(parameters),

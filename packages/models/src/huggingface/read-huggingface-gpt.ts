@@ -2,14 +2,17 @@ import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
-import { parseEndTokens, parseGpt2Configuration } from './gpt2-configuration.js';
-import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
-import { gpt2Prefix, gpt2WeightNames } from './gpt2-weight-names.js';
+import { parseEndTokens, parseGptConfiguration } from './gpt-configuration.js';
+import { gptEmbedding, gptWeightNames } from './gpt-weight-names.js';
+import type { HuggingFaceOrigin } from './huggingface-origin.js';
 import { JsonFields } from './json-fields.js';
+import type { GptTypeName } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
-export interface HuggingFaceGpt2 {
+export interface HuggingFaceGpt {
   readonly directory: string;
+  /** What transformers calls its kind: `gpt2`, `llama` ... */
+  readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   /**
    * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
@@ -19,7 +22,9 @@ export interface HuggingFaceGpt2 {
   readonly endTokens: readonly number[];
   /** generation_config.json as it is, if there: temperature, top_k, top_p and the like. */
   readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
-  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceGpt2` takes them. */
+  /** For `writeHuggingFaceGpt`: what else the model brings along. */
+  readonly origin: HuggingFaceOrigin;
+  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceGpt` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** What a user should hear. */
   readonly notices: readonly string[];
@@ -36,39 +41,42 @@ export interface HuggingFaceGpt2 {
 }
 
 /**
- * Reads a GPT-2 directory of the transformers library: config.json, weights in safetensors (one file or
- * shards with their index, names with or without `transformer.`), generation_config.json.
+ * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2 or
+ * Qwen3: config.json, weights in safetensors (one file or shards with their index, names with or without
+ * `transformer.` or `model.`), generation_config.json.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what GPT-2
- *   here does not compute; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what
+ *   is not computed here; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
  *   config.json makes; MTL_SAFETENSORS_*
  */
-export async function readHuggingFaceGpt2(options: {
+export async function readHuggingFaceGpt(options: {
   readonly directory: string;
   readonly makeVocabularySizeDivisibleBy?: number;
-}): Promise<HuggingFaceGpt2> {
+}): Promise<HuggingFaceGpt> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  const { configuration, notices } = parseGpt2Configuration(fields, { makeVocabularySizeDivisibleBy });
+  const described = parseGptConfiguration(fields, { makeVocabularySizeDivisibleBy });
+  const { modelType, configuration, notices } = described;
   const generation = await JsonFields.read(join(directory, 'generation_config.json'));
   const { vocabularySize } = configuration;
   const fromGeneration = generation && parseEndTokens(generation, vocabularySize);
   const endTokens = fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [];
-  const names = () => gpt2WeightNames(gpt2WeightMappings(configuration));
+  const names = () => gptWeightNames(modelType, configuration);
   await checkHuggingFaceWeights({
     ...configuration,
     directory,
-    embedding: 'wte.weight',
-    naming: { prefix: gpt2Prefix },
+    ...gptEmbedding(modelType),
     names,
   });
   return {
     directory,
+    modelType,
     configuration,
     dtype,
     endTokens,
     generationDefaults: generation?.values,
+    origin: { config: fields.values, generation: generation?.values },
     tokenizerFiles,
     notices,
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),

@@ -1,0 +1,24 @@
+import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
+import { llamaPrefix, llamaWeightNames } from './llama-weight-names.js';
+import type { WeightNames } from './mapped-weights.js';
+import type { GptTypeName } from './model-types.js';
+
+// the causal mask, which transformers kept among the weights before version 5, and the tied head
+const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
+
+/** Of the names of GPT2Model in files of GPT2LMHeadModel. */
+const gpt2Prefix = 'transformer.';
+
+/** How files of a model type are named, for its name map. */
+export function gptWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {
+  if (modelType !== 'gpt2') return llamaWeightNames(model);
+  const isIgnored = (name: string): boolean => ignoredOfGpt2.test(name);
+  return { mappings: gpt2WeightMappings(model), prefix: gpt2Prefix, isIgnored };
+}
+
+/** The embedding's name in files of a model type, and how names there become those of the name maps. */
+export const gptEmbedding = (modelType: GptTypeName) =>
+  modelType === 'gpt2'
+    ? { embedding: 'wte.weight', naming: { prefix: gpt2Prefix } }
+    : { embedding: 'embed_tokens.weight', naming: { prefix: llamaPrefix } };

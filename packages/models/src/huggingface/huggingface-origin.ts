@@ -1,0 +1,23 @@
+/**
+ * What a model brings along from the directory that it came from, apart from weights and tokenizer: it is
+ * written again with the model.
+ */
+export interface HuggingFaceOrigin {
+  /** config.json. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** generation_config.json, if there was one. */
+  readonly generation?: Readonly<Record<string, unknown>> | undefined;
+}
+
+// of the files or the library that they were written with
+const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
+
+/** The fields that are written again, beneath those that state the model. */
+export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
+
+/** Whether one of these tokens ended texts where the model came from, so that its list of them is right. */
+export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
+  const known = [config.eos_token_id, generation?.eos_token_id].flat();
+  return endTokens.length === 0 || endTokens.some((token) => known.includes(token));
+}

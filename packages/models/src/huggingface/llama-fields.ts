@@ -1,0 +1,90 @@
+import { type ConfigField, size } from './config-fields.js';
+import type { JsonFields } from './json-fields.js';
+
+/** Heads of keys and values: as many as of queries where it is null, and in a Llama where it is missing. */
+export const keyValueHeads = ({ isOptional }: { readonly isOptional: boolean }): readonly ConfigField[] => [
+  {
+    key: 'numQueryGroups',
+    names: ['num_key_value_heads'],
+    read: (fields, { numAttentionHeads }) => {
+      const isOpen = isOptional || fields.values.num_key_value_heads === null;
+      const otherwise = isOpen ? numAttentionHeads : undefined;
+      const field = size('', ['num_key_value_heads'], otherwise ? () => otherwise as number : undefined);
+      return field.read(fields, {});
+    },
+    check: (value, { numAttentionHeads }) =>
+      (numAttentionHeads as number) % (value as number) === 0
+        ? undefined
+        : `a divisor of ${numAttentionHeads as number}`,
+    write: (groups, { groupQueryAttention, numAttentionHeads }) =>
+      groupQueryAttention === true ? (groups ?? 1) : numAttentionHeads,
+  },
+  {
+    key: 'groupQueryAttention',
+    names: [],
+    read: (_, { numQueryGroups, numAttentionHeads }) => numQueryGroups !== numAttentionHeads,
+  },
+];
+
+/**
+ * Features of a head; without a default, hidden size / heads. A Qwen2 states them only where they are others.
+ */
+export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
+  key: 'kvChannels',
+  names: ['head_dim'],
+  read: (fields, { hiddenSize, numAttentionHeads }) => {
+    const [hidden, heads] = [hiddenSize as number, numAttentionHeads as number];
+    const size = fields.optional('head_dim', 'a positive integer', otherwise ?? hidden / heads);
+    if (!Number.isInteger(size)) throw fields.refuse('num_attention_heads', `a divisor of ${hidden}`);
+    return size;
+  },
+  check: (value) => ((value as number) % 2 === 0 ? undefined : 'an even number, as rotary positions need'),
+  write: (value, { hiddenSize, numAttentionHeads }) => {
+    const usual = (hiddenSize as number) / (numAttentionHeads as number);
+    return isRare && (value ?? usual) === usual ? undefined : (value ?? usual);
+  },
+});
+
+/** The gated feed-forward network. */
+export const gatedActivation: ConfigField = {
+  key: 'swiglu',
+  names: ['hidden_act'],
+  read: (fields) => {
+    const activation = fields.optional('hidden_act', 'a string', 'silu');
+    if (activation === 'silu' || activation === 'swish') return true;
+    throw fields.unsupported('hidden_act', {
+      needs: 'that activation in gated feed-forward layers',
+      expected: 'silu',
+    });
+  },
+  write: () => 'silu',
+};
+
+/** Biases of a Llama: in all linear layers, or in none. */
+export const llamaBiases: ConfigField = {
+  key: 'addBiasLinear',
+  names: ['attention_bias', 'mlp_bias'],
+  read: (fields) => {
+    const [attention, feedForward] = ['attention_bias', 'mlp_bias'].map((name) => isTrue(fields, name));
+    if (attention === feedForward) return attention;
+    throw fields.unsupported(attention ? 'attention_bias' : 'mlp_bias', {
+      needs: `biases in ${attention ? 'attention' : 'feed-forward layers'} only`,
+      expected: 'attention_bias and mlp_bias both true or both false',
+    });
+  },
+  write: (value) => value ?? true,
+  writeOthers: (value) => ({ mlp_bias: value ?? true }),
+};
+
+/** A Qwen3 has no biases here. */
+export const qwen3Biases: ConfigField = {
+  key: 'addBiasLinear',
+  names: ['attention_bias'],
+  read: (fields) => {
+    if (!isTrue(fields, 'attention_bias')) return false;
+    throw fields.unsupported('attention_bias', { needs: 'biases in attention only', expected: 'false' });
+  },
+  write: () => false,
+};
+
+const isTrue = (fields: JsonFields, name: string): boolean => fields.optional(name, 'true or false', false);
