@@ -59,6 +59,7 @@ describe('InMemoryGroup', () => {
     const refused = [
       ...Array.from({ length: 3 }, () => 'MTL_SHAPE'),
       ...Array.from({ length: 3 }, () => 'MTL_GROUP'),
+      ...Array.from({ length: 2 }, () => 'MTL_ARGUMENT'),
     ];
     expect(await run('misuse')).toEqual([refused, refused]);
   });

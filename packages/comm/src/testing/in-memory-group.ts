@@ -9,22 +9,12 @@ import {
   type Tensor,
   type TypedArray,
 } from '@mtl/kernels';
-import { checkExchange, checkMember, checkParts, checkPeer } from '../check-operation.js';
+import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
-import type {
-  CommunicationOperation,
-  OperationCount,
-  ProcessGroup,
-  ReduceOperation,
-  Work,
-} from '../process-group.js';
+import type { CommunicationOperation, OperationCount, ReduceOperation, Work } from '../process-group.js';
 import type { MessageChannels } from './message-channels.js';
 
-export interface InMemoryGroupOptions {
-  readonly name: string;
-  readonly ranks: readonly number[];
-  /** Global rank of this thread. */
-  readonly worldRank: number;
+export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
   /** How long an operation waits for the others. */
   readonly timeoutMs: number;
@@ -32,8 +22,8 @@ export interface InMemoryGroupOptions {
 
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
 
-/** What a member contributes to an operation: the same bytes for all, or a part for each. */
-interface Operation {
+/** An operation under way: what this member sends, waits for and makes of it. */
+interface Exchange {
   readonly operation: CommunicationOperation;
   readonly description: string;
   readonly sequence: string;
@@ -51,12 +41,8 @@ interface Operation {
  * only, so that a forgotten `wait` is seen. An oracle for the native engines, and for tests of what is built
  * on groups; not fast.
  */
-export class InMemoryGroup implements ProcessGroup {
+export class InMemoryGroup extends CheckedGroup {
   readonly engine = 'memory';
-  readonly name: string;
-  readonly ranks: readonly number[];
-  readonly rank: number;
-  readonly size: number;
   readonly #options: InMemoryGroupOptions;
   readonly #counts: Record<CommunicationOperation, Count>;
   #numCollectives = 0;
@@ -64,11 +50,8 @@ export class InMemoryGroup implements ProcessGroup {
   readonly #numReceived: number[];
 
   constructor(options: InMemoryGroupOptions) {
+    super(options);
     this.#options = options;
-    this.name = options.name;
-    this.ranks = options.ranks;
-    this.rank = options.ranks.indexOf(options.worldRank);
-    this.size = options.ranks.length;
     if (this.rank < 0) {
       throw new UsageError('MTL_GROUP', `rank ${options.worldRank} is not in [${options.ranks.join(', ')}]`);
     }
@@ -80,120 +63,55 @@ export class InMemoryGroup implements ProcessGroup {
     this.#numReceived = options.ranks.map(() => 0);
   }
 
-  allReduce(tensor: Tensor, { operation = 'sum' }: { readonly operation?: ReduceOperation } = {}): Work {
-    const own = tensor.read();
-    const target = tensor.view({ shape: tensor.shape });
-    return this.#collective('allReduce', {
-      description: `${operation} ${tensor.dtype} ${tensor.size}`,
-      valuesFor: () => own,
-      finish: (all) => write(target, combine(all, tensor.dtype, operation)),
-    });
-  }
-
-  allGather({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
-    checkParts('allGather', { whole: output, part: input, group: this });
-    const own = input.read();
-    const target = output.view({ shape: output.shape });
-    return this.#collective('allGather', {
-      description: `${input.dtype} ${input.size}`,
-      valuesFor: () => own,
-      finish: (all) => write(target, concatenate(all, output)),
-    });
-  }
-
-  reduceScatter(call: {
-    readonly output: Tensor;
-    readonly input: Tensor;
-    readonly operation?: ReduceOperation;
-  }): Work {
-    const { output, input, operation = 'sum' } = call;
-    checkParts('reduceScatter', { whole: input, part: output, group: this });
-    const own = input.read();
-    const target = output.view({ shape: output.shape });
-    return this.#collective('reduceScatter', {
-      description: `${operation} ${input.dtype} ${input.size}`,
-      valuesFor: (member) => own.slice(member * output.size, (member + 1) * output.size),
-      finish: (all) => write(target, combine(all, output.dtype, operation)),
-    });
-  }
-
-  broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
-    checkMember(root, this);
-    const own = tensor.read();
-    const target = tensor.view({ shape: tensor.shape });
-    return this.#collective('broadcast', {
-      description: `root ${root} ${tensor.dtype} ${tensor.size}`,
-      valuesFor: () => (this.rank === root ? own : newTypedArray(tensor.dtype, 0)),
-      finish: (all) => write(target, typed(all[root]!, tensor.dtype)),
-    });
-  }
-
-  allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
-    const partSize = input.size / this.size;
-    checkExchange({ input, output, group: this });
-    const own = input.read();
-    const target = output.view({ shape: output.shape });
-    return this.#collective('allToAll', {
-      description: `${input.dtype} ${input.size}`,
-      valuesFor: (member) => own.slice(member * partSize, (member + 1) * partSize),
-      finish: (all) => write(target, concatenate(all, output)),
-    });
-  }
-
-  barrier(): Work {
-    return this.#collective('barrier', {
-      description: '',
-      valuesFor: () => new Uint8Array(0),
-      finish: () => {},
-    });
-  }
-
-  send(tensor: Tensor, { to }: { readonly to: number }): Work {
-    checkPeer(to, this);
-    const own = tensor.read();
-    return this.#start({
-      operation: 'send',
-      description: `message ${tensor.dtype} ${tensor.size}`,
-      sequence: `message ${this.#numSent[to]!++}`,
-      valuesFor: (member) => (member === to ? own : undefined),
-      from: [],
-      finish: () => {},
-    });
-  }
-
-  receive(tensor: Tensor, { from }: { readonly from: number }): Work {
-    checkPeer(from, this);
-    const target = tensor.view({ shape: tensor.shape });
-    return this.#start({
-      operation: 'receive',
-      description: `message ${tensor.dtype} ${tensor.size}`,
-      sequence: `message ${this.#numReceived[from]!++}`,
-      valuesFor: () => undefined,
-      from: [from],
-      finish: (all) => write(target, typed(all[from]!, tensor.dtype)),
-    });
-  }
-
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
     return structuredClone(this.#counts);
   }
 
   close(): void {}
 
-  #collective(
-    operation: CommunicationOperation,
-    call: Pick<Operation, 'description' | 'valuesFor' | 'finish'>,
-  ): Work {
-    return this.#start({
-      ...call,
+  protected start(call: CheckedOperation): Work {
+    const { operation, input, output, reduction, peer } = call;
+    const isMessage = operation === 'send' || operation === 'receive';
+    const tensor = input ?? output;
+    const words = [
+      isMessage ? 'message' : operation,
+      ...(operation === 'broadcast' ? ['root', peer] : []),
+      ...(reduction === undefined ? [] : [reduction]),
+      ...(tensor === undefined ? [] : [tensor.dtype, tensor.size]),
+    ];
+    const target = output?.view({ shape: output.shape });
+    const members = this.ranks.map((_, member) => member);
+    return this.#exchange({
       operation,
-      description: `${operation} ${call.description}`,
-      sequence: `collective ${this.#numCollectives++}`,
-      from: this.ranks.map((_, member) => member),
+      description: words.join(' '),
+      sequence: isMessage ? this.#nextMessage(operation, peer!) : `collective ${this.#numCollectives++}`,
+      valuesFor: this.#valuesFor(call),
+      from: isMessage ? members.filter((member) => operation === 'receive' && member === peer) : members,
+      finish: (all) => {
+        if (target !== undefined) write(target, resultOf(call, all));
+      },
     });
   }
 
-  #start(call: Operation): Work {
+  #nextMessage(operation: 'send' | 'receive', peer: number): string {
+    const numMessages = operation === 'send' ? this.#numSent : this.#numReceived;
+    return `message ${numMessages[peer]!++}`;
+  }
+
+  #valuesFor({ operation, input, peer }: CheckedOperation): Exchange['valuesFor'] {
+    if (operation === 'barrier') return () => new Uint8Array(0);
+    if (input === undefined) return () => undefined;
+    const own = input.read();
+    if (operation === 'send') return (member) => (member === peer ? own : undefined);
+    if (operation === 'broadcast' && peer !== this.rank) return () => newTypedArray(input.dtype, 0);
+    if (operation === 'allToAll' || operation === 'reduceScatter') {
+      const partSize = input.size / this.size;
+      return (member) => own.slice(member * partSize, (member + 1) * partSize);
+    }
+    return () => own;
+  }
+
+  #exchange(call: Exchange): Work {
     const { operation, description, sequence, valuesFor, from } = call;
     const tag = `${this.name} [${this.ranks.join(',')}] ${sequence}`;
     const count = this.#counts[operation];
@@ -228,7 +146,7 @@ export class InMemoryGroup implements ProcessGroup {
     };
   }
 
-  #receive(member: number, { tag, call }: { tag: string; call: Operation }): ArrayBufferLike {
+  #receive(member: number, { tag, call }: { tag: string; call: Exchange }): ArrayBufferLike {
     const { channels, timeoutMs } = this.#options;
     const { operation, sequence, description } = call;
     const peer = this.ranks[member]!;
@@ -251,6 +169,16 @@ export class InMemoryGroup implements ProcessGroup {
     }
     return message.values;
   }
+}
+
+/** What the output of an operation becomes. */
+function resultOf(
+  { operation, output, reduction, peer }: CheckedOperation,
+  all: readonly (ArrayBufferLike | undefined)[],
+): TypedArray {
+  if (reduction !== undefined) return combine(all, output!.dtype, reduction);
+  const isGathered = operation === 'allGather' || operation === 'allToAll';
+  return isGathered ? concatenate(all, output!) : typed(all[peer!]!, output!.dtype);
 }
 
 function typed(buffer: ArrayBufferLike, dtype: DType): TypedArray {

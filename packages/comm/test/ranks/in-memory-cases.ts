@@ -1,4 +1,4 @@
-import type { World } from '@mtl/comm';
+import type { ReduceOperation, World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
 /** One case of the in-memory group's own tests, by name. */
@@ -59,6 +59,8 @@ const cases = {
       () => group.broadcast(tensor, { root: 2 }),
       () => group.send(tensor, { to: rank }),
       () => group.receive(tensor, { from: -1 }),
+      () => group.allReduce(tensor, { operation: 'average' as ReduceOperation }),
+      () => group.allReduce([1, 2] as unknown as Tensor),
     ]) {
       try {
         call();
