@@ -31,8 +31,8 @@ export {
   type SoftwareProfile,
   softwareProfile,
 } from './profiles/software-profile.js';
-export { estimateListedStep, type LayoutEstimate } from './search/estimate-listed-step.js';
 export { type EstimateSecondsOptions, estimateSeconds } from './search/estimate-seconds.js';
+export { type LayoutEstimate, ListedEstimates } from './search/listed-estimates.js';
 export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
 export {
   type DataCollectives,

@@ -10,7 +10,7 @@ import {
   withLoadedFlags,
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
-import { estimateListedStep, type LayoutEstimate, type Profile } from '@mtl/planner';
+import { type LayoutEstimate, ListedEstimates, type Profile } from '@mtl/planner';
 import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
 import { readLoadedFlags } from '../../training/read-loaded-flags.js';
@@ -236,8 +236,9 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
   if (configuration === undefined) return () => undefined;
   const { model } = await dryRunModel(configuration);
   const step = listedStep(configuration, { model, profile });
+  const estimates = new ListedEstimates();
   return (candidate) =>
-    estimateListedStep({
+    estimates.estimate({
       ...step,
       layout: {
         tensorParallelSize: candidate.tensor,
