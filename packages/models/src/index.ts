@@ -21,6 +21,7 @@ export type { LayerLosses } from './blocks/layer-losses.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { PositionTable } from './blocks/position-table.js';
+export { PositionTables } from './blocks/position-tables.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RotaryVariants } from './blocks/rotary-variants.js';

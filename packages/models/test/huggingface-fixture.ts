@@ -39,5 +39,9 @@ export async function loadModel(directory: string, { dtype = 'float32' }: { dtyp
   const stage = new GptStage({ model: source.configuration, device: 'cpu', dtype, seed: 1 });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype });
   await source.load(parameterTensors(stage.parameters));
-  return { source, stage, model: new GptLanguageModel(stage), dispose: () => storage.dispose() };
+  const dispose = (): void => {
+    stage.dispose();
+    storage.dispose();
+  };
+  return { source, stage, model: new GptLanguageModel(stage), dispose };
 }

@@ -122,6 +122,7 @@ it.each(['llama', 'qwen2', 'qwen3'] as const)(
     // the recipe learns
     expect(expected.losses[0]! - expected.losses.at(-1)!).toBeGreaterThan(0.5);
     storage.dispose();
+    stage.dispose();
     expect(numLiveTensors()).toBe(live);
   },
 );

@@ -70,7 +70,8 @@ export abstract class BertEncoderStage<
     own: Positions,
   ): DeviceSequencesOptions {
     const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
-    return { device: this.device, packing, own, isFirst: this.isFirst, reads, upload };
+    const { device, isFirst, positionTables: tables } = this;
+    return { device, packing, own, isFirst, reads, tables, upload };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */

@@ -2,6 +2,7 @@ import { type PackedRows, Variable } from '@mtl/autograd';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
+import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import type { SamplePacking } from './sample-packing.js';
@@ -57,6 +58,8 @@ export interface DeviceSequencesOptions {
   readonly isFirst: boolean;
   /** The coordinates of rows that passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
+  /** Where the tables among them are. */
+  readonly tables: PositionTables;
   /**
    * Copies them where passes are to be launched again with other samples: the attributes of operations then
    * fit all samples of as many tokens and rows.
@@ -71,7 +74,7 @@ export interface DeviceSequencesOptions {
  */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device, packing, own, isFirst, reads, upload }: DeviceSequencesOptions,
+  { device, packing, own, isFirst, reads, tables, upload }: DeviceSequencesOptions,
 ): Omit<DeviceSequences, 'release'> {
   const { numRows: r, sequenceLength } = batch;
   const { starts, numScores } = packing;
@@ -97,7 +100,7 @@ export function sequencesToDevice(
       numScores,
       starts: ids(starts, [r + 1]),
     },
-    rows: RowCoordinates.upload(host, { reads, own, device, upload }),
+    rows: RowCoordinates.upload(host, { reads, tables, own, device, upload }),
     firstPositions: ids(starts.subarray(0, r), [r]),
     samples: uploadConstant(rowNumbers, { shape: [r], dtype: 'int64', device, upload }),
     variant: upload === undefined ? undefined : `samples of at most ${bound} rows`,

@@ -7,28 +7,15 @@ export interface RotarySpecification extends RotaryFrequenciesOptions {
   readonly interleaved: boolean;
 }
 
-const tables = new Map<string, PositionTable>();
-
-/** The angles of rotary position embeddings; the same object for the same frequencies. */
+/** The angles of rotary position embeddings. */
 export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecification): PositionTable {
-  const key = JSON.stringify([rotarySize, base, scaling]);
-  const known = tables.get(key) ?? newTable({ rotarySize, base, scaling });
-  tables.set(key, known);
-  return known;
-}
-
-function newTable(options: RotaryFrequenciesOptions): PositionTable {
-  let values: Float32Array = new Float32Array();
+  const options: RotaryFrequenciesOptions = { rotarySize, base, scaling };
   return {
-    name: 'rotary angles',
-    width: options.rotarySize,
+    name: `rotary angles ${JSON.stringify(options)}`,
+    width: rotarySize,
     values: (numPositions) => {
-      const size = numPositions * options.rotarySize;
-      if (values.length < size) {
-        using table = rotaryTable({ ...options, numPositions, device: 'cpu' });
-        values = table.read<'float32'>();
-      }
-      return values.subarray(0, size);
+      using table = rotaryTable({ ...options, numPositions, device: 'cpu' });
+      return table.read<'float32'>();
     },
   };
 }

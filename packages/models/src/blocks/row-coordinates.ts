@@ -1,8 +1,9 @@
-import type { Variable } from '@mtl/autograd';
+import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import type { PositionTable } from './position-table.js';
+import type { PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
@@ -27,6 +28,8 @@ export interface HostRows {
 export interface UploadRowsOptions {
   /** The coordinates that something reads: others are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
+  /** Where the tables among them are. Default: nothing reads one. */
+  readonly tables?: PositionTables | undefined;
   /** The rows, of S, that this rank computes with between the tensor-parallel regions. */
   readonly own: Slice;
   readonly device: Device;
@@ -35,16 +38,16 @@ export interface UploadRowsOptions {
 
 /** What the rows of activations are: those coordinates on the device that something reads. */
 export class RowCoordinates {
-  readonly #variables: ReadonlyMap<RowCoordinate, Variable>;
+  readonly #variables: ReadonlyMap<string, Variable>;
 
-  /** @param variables become this object's, to release */
-  constructor(variables: ReadonlyMap<RowCoordinate, Variable> = new Map()) {
+  /** @param variables of each coordinate, by its name; they become this object's, to release */
+  constructor(variables: ReadonlyMap<string, Variable> = new Map()) {
     this.#variables = variables;
   }
 
   static upload(
     { shape: [rows, columns], numPositions, positionOf, sampleOf }: HostRows,
-    { reads, own, device, upload }: UploadRowsOptions,
+    { reads, tables, own, device, upload }: UploadRowsOptions,
   ): RowCoordinates {
     const positions = ({ start, end }: Slice): Variable => {
       const values = new Int32Array((end - start) * columns);
@@ -60,21 +63,21 @@ export class RowCoordinates {
       if (coordinate === 'positions') return positions(own);
       if (coordinate === 'samples') return samples(own);
       if (coordinate === 'regionPositions') return positions({ start: 0, end: rows });
-      const shape = [numPositions, coordinate.width];
-      return uploadConstant(coordinate.values(numPositions), { shape, dtype: 'float32', device, upload });
+      return new Variable(tables!.view(coordinate, numPositions), { requiresGradient: false });
     };
+    const byName = new Map([...reads].map((coordinate) => [nameOf(coordinate), coordinate] as const));
     return new RowCoordinates(
-      new Map([...reads].map((coordinate) => [coordinate, valuesOf(coordinate)] as const)),
+      new Map([...byName].map(([name, coordinate]) => [name, valuesOf(coordinate)] as const)),
     );
   }
 
   /** @throws UsageError MTL_STAGE for a coordinate that nothing declares to read */
   of(coordinate: RowCoordinate): Variable {
-    const variable = this.#variables.get(coordinate);
-    if (variable !== undefined) return variable;
     const what = nameOf(coordinate);
+    const variable = this.#variables.get(what);
+    if (variable !== undefined) return variable;
     throw new UsageError('MTL_STAGE', `a layer reads the ${what} of rows, which it does not declare`, {
-      expected: `one of ${[...this.#variables.keys()].map(nameOf).join(', ') || 'none'}`,
+      expected: `one of ${[...this.#variables.keys()].join(', ') || 'none'}`,
       remedy: `add '${what}' to what the sublayer reads (Sublayer.reads)`,
     });
   }
@@ -84,5 +87,6 @@ export class RowCoordinates {
   }
 }
 
+/** Coordinates of one name are one. */
 const nameOf = (coordinate: RowCoordinate): string =>
   typeof coordinate === 'string' ? coordinate : coordinate.name;

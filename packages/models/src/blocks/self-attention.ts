@@ -15,6 +15,7 @@ import {
 } from '@mtl/tensor-parallel';
 import { HeadGroups } from './head-groups.js';
 import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
+import type { PositionTable } from './position-table.js';
 import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
@@ -61,6 +62,7 @@ export class SelfAttention implements Sublayer {
   readonly #projection: ReturnType<typeof rowParallelParameters>;
   readonly #groups: HeadGroups;
   readonly #headNorm: HeadNorm | undefined;
+  readonly #rotaryTable: PositionTable | undefined;
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
@@ -91,7 +93,8 @@ export class SelfAttention implements Sublayer {
       tensorParallel,
     });
     this.#headNorm = headNormOf(options);
-    this.reads = rotary === undefined ? [] : ['regionPositions', rotaryPositions(rotary)];
+    this.#rotaryTable = rotary && rotaryPositions(rotary);
+    this.reads = this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.outputBias = this.#projection.bias;
     const { queryWeight, keyWeight } = this.#headNorm ?? {};
     const { weight, bias: outputBias } = this.#projection;
@@ -132,12 +135,12 @@ export class SelfAttention implements Sublayer {
     { rows }: MicroBatchContext,
   ): Variable {
     const { headSize, rotary } = this.#options.specification;
-    const norm = this.#headNorm;
-    if (norm === undefined && rotary === undefined) return qkv;
-    const rotation: HeadRotation | undefined = rotary && {
+    const [norm, table] = [this.#headNorm, this.#rotaryTable];
+    if (norm === undefined && table === undefined) return qkv;
+    const rotation: HeadRotation | undefined = table && {
       positions: rows.of('regionPositions'),
-      table: rows.of(rotaryPositions(rotary)).tensor,
-      interleaved: rotary.interleaved,
+      table: rows.of(table).tensor,
+      interleaved: rotary!.interleaved,
     };
     return prepareHeads(tape, { qkv, numGroups, headSize, norm, rotation });
   }

@@ -18,6 +18,7 @@ import { HeadGroups } from './head-groups.js';
 import { LayerLosses } from './layer-losses.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
+import { PositionTables } from './position-tables.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
 import type { RowCoordinate, RowCoordinates } from './row-coordinates.js';
 import { TransformerBlock } from './transformer-block.js';
@@ -44,6 +45,8 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
    * new one, and the last stage has a copy of its own.
    */
   readonly wordEmbedding?: Parameter | undefined;
+  /** Those of this rank, where it holds several stages. Default: of this stage alone. */
+  readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
@@ -113,6 +116,7 @@ export interface ToDevice<Batch> {
   readonly lossFactors: LossFactors;
   /** The coordinates of rows that its passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
+  readonly tables: PositionTables;
   /** Whether there is dropout. */
   readonly training: boolean;
   readonly upload?: Upload | undefined;
@@ -156,6 +160,8 @@ export abstract class TransformerStage<
   /** On the first stage, and on the last one where the output is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
   readonly tensorParallel: TensorParallel | undefined;
+  /** Those that its layers read, on its device. */
+  readonly positionTables: PositionTables;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
   /** The query heads that this process computes, and their groups. */
@@ -186,6 +192,7 @@ export abstract class TransformerStage<
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
+    this.positionTables = options.positionTables ?? new PositionTables(options.device);
     this.#seed = options.seed;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
     this.layers = layers;
@@ -350,6 +357,11 @@ export abstract class TransformerStage<
     }
   }
 
+  /** Gives back what passes share, between passes; parameters are their owner's. */
+  dispose(): void {
+    this.positionTables.dispose();
+  }
+
   /**
    * Where this process works in a sequence.
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded
@@ -470,7 +482,8 @@ export abstract class TransformerStage<
     const layerLosses = new LayerLosses({ names: this.layerLosses, lossFactors, device, upload });
     try {
       const positions = this.#positionsOf(host, { training });
-      const batch = this.toDevice({ batch: host, lossFactors, reads, training, upload }, positions);
+      const tables = this.positionTables;
+      const batch = this.toDevice({ batch: host, lossFactors, reads, tables, training, upload }, positions);
       const release = (): void => {
         layerLosses.release();
         batch.release();

@@ -1,9 +1,7 @@
 import { type Device, type DType, Tensor } from '@mtl/kernels';
-import type { PositionTable } from '../blocks/position-table.js';
 
 /**
- * Keys and values of several sequences, each as long as it is: [B, G, M, D] a layer, in the compute dtype;
- * and what layers read of positions.
+ * Keys and values of several sequences, each as long as it is: [B, G, M, D] a layer, in the compute dtype.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
@@ -13,7 +11,6 @@ export class GptKeyValueCache {
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
-  readonly #tables: ReadonlyMap<PositionTable, Tensor>;
   readonly #slotShape: readonly [number, number, number, number];
 
   constructor(options: {
@@ -23,13 +20,10 @@ export class GptKeyValueCache {
     /** G: groups of heads that share keys and values; of this rank. */
     readonly numGroups: number;
     readonly headSize: number;
-    /** Those that layers read. */
-    readonly positionTables?: ReadonlySet<PositionTable> | undefined;
     readonly device: Device;
     readonly dtype: DType;
   }) {
     const { batchSize, capacity, numLayers, numGroups, headSize, device, dtype } = options;
-    const { positionTables = new Set() } = options;
     this.batchSize = batchSize;
     this.capacity = capacity;
     this.lengths = new Array<number>(batchSize).fill(0);
@@ -37,14 +31,10 @@ export class GptKeyValueCache {
     const shape = [numLayers, batchSize, numGroups, capacity, headSize];
     this.#keys = Tensor.empty({ shape, dtype, device });
     this.#values = Tensor.empty({ shape, dtype, device });
-    const rowsOf = (table: PositionTable): Tensor =>
-      Tensor.from(table.values(capacity), { shape: [capacity, table.width], dtype: 'float32', device });
-    this.#tables = new Map([...positionTables].map((table) => [table, rowsOf(table)] as const));
   }
 
   get bytes(): number {
-    const { bytes } = this.#keys;
-    return [...this.#tables.values()].reduce((sum, table) => sum + table.bytes, bytes + this.#values.bytes);
+    return this.#keys.bytes + this.#values.bytes;
   }
 
   /** The cache of one sequence in one layer, [1, G, M, D]: views, the caller's to dispose of. */
@@ -55,13 +45,7 @@ export class GptKeyValueCache {
     return { keyCache: view(this.#keys), valueCache: view(this.#values) };
   }
 
-  /** The tables of positions [M, R]: views, the caller's to dispose of. */
-  tableViews(): ReadonlyMap<PositionTable, Tensor> {
-    return new Map([...this.#tables].map(([table, rows]) => [table, rows.view({ shape: rows.shape })]));
-  }
-
   dispose(): void {
-    for (const rows of this.#tables.values()) rows.dispose();
     this.#keys.dispose();
     this.#values.dispose();
   }

@@ -69,7 +69,6 @@ export class GptLanguageModel {
       numLayers: this.#cacheIndex.size,
       numGroups: groups.end - groups.start,
       headSize: block.attention.headSize,
-      positionTables: new Set(this.#chain.stages.flatMap((stage) => [...stage.positionTables])),
       device,
       dtype,
     });
@@ -97,9 +96,6 @@ export class GptLanguageModel {
       tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
     const { tokens, positionIds } = packed(sequences, spans);
     const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
-    const tables = new Map(
-      [...cache.tableViews()].map(([table, rows]) => [table, tape.input(rows)] as const),
-    );
     const context: Pick<MicroBatchContext, 'attend'> = {
       attend: (inner, call) => this.#attend(inner, call, { cache, spans }),
     };
@@ -108,10 +104,13 @@ export class GptLanguageModel {
         shapeBefore: () => [tokens.length, 1, this.#stage.model.hiddenSize],
         pass: (stage, before) => {
           const boundary = before && tape.input(before.view({ shape: before.shape }));
-          const { positionIds } = inputs;
-          const from =
-            boundary === undefined ? { ...inputs, tables } : { hidden: boundary, positionIds, tables };
-          const hidden = stage.hiddenStates(tape, from, context);
+          const { tokens: ids, positionIds } = inputs;
+          const from = boundary === undefined ? { tokens: ids } : { hidden: boundary };
+          const hidden = stage.hiddenStates(
+            tape,
+            { ...from, positionIds, numPositions: cache.capacity },
+            context,
+          );
           const result = hidden.tensor.view({ shape: hidden.tensor.shape });
           hidden.release();
           boundary?.release();
@@ -126,7 +125,7 @@ export class GptLanguageModel {
       for (const { slot, position, start, end } of spans) cache.lengths[slot] = position + end - start;
       return logits;
     } finally {
-      for (const variable of [inputs.tokens, inputs.positionIds, ...tables.values()]) variable.release();
+      for (const variable of Object.values(inputs)) variable.release();
     }
   }
 

@@ -2,8 +2,7 @@ import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
-import type { PositionTable } from '../blocks/position-table.js';
-import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
+import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import {
   type AttentionMask,
@@ -56,12 +55,6 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     this.parameters = [...this.bodyParameters, ...(head === undefined ? [] : [head])];
   }
 
-  /** The tables of positions that its layers read. */
-  get positionTables(): ReadonlySet<PositionTable> {
-    const reads = this.blocks.flatMap((block) => block.reads);
-    return new Set(reads.filter((coordinate) => typeof coordinate === 'object'));
-  }
-
   /**
    * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm,
    * for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number of
@@ -70,18 +63,27 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * @param input.tokens ids, on the first stage
    * @param input.hidden the hidden states of the stage before, on the others
    * @param input.positionIds int32 [S, B]: the positions of the tokens
-   * @param input.tables those that layers read (`positionTables`), with a row for each position
+   * @param input.numPositions all positions are below it. Default: those that the model was made for
    */
   hiddenStates(
     tape: Tape,
     input: {
       readonly positionIds: Variable;
-      readonly tables?: ReadonlyMap<PositionTable, Variable> | undefined;
+      readonly numPositions?: number | undefined;
     } & ({ readonly tokens: Variable } | { readonly hidden: Variable }),
     { attend }: Pick<MicroBatchContext, 'attend'>,
   ): Variable {
-    const { positionIds, tables = new Map<PositionTable, Variable>() } = input;
+    const { positionIds, numPositions = this.model.maxPositionEmbeddings } = input;
+    const tables = new Map(
+      this.blocks
+        .flatMap(({ reads }) => reads)
+        .filter((coordinate) => typeof coordinate === 'object')
+        .map((table) => [table.name, table] as const),
+    );
     return tape.scope(() => {
+      const tableRows = [...tables].map(
+        ([name, table]) => [name, tape.input(this.positionTables.view(table, numPositions))] as const,
+      );
       const start =
         'tokens' in input
           ? this.embedIds(tape, {
@@ -95,11 +97,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         tensorParallel: this.tensorParallelOf({ sequenceParallel: false }),
         hiddenDropout: () => undefined,
         rows: new RowCoordinates(
-          new Map<RowCoordinate, Variable>([
-            ['positions', positionIds],
-            ['regionPositions', positionIds],
-            ...tables,
-          ]),
+          new Map([['positions', positionIds], ['regionPositions', positionIds], ...tableRows]),
         ),
         losses: undefined,
       };
@@ -110,13 +108,13 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   protected toDevice(
-    { batch, lossFactors, reads, upload }: ToDevice<StageBatch>,
+    { batch, lossFactors, reads, tables, upload }: ToDevice<StageBatch>,
     own: Positions,
   ): DeviceBatch {
     const { device, isFirst, isLast } = this;
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
     const embedsPositions = isFirst && this.#hasPositionTable;
-    return toDevice(batch, { device, lossFactor, isFirst, embedsPositions, own, reads, upload });
+    return toDevice(batch, { device, lossFactor, isFirst, embedsPositions, own, reads, tables, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {

@@ -3,6 +3,7 @@ import type { Slice } from '@mtl/kernels';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
+import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 
 /**
@@ -86,6 +87,7 @@ export function toDevice(
     embedsPositions,
     own,
     reads,
+    tables,
     upload = Tensor.from,
   }: {
     device: Device;
@@ -98,6 +100,8 @@ export function toDevice(
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;
+    /** Where the tables among them are. */
+    tables: PositionTables;
     upload?: Upload | undefined;
   },
 ): DeviceBatch {
@@ -139,7 +143,7 @@ export function toDevice(
     positionOf: (index: number) => Math.floor(index / b),
     sampleOf: (index: number) => sampleNumbers[index % b]!,
   };
-  const rows = RowCoordinates.upload(host, { reads, own, device, upload });
+  const rows = RowCoordinates.upload(host, { reads, tables, own, device, upload });
   return {
     ...variables,
     rows,

@@ -1,11 +1,12 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
+import { PositionTables } from '../blocks/position-tables.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { vocabularyTable, wordEmbeddingName } from '../blocks/vocabulary-table.js';
 
 export interface BuildStagesOptions<Model extends TransformerConfiguration>
-  extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding'> {
+  extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding' | 'positionTables'> {
   /** The layers of each chunk, in the order of the model (see `partitionLayers`). */
   readonly layers: readonly Slice[];
   /** The pipeline rank of each chunk: a schedule's placement. */
@@ -31,7 +32,8 @@ export interface StageKind<Model extends TransformerConfiguration, Stage> {
 
 /**
  * Builds the model chunks of one rank. A tied embedding whose first and last chunk are both here is one
- * parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp).
+ * parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp). Position tables are
+ * one for all chunks.
  */
 export function buildStages<
   Model extends TransformerConfiguration,
@@ -44,10 +46,11 @@ export function buildStages<
   const wordEmbedding = holdsWords
     ? vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
     : undefined;
+  const positionTables = new PositionTables(options.device);
   const stages = new Map<number, Stage>();
   placement.forEach((holder, chunk) => {
     if (holder !== rank) return;
-    stages.set(chunk, newStage({ ...common, layers: layers[chunk]!, wordEmbedding }));
+    stages.set(chunk, newStage({ ...common, layers: layers[chunk]!, wordEmbedding, positionTables }));
   });
   const parameters = new Set([...stages.values()].flatMap((stage) => stage.parameters));
   return { stages, parameters: [...parameters] };

@@ -8,6 +8,7 @@ interface TestedStage<Call> {
   forward(call: Call): unknown;
   backwardInput(options: { readonly microBatch: number; readonly weights: boolean }): unknown;
   backwardWeight(options: { readonly microBatch: number }): void;
+  dispose(): void;
 }
 
 export interface StageUnderTestOptions<Stage, Batch, Call> {
@@ -81,6 +82,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
 
   dispose(): void {
     this.#storage.dispose();
+    this.stage.dispose();
   }
 }
 

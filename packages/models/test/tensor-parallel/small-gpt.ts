@@ -163,7 +163,11 @@ function withParameters<S extends SmallStage>(
       own.kind === 'normal' ? own : ({ kind: 'normal', standardDeviation: 0.5 } as const);
     initializeParameter(new Parameter({ name, globalShape, slices, initialization }), parameter.data, 5);
   }
-  return { stage, run, dispose: () => storage.dispose() };
+  const dispose = (): void => {
+    stage.dispose();
+    storage.dispose();
+  };
+  return { stage, run, dispose };
 }
 
 function takeMeanLoss(stage: SmallStage): number {

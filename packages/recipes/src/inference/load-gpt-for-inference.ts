@@ -10,6 +10,7 @@ import {
   GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
+  type GptStages,
   gptEmbeddingAndHeadCost,
   type PipelinedGpt,
   partitionLayers,
@@ -64,7 +65,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   checkTokenizer(tokenizer, weights);
-  const { whole, parameters } = partOf(weights, { device, dtype, processes: options.processes });
+  const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
   const storage = allocateParameters(parameters, { device, dtype });
   try {
     await weights.load(parameters.map(float32Tensor));
@@ -82,7 +83,10 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     data,
     path,
     parameters,
-    dispose: () => storage.dispose(),
+    dispose: () => {
+      for (const stage of stages.values()) stage.dispose();
+      storage.dispose();
+    },
   };
 }
 
@@ -94,7 +98,7 @@ function partOf(
     readonly dtype: DType;
     readonly processes: TrainingProcesses | undefined;
   },
-): { readonly whole: GptStage | PipelinedGpt; readonly parameters: readonly Parameter[] } {
+): GptStages & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
   const { tp, pp } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
@@ -113,7 +117,8 @@ function partOf(
     }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },
   });
-  return { whole: pp === undefined ? stages.get(0)! : { stages, placement, group: pp }, parameters };
+  const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
+  return { whole, stages, parameters };
 }
 
 /** A tokenizer may know fewer tokens than the model (some models are padded), never more. */

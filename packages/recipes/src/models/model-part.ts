@@ -101,6 +101,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
   const dispose = (): void => {
+    for (const stage of stages.values()) stage.dispose();
     for (const stage of graphed?.values() ?? []) stage.dispose();
   };
   return { stages, parameters, pipeline, placement, dispose };
