@@ -14,6 +14,7 @@ export const slowSuites = {
     'test/many-processes.test.ts': 56,
   },
   'packages/cli': {
+    'test/calibrate.test.ts': 12,
     'test/eval-tasks.test.ts': 26,
     'test/model.test.ts': 97,
     'test/run/launchers.test.ts': 17,

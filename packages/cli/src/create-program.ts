@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { newCommand } from './command-line/new-command.js';
+import { calibrateCommand } from './commands/calibrate/calibrate.js';
 import { checkpointCommand } from './commands/checkpoint/checkpoint.js';
 import { convertCommand } from './commands/convert/convert.js';
 import { dataCommand } from './commands/data/data.js';
@@ -31,6 +32,7 @@ export function createProgram(): Command {
     .addCommand(checkpointCommand())
     .addCommand(runsCommand())
     .addCommand(planCommand())
+    .addCommand(calibrateCommand())
     .addCommand(scheduleCommand())
     .addCommand(doctorCommand());
 }

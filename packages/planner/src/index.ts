@@ -38,6 +38,7 @@ export {
   type DataCollectives,
   type PredictRecordedOptions,
   predictRecordedStep,
+  profileOfRun,
   type RecordedEnd,
   type RecordedPasses,
   type RecordedStep,

@@ -31,7 +31,8 @@ export function openProfile({ name, variables }: OpenProfileOptions): Profile {
   if (existsSync(path)) return readProfile(path);
   throw new ConfigurationError('MTL_PROFILE_NAME', `this machine has no profile: there is no ${path}`, {
     expected: `--profile with one of ${profileNames().join(', ')}, or a FILE.json`,
-    remedy: 'name the GPU that the run is planned for, for example --profile a100-80gb',
+    remedy:
+      'run mtl calibrate, which measures one, or name the GPU that the run is planned for: --profile a100-80gb',
   });
 }
 

@@ -1,3 +1,6 @@
+export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
+export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
+export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
 export {
   type CheckpointToHuggingFaceOptions,
   checkpointToHuggingFace,

@@ -17,8 +17,13 @@ export type ComputeDtype = 'fp32' | 'fp16' | 'bf16';
 /** Where time goes. */
 export type TimeKind = 'matmuls' | 'attention' | 'kernels';
 
+interface Variant {
+  /** Distinguishes operations of one name whose times differ: `dropout` where random numbers are drawn. */
+  readonly variant?: string;
+}
+
 /** `batch` products of [rows, depth] and [depth, columns], whose elements are of the dtype. */
-export interface MatmulOperation {
+export interface MatmulOperation extends Variant {
   readonly kind: 'matmul';
   readonly name: string;
   readonly dtype?: ComputeDtype;
@@ -32,7 +37,7 @@ export interface MatmulOperation {
 }
 
 /** A kernel whose time is that of the bytes it reads and writes. */
-export interface KernelOperation {
+export interface KernelOperation extends Variant {
   readonly kind: 'kernel';
   readonly name: string;
   readonly dtype?: ComputeDtype;
@@ -41,12 +46,16 @@ export interface KernelOperation {
 }
 
 /** Attention in one kernel that keeps scores on the chip. */
-export interface FusedAttentionOperation {
+export interface FusedAttentionOperation extends Variant {
   readonly kind: 'fused-attention';
   readonly name: string;
   readonly dtype?: ComputeDtype;
   readonly flops: number;
   readonly bytes: number;
+  /** That a query may see. */
+  readonly keys?: number;
+  /** D */
+  readonly headSize?: number;
 }
 
 /** The ranks of a collective. */

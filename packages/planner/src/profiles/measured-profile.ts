@@ -4,26 +4,31 @@ import { link } from './link.js';
 
 const seconds = z.strictObject({
   seconds: z.number().positive(),
-  /** Largest deviation of repeated measurements from their median, over the median. */
+  /** Half the distance between the quartiles of repeated measurements, over their median. */
   spread: z.number().min(0).optional(),
 });
 
-const dtype = z.enum(['fp32', 'fp16', 'bf16']);
+/** An operation by its name, its dtype and its variant: `dropout` where it draws random numbers. */
+const entry = z.strictObject({
+  name: z.string(),
+  dtype: z.enum(['fp32', 'fp16', 'bf16']),
+  variant: z.string().optional(),
+});
 
 /** What one process measured while `numProcesses` processes of the machine ran the same at the same time. */
 const rates = z.strictObject({
   numProcesses: z.int().positive(),
   /** Of each process. */
   numThreads: z.int().positive(),
+  /** Of each process. Absent: that of the profile. */
+  memoryBytes: z.number().positive().optional(),
   /**
    * Matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
    * `linear_weight_gradient`.
    */
   matmuls: z
     .array(
-      z.strictObject({
-        name: z.string(),
-        dtype,
+      entry.extend({
         points: z
           .array(
             seconds.extend({
@@ -36,12 +41,18 @@ const rates = z.strictObject({
       }),
     )
     .min(1),
-  /** Attention kernels by their name, their size in FLOPs. */
+  /** Attention kernels by their name, their size in FLOPs; keys of a query and size of a head where known. */
   attention: z.array(
-    z.strictObject({
-      name: z.string(),
-      dtype,
-      points: z.array(seconds.extend({ flops: z.number().positive() })).min(1),
+    entry.extend({
+      points: z
+        .array(
+          seconds.extend({
+            flops: z.number().positive(),
+            keys: z.number().positive().optional(),
+            headSize: z.number().positive().optional(),
+          }),
+        )
+        .min(1),
     }),
   ),
   /**
@@ -49,14 +60,24 @@ const rates = z.strictObject({
    * stands for those that have no entry.
    */
   kernels: z
+    .array(entry.extend({ points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1) }))
+    .min(1),
+  /**
+   * Collectives of all these processes, and messages between two of them (`message`), by the bytes of the
+   * whole tensor. Absent: those of the link.
+   */
+  collectives: z
     .array(
       z.strictObject({
-        name: z.string(),
-        dtype,
+        name: z.enum(['all-reduce', 'all-gather', 'reduce-scatter', 'message']),
         points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1),
       }),
     )
-    .min(1),
+    .optional(),
+  /** What the host does besides operations: in every pass, and once a step. Absent: nothing. */
+  host: z
+    .strictObject({ passSeconds: z.number().nonnegative(), stepSeconds: z.number().nonnegative() })
+    .optional(),
 });
 
 /** What a machine can do, as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
@@ -69,7 +90,7 @@ export const measuredProfile = z.strictObject({
   memoryBytes: constant,
   /** Processes of one machine: ranks beyond them are on another. */
   gpusPerNode: constant,
-  /** For each number of processes that share the machine, at least for one. */
+  /** For each number of processes that share the machine, and of their threads, at least for one. */
   rates: z.array(rates).min(1),
   linkInside: link,
   /** Absent where nothing was measured between machines. */

@@ -1,7 +1,7 @@
 import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
-import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { collectiveSeconds, measuredSeconds } from '../timing/collective-seconds.js';
 import { linkOf } from '../timing/link-of.js';
 import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
@@ -49,6 +49,8 @@ export interface PredictRecordedOptions {
   readonly profile: Profile;
   /** Of the whole run. */
   readonly numProcesses: number;
+  /** Of each process; of measured rates those with the nearest number. Default: as many as were measured. */
+  readonly numThreads?: number | undefined;
 }
 
 /** Part of a reduction that the end of backward leaves: its last bucket, where there are several. */
@@ -96,6 +98,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
     seconds: simulation.stepTime,
     breakdown: {
       ...scaled(passes, 1 / numRanks),
+      host: passes.host / numRanks + slowest.host,
       tensorCommunication: passes.tensorCommunication / numRanks + slowest.tensorCommunication,
       pipelineCommunication: (gather * numGathers) / numRanks + slowest.pipelineCommunication,
       dataCommunication: slowest.dataCommunication,
@@ -106,12 +109,16 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
   };
 }
 
-/** Rates of so many processes as there are on each machine. */
-function profileOfRun({ profile, numProcesses }: PredictRecordedOptions): Profile {
+/** The profile with the rates of so many processes as the run has on each machine. */
+export function profileOfRun({
+  profile,
+  numProcesses,
+  numThreads,
+}: Omit<PredictRecordedOptions, 'step'>): Profile {
   const { hardware } = profile;
   if (hardware.state !== 'measured') return profile;
   const perMachine = Math.min(numProcesses, hardware.gpusPerNode.value);
-  return { ...profile, hardware: ratesFor(hardware, perMachine) };
+  return { ...profile, hardware: ratesFor(hardware, { numProcesses: perMachine, numThreads }) };
 }
 
 type ChunkSeconds = Readonly<Record<PassKind, PassSeconds>>;
@@ -121,8 +128,14 @@ const passKinds = ['F', 'B', 'I', 'W'] as const;
 /** Of every chunk. Recordings that several chunks share are timed once. */
 function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): ChunkSeconds[] {
   const known = new Map<readonly Operation[] | undefined, PassSeconds>([[undefined, noSeconds()]]);
+  const { hardware } = profile;
+  const host = hardware.state === 'measured' ? (hardware.rates[0]!.host?.passSeconds ?? 0) : 0;
+  const timed = (operations: readonly Operation[]): PassSeconds => {
+    const seconds = operationsSeconds(operations, profile);
+    return { ...seconds, host: seconds.host + host };
+  };
   const secondsOf = (operations: readonly Operation[] | undefined): PassSeconds => {
-    const seconds = known.get(operations) ?? operationsSeconds(operations!, profile);
+    const seconds = known.get(operations) ?? timed(operations!);
     known.set(operations, seconds);
     return seconds;
   };
@@ -137,8 +150,13 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
 
 function messageSeconds({ message }: RecordedStep, { hardware }: Profile): number {
   if (message === undefined) return 0;
-  const link = linkOf(hardware, message.isInside);
-  return link.latencySeconds.value + message.bytes / (link.bytesPerSecond.value * link.efficiency.value);
+  const { bytes, isInside } = message;
+  const measured = isInside
+    ? measuredSeconds({ collective: 'message', bytes, group: { size: 2 } }, hardware)
+    : undefined;
+  if (measured !== undefined) return measured;
+  const link = linkOf(hardware, isInside);
+  return link.latencySeconds.value + bytes / (link.bytesPerSecond.value * link.efficiency.value);
 }
 
 interface EndSeconds {
@@ -147,12 +165,15 @@ interface EndSeconds {
   readonly pipelineCommunication: number;
   readonly tensorCommunication: number;
   readonly optimizer: number;
+  /** What the host does once a step. */
+  readonly host: number;
 }
 
 function secondsOfEnd(
   { operations, reduction, gather }: RecordedEnd,
   { profile, chunks }: { readonly profile: Profile; readonly chunks: readonly ChunkSeconds[] },
 ): EndSeconds {
+  const { hardware } = profile;
   const along = (axis: CollectiveOperation['group']['axis']): number =>
     operations.reduce(
       (sum, operation) =>
@@ -171,13 +192,14 @@ function secondsOfEnd(
     const seconds = all.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
     if (!isOverlapped) return seconds;
     const waiting = Math.max(lastBucket(all) * seconds, seconds - behind);
-    return waiting + (seconds - waiting) * profile.hardware.overlapCost.value;
+    return waiting + (seconds - waiting) * hardware.overlapCost.value;
   };
   const parts = {
     dataCommunication: exposed(reduction, sum(['B', 'I', 'W'])) + exposed(gather, sum(['F'])) + along('data'),
     pipelineCommunication: along('pipeline'),
     tensorCommunication: along('tensor'),
     optimizer: passSeconds(operationsSeconds(kernels, profile)),
+    host: hardware.state === 'measured' ? (hardware.rates[0]!.host?.stepSeconds ?? 0) : 0,
   };
   return { ...parts, total: Object.values(parts).reduce((total, part) => total + part, 0) };
 }

@@ -1,6 +1,32 @@
 import type { CollectiveOperation } from '../operations/operation.js';
+import type { HardwareProfile } from '../profiles/hardware-profile.js';
 import type { Profile } from '../profiles/profile.js';
 import { linkOf } from './link-of.js';
+import { secondsOfBytes } from './seconds-of-bytes.js';
+
+/** What processes of one machine communicate. */
+type MeasuredCommunication = Pick<CollectiveOperation, 'bytes'> & {
+  readonly collective: CollectiveOperation['collective'] | 'message';
+  readonly group: { readonly size: number };
+};
+
+/**
+ * Time of a collective or a message within a machine where they were measured, in a group of another size in
+ * proportion to the (n - 1) / n of the bytes that a rank sends; else undefined.
+ */
+export function measuredSeconds(
+  { collective, bytes, group }: MeasuredCommunication,
+  hardware: HardwareProfile,
+): number | undefined {
+  if (hardware.state !== 'measured') return undefined;
+  const { collectives, numProcesses } = hardware.rates[0]!;
+  const points = collectives?.find(({ name }) => name === collective)?.points;
+  if (points === undefined) return undefined;
+  const seconds = secondsOfBytes(points, bytes);
+  if (collective === 'message' || numProcesses === 1) return seconds;
+  const sent = (size: number): number => (size - 1) / size;
+  return (seconds * sent(group.size)) / sent(numProcesses);
+}
 
 /**
  * Time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an all-reduce. Between
@@ -11,9 +37,11 @@ export function collectiveSeconds(
   { hardware, software }: Profile,
 ): number {
   if (group.size === 1) return 0;
+  const isInside = group.size <= group.perNode;
+  const measured = isInside ? measuredSeconds({ collective, bytes, group }, hardware) : undefined;
+  if (measured !== undefined) return measured;
   const { adapters = group.perNode } = group;
   const rounds = collective === 'all-reduce' ? 2 : 1;
-  const isInside = group.size <= group.perNode;
   const link = linkOf(hardware, isInside);
   const inside = hardware.linkInside.bytesPerSecond.value * hardware.linkInside.efficiency.value;
   const between = link.bytesPerSecond.value * link.efficiency.value * adapters;

@@ -105,9 +105,63 @@ describe('times of a measured profile', () => {
 
   it('are those of as many processes as share the machine', () => {
     if (profile.hardware.state !== 'measured') throw new Error('not measured');
-    const two = { ...profile, hardware: ratesFor(profile.hardware, 2) };
+    const two = { ...profile, hardware: ratesFor(profile.hardware, { numProcesses: 2 }) };
     expect(seconds(matmul(1024), two) / seconds(matmul(1024))).toBeCloseTo(2, 6);
-    expect(ratesFor(profile.hardware, 3).rates).toEqual([rates(2)]);
+    expect(ratesFor(profile.hardware, { numProcesses: 3 }).rates).toEqual([rates(2)]);
+  });
+
+  it('are those of as many threads, and have the memory of as many processes', () => {
+    if (profile.hardware.state !== 'measured') throw new Error('not measured');
+    const [one, two] = profile.hardware.rates;
+    const faster = { ...one!, numThreads: 1, memoryBytes: 3e9 };
+    const hardware = { ...profile.hardware, rates: [one!, two!, faster] };
+    const chosen = ratesFor(hardware, { numProcesses: 1, numThreads: 1 });
+    expect(chosen.rates).toEqual([faster]);
+    expect(chosen.memoryBytes.value).toBe(3e9);
+    expect(ratesFor(hardware, { numProcesses: 1, numThreads: 2 }).memoryBytes.value).toBe(8e9);
+    expect(ratesFor(hardware, { numProcesses: 1 }).rates).toEqual([rates(1)]);
+  });
+
+  it('distinguish variants, and take the other one where only it was measured', () => {
+    const withDropout = {
+      name: 'add',
+      dtype: 'fp32',
+      variant: 'dropout',
+      points: [{ bytes: 8, seconds: 5 }],
+    };
+    const [first] = measured.hardware.rates;
+    const own = parseProfile({
+      ...measured,
+      hardware: {
+        ...measured.hardware,
+        rates: [{ ...first, kernels: [...first!.kernels, withDropout] }],
+      },
+    });
+    expect(seconds({ ...kernel(8), variant: 'dropout' }, own)).toBe(5);
+    expect(seconds(kernel(8), own)).toBe(5);
+    expect(seconds({ ...kernel(8), name: 'other' }, own)).toBeCloseTo(1e-6, 12);
+  });
+
+  it('of collectives are those that were measured, by the part that a rank sends', () => {
+    const points = [
+      { bytes: 100, seconds: 1e-5 },
+      { bytes: 1e6, seconds: 1e-3 },
+    ];
+    const [, two] = measured.hardware.rates;
+    const own = parseProfile({
+      ...measured,
+      hardware: {
+        ...measured.hardware,
+        rates: [{ ...two, numProcesses: 4, collectives: [{ name: 'all-reduce', points }] }],
+      },
+    });
+    const ofSize = (size: number) =>
+      collectiveSeconds(
+        { collective: 'all-reduce', bytes: 1e6, group: { axis: 'data', size, perNode: size } },
+        own,
+      );
+    expect(ofSize(4)).toBeCloseTo(1e-3, 12);
+    expect(ofSize(2)).toBeCloseTo((1e-3 * 0.5) / 0.75, 12);
   });
 
   it('end where nothing was measured between machines', () => {

@@ -1,107 +1,136 @@
-import type { ComputeDtype, MatmulOperation } from '../operations/operation.js';
+import type { ComputeDtype } from '../operations/operation.js';
 import type { MeasuredProfile, MeasuredRates } from '../profiles/measured-profile.js';
+import { localRegression, type RegressionPoint } from './local-regression.js';
 import type { OperationTimes } from './operation-times.js';
+import { secondsOfBytes } from './seconds-of-bytes.js';
 
-interface Entry {
+interface Named {
   readonly name: string;
+  readonly dtype?: ComputeDtype | undefined;
+  readonly variant?: string | undefined;
+}
+
+interface Entry extends Named {
   readonly dtype: ComputeDtype;
 }
 
-/** Times between those that were measured. */
+/** Times between those that were measured. Operations of equal shapes are timed once. */
 export function measuredTimes(rates: MeasuredRates): OperationTimes {
   const { matmuls, kernels, attention } = rates;
+  const matmulRate = new RateByShape(matmuls, (point) => ({
+    shape: [point.rows, point.columns, point.depth],
+    flops: flopsOf(point),
+  }));
+  const attentionRate = new RateByShape(attention, ({ flops, keys = 1, headSize = 1 }) => ({
+    shape: [flops, keys, headSize],
+    flops,
+  }));
   return {
     matmul: (operation) => {
-      const { points } = entryOf(matmuls, operation, 'matmul');
-      return (operation.batch * flopsOf(operation)) / matmulRate(points, operation);
+      const { rows, columns, depth } = operation;
+      const entry = entryOf(matmuls, operation, 'matmul');
+      return (operation.batch * flopsOf(operation)) / matmulRate.at(entry, [rows, columns, depth]);
     },
-    kernel: (operation) => {
-      const { points } = entryOf(kernels, operation, 'kernel');
-      return between(
-        points.map(({ bytes, seconds }) => ({ size: bytes, seconds })),
-        operation.bytes,
-      );
-    },
+    kernel: (operation) => secondsOfBytes(entryOf(kernels, operation, 'kernel').points, operation.bytes),
     attention: (operation) => {
-      const entry = attention.find((each) => matches(each, operation));
-      if (entry === undefined) {
-        const { points } = entryOf(matmuls, { ...operation, name: 'matmul' }, 'matmul');
-        return operation.flops / Math.max(...points.map((point) => flopsOf(point) / point.seconds));
+      const { flops, keys = 1, headSize = 1 } = operation;
+      if (attention.some(({ name }) => name === operation.name)) {
+        const entry = entryOf(attention, operation, operation.name);
+        return flops / attentionRate.at(entry, [flops, keys, headSize]);
       }
-      return between(
-        entry.points.map(({ flops, seconds }) => ({ size: flops, seconds })),
-        operation.flops,
-      );
+      const { points } = entryOf(matmuls, { ...operation, name: 'matmul' }, 'matmul');
+      return flops / Math.max(...points.map((point) => flopsOf(point) / point.seconds));
     },
   };
 }
 
-/**
- * The same profile with the rates of so many processes on each machine, or of the number nearest to it that
- * was measured.
- */
-export function ratesFor(hardware: MeasuredProfile, numProcesses: number): MeasuredProfile {
-  const distance = (rates: MeasuredRates): number => Math.abs(Math.log(rates.numProcesses / numProcesses));
-  const [nearest] = [...hardware.rates].sort((a, b) => distance(a) - distance(b));
-  return { ...hardware, rates: [nearest!] };
+/** What ranks of a run share a machine with. */
+export interface SharedMachine {
+  readonly numProcesses: number;
+  /** Of each process. Default: as many as were measured. */
+  readonly numThreads?: number | undefined;
 }
 
-const matches = (entry: Entry, operation: { name: string; dtype?: ComputeDtype }): boolean =>
-  entry.name === operation.name && entry.dtype === (operation.dtype ?? 'fp32');
+/**
+ * The same profile with the rates of so many processes on each machine, or of the number nearest to it that
+ * was measured, and of these those with the nearest number of threads.
+ */
+export function ratesFor(
+  hardware: MeasuredProfile,
+  { numProcesses, numThreads }: SharedMachine,
+): MeasuredProfile {
+  const distance = (measured: number, wanted: number): number => Math.abs(Math.log(measured / wanted));
+  const [nearest] = [...hardware.rates].sort(
+    (a, b) =>
+      distance(a.numProcesses, numProcesses) - distance(b.numProcesses, numProcesses) ||
+      (numThreads === undefined
+        ? 0
+        : distance(a.numThreads, numThreads) - distance(b.numThreads, numThreads)),
+  );
+  const { memoryBytes } = nearest!;
+  return {
+    ...hardware,
+    rates: [nearest!],
+    ...(memoryBytes === undefined
+      ? {}
+      : { memoryBytes: { value: memoryBytes, source: hardware.memoryBytes.source } }),
+  };
+}
 
-/** The entry of an operation, that of its kind in the same dtype, or the first of its kind. */
-function entryOf<Each extends Entry>(
-  entries: readonly Each[],
-  operation: { name: string; dtype?: ComputeDtype },
-  kind: string,
-): Each {
+/**
+ * The entry of an operation: its own, or that with another variant, of its kind in the same dtype, its own in
+ * another dtype, or the first of its kind.
+ */
+function entryOf<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
+  const { name, dtype = 'fp32', variant } = operation;
+  const isNamed = (wanted: string) => (entry: Entry) => entry.name === wanted;
+  const hasDtype = (entry: Entry): boolean => entry.dtype === dtype;
+  const hasVariant = (entry: Entry): boolean => entry.variant === variant;
+  const own = entries.filter(isNamed(name));
+  const ofKind = entries.filter(isNamed(kind));
   return (
-    entries.find((entry) => matches(entry, operation)) ??
-    entries.find((entry) => matches(entry, { ...operation, name: kind })) ??
-    entries.find((entry) => entry.name === operation.name) ??
-    entries.find((entry) => entry.name === kind) ??
+    own.find((entry) => hasDtype(entry) && hasVariant(entry)) ??
+    own.find(hasDtype) ??
+    ofKind.find(hasDtype) ??
+    own.find(hasVariant) ??
+    own[0] ??
+    ofKind[0] ??
     entries[0]!
   );
 }
 
-type Shape = Pick<MatmulOperation, 'rows' | 'columns' | 'depth'>;
+type Shape = Readonly<Record<'rows' | 'columns' | 'depth', number>>;
 
 const flopsOf = ({ rows, columns, depth }: Shape): number => 2 * rows * columns * depth;
 
-/**
- * FLOPs per second of a shape: the mean, in logarithms, of the measured shapes, weighted by the inverse
- * fourth power of their distances in the logarithms of rows, columns and depth.
- */
-function matmulRate(points: readonly (Shape & { readonly seconds: number })[], shape: Shape): number {
-  let [sum, weights] = [0, 0];
-  for (const point of points) {
-    const distance =
-      Math.log(point.rows / shape.rows) ** 2 +
-      Math.log(point.columns / shape.columns) ** 2 +
-      Math.log(point.depth / shape.depth) ** 2;
-    const weight = 1 / (distance + 1e-6) ** 2;
-    sum += weight * Math.log(flopsOf(point) / point.seconds);
-    weights += weight;
+interface Work {
+  readonly shape: readonly number[];
+  readonly flops: number;
+}
+
+/** FLOPs per second of shapes, from those that were measured: a plane in logarithms of sizes and rate. */
+class RateByShape<Point extends { readonly seconds: number }> {
+  readonly #points: ReadonlyMap<object, readonly RegressionPoint[]>;
+  readonly #known = new Map<object, Map<string, number>>();
+
+  constructor(entries: readonly { readonly points: readonly Point[] }[], workOf: (point: Point) => Work) {
+    this.#points = new Map(
+      entries.map((entry) => [
+        entry,
+        entry.points.map((point) => {
+          const { shape, flops } = workOf(point);
+          return { position: shape.map(Math.log), value: Math.log(flops / point.seconds) };
+        }),
+      ]),
+    );
+    for (const entry of entries) this.#known.set(entry, new Map());
   }
-  return Math.exp(sum / weights);
-}
 
-interface Point {
-  readonly size: number;
-  readonly seconds: number;
-}
-
-/**
- * Seconds of a size: in logarithms linear between the two points around it; those of the smallest below it,
- * and in proportion to the size above the largest.
- */
-function between(points: readonly Point[], size: number): number {
-  const sorted = [...points].sort((a, b) => a.size - b.size);
-  const above = sorted.findIndex((point) => point.size >= size);
-  if (above === 0) return sorted[0]!.seconds;
-  const last = sorted.at(-1)!;
-  if (above < 0) return (last.seconds * size) / last.size;
-  const [low, high] = [sorted[above - 1]!, sorted[above]!];
-  const part = Math.log(size / low.size) / Math.log(high.size / low.size);
-  return low.seconds * (high.seconds / low.seconds) ** part;
+  at(entry: object, shape: readonly number[]): number {
+    const known = this.#known.get(entry)!;
+    const key = shape.join(' ');
+    const rate = known.get(key) ?? Math.exp(localRegression(this.#points.get(entry)!, shape.map(Math.log)));
+    known.set(key, rate);
+    return rate;
+  }
 }

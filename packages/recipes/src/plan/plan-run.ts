@@ -8,6 +8,7 @@ import {
   peakFlops,
   predictRecordedStep,
   predictStepTime,
+  profileOfRun,
   type StepBreakdown,
   type StepPrediction,
   scheduleOfLayout,
@@ -19,6 +20,7 @@ import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { microBatchesOf } from '../training/micro-batches-of.js';
 import { listedStep } from './listed-step.js';
+import { plannedThreads } from './planned-threads.js';
 import { recordRun } from './record-run.js';
 
 export interface PlanRunOptions {
@@ -67,13 +69,17 @@ export interface RunPlan {
  */
 export async function planRun(
   configuration: PretrainingConfiguration,
-  { profile, memoryBytes = profile.hardware.memoryBytes.value }: PlanRunOptions,
+  options: PlanRunOptions,
 ): Promise<RunPlan> {
+  const { training, parallel } = configuration;
+  const numThreads = await plannedThreads(configuration, options.profile);
+  const { worldSize: numProcesses } = parallel;
+  const profile = profileOfRun({ profile: options.profile, numProcesses, numThreads });
+  const { memoryBytes = profile.hardware.memoryBytes.value } = options;
   const { model, ranks, prediction } =
     profile.software.operations === 'recorded'
       ? await recordedPlan(configuration, profile)
       : await listedPlan(configuration, profile);
-  const { training, parallel } = configuration;
   const iterationSeconds = prediction.seconds;
   const shape = flopsShapeOf(configuration, model);
   const rateOf = (attention: 'full' | 'causal'): number =>

@@ -26,12 +26,26 @@ export function recordedOperation(
   flops: number,
 ): MatmulOperation | KernelOperation | FusedAttentionOperation {
   const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
+  const variant = drawsNumbers(operands) ? { variant: 'dropout' } : {};
   if (name.includes('attention')) {
+    const computed = flops * computedPart(name, operands);
     const bytes = bytesOf(name, operands);
-    return { kind: 'fused-attention', name, dtype, flops: flops * computedPart(name, operands), bytes };
+    const sizes = attentionSizes(operands);
+    return { kind: 'fused-attention', name, dtype, ...variant, flops: computed, bytes, ...sizes };
   }
-  if (flops === 0) return { kind: 'kernel', name, dtype, time: 'kernels', bytes: bytesOf(name, operands) };
-  return matmulOf({ name, operands, dtype }, flops);
+  if (flops > 0) return matmulOf({ name, operands, dtype }, flops);
+  return { kind: 'kernel', name, dtype, ...variant, time: 'kernels', bytes: bytesOf(name, operands) };
+}
+
+const drawsNumbers = ({ dropoutProbability = 0, probability = 0 }: Operands): boolean =>
+  Number(dropoutProbability) > 0 || Number(probability) > 0;
+
+/** Keys that a query sees at most, and the size of a head. */
+function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys: number; headSize: number } {
+  const { shape } = key as Tensor;
+  const all = isTensor(starts) ? Number(longest) : shape[0]!;
+  const window = Number(windowSize ?? -1);
+  return { keys: window < 0 ? all : Math.min(all, window + 1), headSize: shape.at(-1)! };
 }
 
 /**

@@ -24,18 +24,14 @@ export interface ThreadsOfTrainingOptions {
  */
 export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Promise<ThreadChoice> {
   const { configuration, flopsPerSample, localSize, resumed, onMessage } = options;
-  const { parallel, training } = configuration;
-  const { tensorModelParallelSize, pipelineModelParallelSize, worldSize, device } = parallel;
-  const shares = tensorModelParallelSize * pipelineModelParallelSize;
+  const { parallel } = configuration;
+  const { worldSize, device } = parallel;
   const cores = coresOfRank(localSize);
   const isOnHost = device === 'cpu';
   const choice = await chooseThreads({
     given: parallel.threads,
     recorded: resumed?.manifest.worldSize === worldSize ? recordedThreads(resumed) : undefined,
-    // kernels of a GPU are not the host's work: its threads do the rest of a step
-    flopsPerMicroBatch: isOnHost
-      ? (flopsPerSample * training.microBatchSize) / shares
-      : Number.POSITIVE_INFINITY,
+    flopsPerMicroBatch: flopsPerMicroBatch(configuration, flopsPerSample),
     cores,
     measureFreeCores: async () =>
       isOnHost && worldSize === 1 ? await measureFreeCores({ variables: process.env, cores }) : undefined,
@@ -43,6 +39,20 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
   setThreadsOfRank(choice.count, { localSize });
   onMessage(`threads ${choice.count}: ${choice.reason}`);
   return choice;
+}
+
+/**
+ * Model FLOPs that a rank's threads compute of a micro-batch. Kernels of a GPU are not the host's work: its
+ * threads do the rest of a step, as many as there are cores.
+ */
+export function flopsPerMicroBatch(
+  { parallel, training }: ThreadsOfTrainingOptions['configuration'],
+  flopsPerSample: number,
+): number {
+  const { tensorModelParallelSize, pipelineModelParallelSize, device } = parallel;
+  if (device !== 'cpu') return Number.POSITIVE_INFINITY;
+  const shares = tensorModelParallelSize * pipelineModelParallelSize;
+  return (flopsPerSample * training.microBatchSize) / shares;
 }
 
 /** The threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */

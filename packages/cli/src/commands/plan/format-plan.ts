@@ -28,7 +28,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
       ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(fullest.memoryBytes)}`],
       ['  by kind', kindsOf(fullest)],
       ...memoryLines(plan.ranks),
-      ['step', `${formatSeconds(iterationSeconds)}, ${teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU`],
+      ['step', `${formatSeconds(iterationSeconds)}, ${formatRate(teraflopsPerGpu)}`],
       [
         'utilisation',
         `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with causal attention halved`,
@@ -57,6 +57,13 @@ function title({ numParameters }: RunPlan, { configuration, profile }: FormatPla
     `(${profile.hardware.state}): tensor ${t} x pipeline ${p} x data ${d}${schedule}, ` +
     `${numMicroBatches} micro-batches of ${microBatchSize}`
   );
+}
+
+/** Of a GPU, or of a process on the cores of a CPU. */
+function formatRate(teraflops: number): string {
+  return teraflops < 1
+    ? `${(1000 * teraflops).toFixed(1)} GFLOP/s per process`
+    : `${teraflops.toFixed(1)} TFLOP/s per GPU`;
 }
 
 function formatCount(count: number): string {

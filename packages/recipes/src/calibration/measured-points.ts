@@ -1,0 +1,73 @@
+import type { MeasuredRates } from '@mtl/planner';
+import type { OperationSamples, TimedOperation } from './operation-clock.js';
+import { medianWithSpread } from './quartiles.js';
+
+type Entries = Pick<MeasuredRates, 'matmuls' | 'attention' | 'kernels'>;
+type MatmulEntry = Entries['matmuls'][number];
+type AttentionEntry = Entries['attention'][number];
+type KernelEntry = Entries['kernels'][number];
+
+/** Entries of a profile from what operations took. */
+export function measuredEntries(all: Iterable<OperationSamples>): Entries {
+  const matmuls = new Map<string, MatmulEntry>();
+  const attention = new Map<string, AttentionEntry>();
+  const kernels = new Map<string, KernelEntry>();
+  for (const { operation, seconds } of all) {
+    const { median, spread } = medianWithSpread(seconds);
+    const time = { seconds: Math.max(median, 1e-9), spread: round(spread) };
+    switch (operation.kind) {
+      case 'matmul': {
+        const { rows, columns, depth } = operation;
+        entryOf(matmuls, operation).points.push({ rows, columns, depth, ...time });
+        break;
+      }
+      case 'fused-attention': {
+        const { flops, keys, headSize } = operation;
+        entryOf(attention, operation).points.push({ flops, keys, headSize, ...time });
+        break;
+      }
+      case 'kernel':
+        entryOf(kernels, operation).points.push({ bytes: operation.bytes, ...time });
+    }
+  }
+  for (const { points } of kernels.values()) points.sort((a, b) => a.bytes - b.bytes);
+  return {
+    matmuls: [...matmuls.values()],
+    attention: [...attention.values()],
+    kernels: withGeneralKernel([...kernels.values()]),
+  };
+}
+
+const round = (value: number): number => Number(value.toPrecision(3));
+
+function entryOf<Entry extends { readonly points: unknown[] }>(
+  entries: Map<string, Entry>,
+  { name, dtype = 'fp32', variant }: TimedOperation,
+): Entry {
+  const key = `${name} ${dtype} ${variant}`;
+  const entry =
+    entries.get(key) ?? ({ name, dtype, ...(variant && { variant }), points: [] } as unknown as Entry);
+  entries.set(key, entry);
+  return entry;
+}
+
+/** With an entry that stands for kernels without one: elementwise ones of each dtype, as far as measured. */
+function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
+  const dtypes = [...new Set(kernels.map(({ dtype }) => dtype))];
+  const general = dtypes.map((dtype): KernelEntry => {
+    const own = kernels.filter((entry) => entry.dtype === dtype && entry.variant === undefined);
+    const byBytes = new Map<number, number[]>();
+    for (const { bytes, seconds } of own.flatMap(({ points }) => points)) {
+      const bin = 2 ** Math.round(Math.log2(bytes));
+      byBytes.set(bin, [...(byBytes.get(bin) ?? []), seconds]);
+    }
+    const points = [...byBytes]
+      .sort(([a], [b]) => a - b)
+      .map(([bytes, seconds]) => {
+        const { median, spread } = medianWithSpread(seconds);
+        return { bytes, seconds: median, spread: round(spread) };
+      });
+    return { name: 'kernel', dtype, points };
+  });
+  return [...kernels, ...general.filter(({ points }) => points.length > 0)];
+}

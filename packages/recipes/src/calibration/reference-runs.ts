@@ -1,0 +1,106 @@
+import {
+  type ModelKind,
+  type PretrainingConfiguration,
+  parseFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
+
+/** A small training run whose operations are timed. */
+export interface ReferenceRun {
+  readonly model: ModelKind;
+  readonly flags: readonly string[];
+  /** Processes that it is written for; only the first of them is run. */
+  readonly worldSize: number;
+  readonly numSteps: number;
+}
+
+interface Size {
+  readonly hidden: number;
+  readonly heads: number;
+  readonly sequence: number;
+  readonly batch: number;
+  readonly vocabulary: number;
+  readonly layers?: number;
+  readonly steps: number;
+}
+
+/** Sizes so that matmuls, attention and kernels are timed from where calls cost most to where bytes do. */
+const sizes: readonly Size[] = [
+  { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, layers: 2, steps: 24 },
+  { hidden: 96, heads: 3, sequence: 96, batch: 8, vocabulary: 4000, steps: 16 },
+  { hidden: 128, heads: 4, sequence: 128, batch: 2, vocabulary: 2000, layers: 2, steps: 20 },
+  { hidden: 192, heads: 3, sequence: 64, batch: 4, vocabulary: 8000, steps: 16 },
+  { hidden: 256, heads: 4, sequence: 128, batch: 4, vocabulary: 4000, steps: 14 },
+  { hidden: 256, heads: 8, sequence: 320, batch: 2, vocabulary: 1000, steps: 12 },
+  { hidden: 384, heads: 6, sequence: 256, batch: 2, vocabulary: 4000, steps: 10 },
+  { hidden: 512, heads: 8, sequence: 128, batch: 2, vocabulary: 16_000, steps: 8 },
+  { hidden: 512, heads: 8, sequence: 512, batch: 2, vocabulary: 2000, steps: 6 },
+  { hidden: 768, heads: 12, sequence: 192, batch: 1, vocabulary: 4000, steps: 8 },
+  { hidden: 1024, heads: 8, sequence: 256, batch: 2, vocabulary: 4000, steps: 5 },
+];
+
+const bertSizes: readonly Size[] = [
+  { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, steps: 16 },
+  { hidden: 128, heads: 4, sequence: 128, batch: 4, vocabulary: 4000, steps: 14 },
+  { hidden: 256, heads: 4, sequence: 128, batch: 8, vocabulary: 8000, steps: 8 },
+  { hidden: 512, heads: 8, sequence: 256, batch: 2, vocabulary: 4000, steps: 6 },
+];
+
+const llamaFlags = [
+  ...['--normalization', 'RMSNorm', '--swiglu', '--position-embedding-type', 'rope', '--disable-bias-linear'],
+  '--untie-embeddings-and-output-weights',
+];
+const withoutDropout = ['--attention-dropout', '0', '--hidden-dropout', '0'];
+/** Operations of tensor parallelism, on half of a model. */
+const tensorParallel = ['--tensor-model-parallel-size', '2'];
+
+/**
+ * The runs of a calibration, in the order in which they are run. With `isQuick` only those of hidden size 64,
+ * which have all operations.
+ */
+export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[] {
+  const ofGpt = sizes.filter(({ hidden }) => !isQuick || hidden === 64);
+  const ofBert = bertSizes.filter(({ hidden }) => !isQuick || hidden === 64);
+  const some = ofGpt.filter((_, index) => index % 4 === 0);
+  return [
+    ...ofGpt.map((size) => referenceRun('gpt', size)),
+    ...some.map((size) => referenceRun('gpt', size, withoutDropout)),
+    ...some.map((size) => referenceRun('gpt', size, [...llamaFlags, ...withoutDropout])),
+    ...some.map((size) => referenceRun('gpt', size, ['--bf16'])),
+    ...some.map((size) => referenceRun('gpt', size, tensorParallel, 2)),
+    ...ofBert.map((size) => referenceRun('bert', size)),
+    ...ofBert.slice(0, 2).map((size) => referenceRun('bert', size, tensorParallel, 2)),
+  ];
+}
+
+function referenceRun(
+  model: ModelKind,
+  { hidden, heads, sequence, batch, vocabulary, layers = 1, steps }: Size,
+  flags: readonly string[] = [],
+  worldSize = 1,
+): ReferenceRun {
+  // an even number of heads, where two ranks share them
+  const numHeads = worldSize === 1 || heads % 2 === 0 ? heads : heads + 1;
+  return {
+    model,
+    worldSize,
+    numSteps: steps,
+    flags: [
+      ...['--preset', 'none', '--num-layers', `${layers}`, '--hidden-size', `${hidden}`],
+      ...['--num-attention-heads', `${numHeads}`, '--seq-length', `${sequence}`],
+      ...['--max-position-embeddings', `${sequence}`, '--micro-batch-size', `${batch}`],
+      ...['--global-batch-size', `${2 * batch}`, '--lr', '1e-4', '--train-iters', `${steps}`],
+      ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', `${vocabulary}`, '--data-path', 'bundled'],
+      ...flags,
+    ],
+  };
+}
+
+/** Its configuration. @throws ConfigurationError */
+export function configurationOfReference({
+  model,
+  flags,
+  worldSize,
+}: ReferenceRun): PretrainingConfiguration {
+  return validateConfiguration(parseFlags(flags, { model }), { worldSize });
+}
