@@ -26,6 +26,7 @@ export const slowSuites = {
     'test/checkpoints-of-eight-ranks.test.ts': 40,
     'test/fine-tuning-layouts.test.ts': 84,
     'test/fine-tuning-recomputation.test.ts': 18,
+    'test/huggingface-llama.test.ts': 20,
     'test/llama.test.ts': 32,
     'test/many-processes.test.ts': 109,
     'test/memory-of-checkpoints.test.ts': 24,

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
 import { z } from 'zod';
 import type { Flags } from '../flags/flag-schema.js';
 import type { ModelKind } from '../model-kind.js';
@@ -26,6 +26,8 @@ interface SavedRun {
   readonly threads?: number;
   /** Absent where no training run has written it. */
   readonly trainedOn?: TrainedOn;
+  /** Of a model that came from a Hugging Face directory. */
+  readonly huggingFace?: HuggingFaceOrigin;
 }
 
 /** What a checkpoint saves: enough to use its model without a flag. */
@@ -42,6 +44,9 @@ const savedRun = z.looseObject({
   resolved: z.looseObject({}).optional(),
   tokenizer: z.looseObject({ type: z.string() }).optional(),
   trainedOn: z.looseObject({ dataPath: z.array(z.string()), split: z.string() }).optional(),
+  huggingFace: z
+    .looseObject({ config: z.looseObject({}), generation: z.looseObject({}).optional() })
+    .optional(),
 });
 
 export interface SaveConfigurationOptions {
@@ -56,6 +61,8 @@ export interface SaveConfigurationOptions {
   readonly threads?: number | undefined;
   /** Undefined where nothing was trained. */
   readonly data: TrainedOn | undefined;
+  /** What the model brought along from a Hugging Face directory. */
+  readonly huggingFace?: HuggingFaceOrigin | undefined;
 }
 
 /**
@@ -64,13 +71,14 @@ export interface SaveConfigurationOptions {
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
-  const { directory, configuration, model, threads, data } = options;
+  const { directory, configuration, model, threads, data, huggingFace } = options;
   const saved = {
     ...configurationJson(configuration),
     [savedModelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
     ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
+    ...(huggingFace === undefined ? {} : { huggingFace }),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
@@ -99,7 +107,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
   const run = parse(savedRun, { value: configuration, name: 'configuration', place }) as SavedRun &
     SavedTokenizer;
   const model = parse(savedModelSchema(kind), { value: configuration[key], name: key, place });
-  const { flags, resolved, threads, trainedOn } = run;
+  const { flags, resolved, threads, trainedOn, huggingFace } = run;
   return {
     kind,
     model: model as ModelOfKind[Kind],
@@ -108,6 +116,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     ...(resolved === undefined ? {} : { resolved }),
     ...(threads === undefined ? {} : { threads }),
     ...(trainedOn === undefined ? {} : { trainedOn }),
+    ...(huggingFace === undefined ? {} : { huggingFace }),
   };
 }
 

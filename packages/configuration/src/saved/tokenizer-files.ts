@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
+import { tokenizerFileNames } from '@mtl/models';
 
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
@@ -16,12 +17,11 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const { tokenizerModel } = options;
       const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
       const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-      // read along with tokenizer.json where it is there
-      const settings = join(dirname(path), 'tokenizer_config.json');
-      return [
-        { name: 'tokenizer.json', path },
-        ...(existsSync(settings) ? [{ name: 'tokenizer_config.json', path: settings }] : []),
-      ];
+      // read along with tokenizer.json, or kept for others: chat templates and older forms
+      const companions = tokenizerFileNames
+        .filter((name) => name !== 'tokenizer.json')
+        .map((name) => ({ name, path: join(dirname(path), name) }));
+      return [{ name: 'tokenizer.json', path }, ...companions.filter((file) => existsSync(file.path))];
     }
     case 'GPT2BPETokenizer': {
       const { vocabFile, mergeFile } = options;

@@ -1,4 +1,4 @@
-/** Files of a tokenizer in a Hugging Face directory. */
+/** Files of a tokenizer in a Hugging Face directory, chat templates among them. */
 export const tokenizerFileNames = [
   'tokenizer.json',
   'tokenizer_config.json',
@@ -7,4 +7,8 @@ export const tokenizerFileNames = [
   'vocab.json',
   'merges.txt',
   'vocab.txt',
+  'tokenizer.model',
+  'tekken.json',
+  'chat_template.jinja',
+  'chat_template.json',
 ] as const;

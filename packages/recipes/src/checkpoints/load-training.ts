@@ -31,6 +31,8 @@ export interface LoadTrainingOptions {
   readonly restartFrom?: RestartFrom | undefined;
   /** The message where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
+  /** Called with the checkpoint that weights are taken from, before anything is loaded. */
+  readonly onOpen?: (checkpoint: Checkpoint) => void;
   /**
    * Called with the checkpoint that training continues from, where it takes more than weights from it, before
    * anything is loaded: what it throws refuses the checkpoint.
@@ -118,12 +120,22 @@ async function openAgreed(
 }
 
 async function resume(
-  { model, parameterNames, optimizer, lossScaler, processes, onResume, onMessage }: LoadTrainingOptions,
+  {
+    model,
+    parameterNames,
+    optimizer,
+    lossScaler,
+    processes,
+    onOpen,
+    onResume,
+    onMessage,
+  }: LoadTrainingOptions,
   checkpoint: Checkpoint,
   { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
   if (model !== undefined) checkSameModel(checkpoint, model);
   const withOptimizer = loadOptimizer && !finetune;
+  onOpen?.(checkpoint);
   if (!finetune) onResume?.(checkpoint, { withOptimizer });
   const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));

@@ -1,7 +1,7 @@
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { WritableDtype } from '@mtl/models';
+import type { HuggingFaceOrigin, WritableDtype } from '@mtl/models';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -14,8 +14,11 @@ export interface CheckpointToHuggingFaceOptions {
   readonly checkpointStep?: number | undefined;
   /** New or empty. */
   readonly directory: string;
-  /** What weights are stored as. */
-  readonly dtype: WritableDtype;
+  /**
+   * What weights are stored as. Default: as in the directory that the model came from, of a model that was
+   * trained from nothing F32.
+   */
+  readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
@@ -23,12 +26,14 @@ export interface CheckpointToHuggingFaceOptions {
  * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
  * with the tokenizer's files. Tensors are read as their turn comes; the whole model is never in memory.
  *
- * @returns the path of the checkpoint
+ * @returns the path of the checkpoint, and what weights are stored as
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
  *   MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
-export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOptions): Promise<string> {
-  const { directory, dtype, onNotice } = options;
+export async function checkpointToHuggingFace(
+  options: CheckpointToHuggingFaceOptions,
+): Promise<{ readonly path: string; readonly dtype: WritableDtype }> {
+  const { directory, onNotice } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;
   if ('fineTuning' in configuration) {
@@ -37,15 +42,24 @@ export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOp
       remedy: 'write it with mtl finetune: the same flags with --resume and --save-hf DIR',
     });
   }
-  const { kind, model, tokenizer: tokenizerOptions } = readAnySavedConfiguration(configuration, place);
+  const saved = readAnySavedConfiguration(configuration, place);
+  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
+  const dtype = options.dtype ?? dtypeOf(origin);
   const recipe = recipeOf({ kind });
   checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
   const tensors = savedWeights(checkpoint);
-  await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype });
+  await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });
   if (Object.keys(tokenizerFiles).length === 0) {
     onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);
   }
-  return path;
+  return { path, dtype };
+}
+
+const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
+
+function dtypeOf(origin: HuggingFaceOrigin | undefined): WritableDtype {
+  const { dtype, torch_dtype: former } = origin?.config ?? {};
+  return dtypes[String(dtype ?? former)] ?? 'F32';
 }

@@ -84,6 +84,7 @@ export async function huggingFaceToCheckpoint(options: {
           model,
           tokenizer,
           data: undefined,
+          huggingFace: found.origin,
         }),
       }),
     });

@@ -5,6 +5,7 @@ import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } fr
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
+  HuggingFaceOrigin,
   Stages,
   TokenizerFileSource,
   TransformerConfiguration,
@@ -24,6 +25,8 @@ export interface HuggingFaceModel<Model> {
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
+  /** What else the model brings along, which is written again with it. */
+  readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -36,6 +39,8 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
+  /** Of a model that came from a Hugging Face directory. */
+  readonly origin?: HuggingFaceOrigin | undefined;
 }
 
 /** What a trained model is shown with at the end of a run. */

@@ -3,12 +3,13 @@ import type { World } from '@mtl/comm';
 import {
   checkHuggingFaceArchitecture,
   type PretrainingConfiguration,
+  type SavedConfiguration,
   saveConfiguration,
   scheduleOfStep,
 } from '@mtl/configuration';
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
@@ -100,6 +101,8 @@ export class Training {
   readonly #saveDirectory: SaveDirectory;
   /** Of rank 0, where the run has a folder. */
   readonly #log: RunLog | undefined;
+  /** What the model brought along from a Hugging Face directory, through checkpoints too. */
+  readonly #origin: HuggingFaceOrigin | undefined;
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -115,6 +118,7 @@ export class Training {
     datasets: SplitDatasets<NumberedBatch>;
     saveDirectory: SaveDirectory;
     log: RunLog | undefined;
+    origin: HuggingFaceOrigin | undefined;
   }) {
     this.model = parts.model;
     this.tokenizer = parts.tokenizer;
@@ -130,6 +134,7 @@ export class Training {
     this.#datasets = parts.datasets;
     this.#saveDirectory = parts.saveDirectory;
     this.#log = parts.log;
+    this.#origin = parts.origin;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
@@ -188,6 +193,7 @@ export class Training {
       lossScale: configuration.optimizer.lossScale,
     });
     const { part, optimizer } = assembled;
+    let origin = huggingFace?.origin;
     let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
     const progress = await assembled.load({
       checkpoint,
@@ -196,6 +202,9 @@ export class Training {
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
       restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
+      onOpen: ({ state }) => {
+        origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
+      },
       onResume: (checkpoint, taken) => {
         const compared = { configuration, checkpoint, commandLine: options.commandLine };
         resumed = { checkpoint, ...resumedConfiguration({ ...compared, ...taken }) };
@@ -261,6 +270,7 @@ export class Training {
       datasets,
       saveDirectory,
       log,
+      origin,
     });
   }
 
@@ -350,6 +360,7 @@ export class Training {
       tokenizer: this.tokenizer,
       threads: this.threads.count,
       data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
+      huggingFace: this.#origin,
     });
   }
 
@@ -367,6 +378,7 @@ export class Training {
           ? this.#assembled.weights()
           : savedWeights(await Checkpoint.open(checkpointPath)),
       tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
+      origin: this.#origin,
     });
     this.#report(`wrote ${directory}`);
   }

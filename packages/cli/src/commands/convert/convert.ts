@@ -34,7 +34,7 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'data type of the stored weights (default: float32)',
+        'data type of the stored weights (default: that of the directory that the model came from, else float32)',
         Object.keys(storedDtypes),
       ),
     )
@@ -51,15 +51,15 @@ async function convert(flags: ConvertFlags): Promise<void> {
   const { load, loadHf, save, saveHf, ckptStep, dtype } = flags;
   const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
   if (load !== undefined && saveHf !== undefined && loadHf === undefined && save === undefined) {
-    const stored = dtype ?? 'float32';
-    const path = await checkpointToHuggingFace({
+    const converted = await checkpointToHuggingFace({
       load,
       checkpointStep: ckptStep,
       directory: saveHf,
-      dtype: storedDtypes[stored],
+      dtype: dtype && storedDtypes[dtype],
       onNotice,
     });
-    process.stdout.write(`${path} -> ${saveHf} (${stored})\n`);
+    const [stored] = Object.entries(storedDtypes).find(([, name]) => name === converted.dtype)!;
+    process.stdout.write(`${converted.path} -> ${saveHf} (${stored})\n`);
     return;
   }
   const isBack = loadHf !== undefined && save !== undefined && load === undefined && saveHf === undefined;

@@ -1,0 +1,154 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { SafetensorsDirectory } from '@mtl/checkpoint';
+import { exportTokenizer } from '@mtl/data';
+import { type GptModelConfiguration, GptStage, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+} from './support/training-runs.js';
+
+/** A Mistral with groups, a window and tokens for all bytes and more. */
+const model: GptModelConfiguration = {
+  ...{ numLayers: 2, hiddenSize: 24, ffnHiddenSize: 40, numAttentionHeads: 4, kvChannels: 10 },
+  ...{ groupQueryAttention: true, numQueryGroups: 2, windowSize: '7,0', positionEmbeddingType: 'rope' },
+  ...{ maxPositionEmbeddings: 32, vocabularySize: 270, makeVocabularySizeDivisibleBy: 128 },
+  ...{ normalization: 'RMSNorm', swiglu: true, addBiasLinear: false, tieEmbeddings: false, rotaryBase: 1e6 },
+  ...{ layerNormEpsilon: 1e-5, geluKind: 'tanh', hiddenDropout: 0, attentionDropout: 0, initMethodStd: 0.1 },
+};
+
+/** What a directory of transformers says that nothing here computes with. */
+const own = { pad_token_id: 3, eos_token_id: [256, 5], bos_token_id: 1, my_note: 'kept' };
+const generation = { temperature: 0.6, eos_token_id: [256, 5] };
+const tokenizerFiles = {
+  'chat_template.jinja': "{% for message in messages %}{{ message['content'] }}{% endfor %}",
+  'special_tokens_map.json': '{"eos_token":   "<|endoftext|>"}',
+  'tokenizer.model': '\u0000\u0001binary',
+  'added_tokens.json': '{}',
+};
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-llama-'));
+const original = join(directory, 'original');
+const bytesOf = (folder: string, name: string): string => readFileSync(join(folder, name)).toString('base64');
+const jsonOf = (folder: string, name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(join(folder, name), 'utf8')) as Record<string, unknown>;
+
+/** The bytes of all tensors of a directory, by name. */
+async function tensorsOf(folder: string): Promise<Readonly<Record<string, string>>> {
+  const weights = await SafetensorsDirectory.open(folder);
+  const all: Record<string, string> = {};
+  for (const [name, { dtype, shape }] of weights.tensors) {
+    const bytes = Buffer.from(await weights.read({ name }));
+    all[name] = `${dtype} ${shape} ${bytes.toString('base64')}`;
+  }
+  await weights.close();
+  return all;
+}
+
+/** Writes a model with its tokenizer, as bfloat16. */
+async function writeOriginal(): Promise<readonly string[]> {
+  const [device, dtype] = ['cpu', 'float32'] as const;
+  const stage = new GptStage({ model, device, dtype, seed: 7 });
+  const storage = allocateParameters(stage.parameters, { device, dtype });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
+  const files = { ...(await exportTokenizer({ type: 'ByteLevelTokenizer' })), ...tokenizerFiles };
+  await writeHuggingFaceGpt({
+    directory: original,
+    model,
+    tensors: parameterTensors(stage.parameters),
+    dtype: 'BF16',
+    origin: { config: { model_type: 'mistral', ...own }, generation },
+    tokenizerFiles: Object.fromEntries(Object.entries(files).map(([name, contents]) => [name, { contents }])),
+    maxShardBytes: 20_000,
+  });
+  storage.dispose();
+  return Object.keys(files);
+}
+
+let runs: TrainingRuns;
+let copied: readonly string[];
+beforeAll(async () => {
+  copied = await writeOriginal();
+  const recipe = ['--train-iters', '6', '--eval-interval', '3', '--lr', '1e-3', '--lr-decay-iters', '6'];
+  runs = await TrainingRuns.create(recipe);
+});
+afterAll(async () => {
+  await runs.remove();
+  rmSync(directory, { recursive: true });
+});
+
+it('comes back through a checkpoint: the weights to the bit, and every other file', async () => {
+  const checkpoints = join(directory, 'checkpoints');
+  await huggingFaceToCheckpoint({ loadHuggingFace: original, directory: checkpoints, onNotice: () => {} });
+  const back = join(directory, 'back');
+  const options = { load: checkpoints, directory: back, onNotice: () => {} };
+  expect(await checkpointToHuggingFace(options)).toMatchObject({ dtype: 'BF16' });
+  for (const name of copied) expect(bytesOf(back, name), name).toBe(bytesOf(original, name));
+  expect(jsonOf(back, 'config.json')).toEqual(jsonOf(original, 'config.json'));
+  expect(jsonOf(back, 'config.json')).toMatchObject({ model_type: 'mistral', sliding_window: 8, ...own });
+  expect(jsonOf(back, 'generation_config.json')).toEqual(generation);
+  expect(await tensorsOf(back)).toEqual(await tensorsOf(original));
+});
+
+describe('training that starts from a directory of transformers', () => {
+  const architecture = [
+    '--num-layers',
+    '--hidden-size',
+    '--num-attention-heads',
+    '--max-position-embeddings',
+  ];
+  const rest = ['--tokenizer-type', '--attention-dropout', '--hidden-dropout'];
+  const start = { flags: ['--load-hf', original], leftOut: [...architecture, ...rest] };
+  const layout = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
+
+  it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
+    const flags = [...start.flags, '--save-hf', join(directory, 'alone-hf')];
+    const alone = (await runs.run(1, [{ ...start, name: 'alone', flags }]))[0]![0]!;
+    const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+    expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.3);
+    const sharded = [
+      ...start.flags,
+      ...layout,
+      '--sequence-parallel',
+      '--save-hf',
+      join(directory, 'sharded-hf'),
+    ];
+    const ranks = (await runs.run(4, [{ ...start, name: 'sharded', flags: sharded }]))[0]!;
+    const { loss, norm } = runs.differences('sharded', 'alone');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    expect(validationDifference(ranks[0]!.output, alone.output)).toBeLessThan(
+      tolerances.fp32.loss + printedTwice,
+    );
+    expect(ranks[0]!.sample).toBe(alone.sample);
+    for (const name of ['alone-hf', 'sharded-hf']) {
+      const written = join(directory, name);
+      for (const file of copied) expect(bytesOf(written, file), file).toBe(bytesOf(original, file));
+      const { dtype, torch_dtype, ...others } = jsonOf(original, 'config.json');
+      expect(jsonOf(written, 'config.json')).toEqual({ ...others, dtype: 'float32', torch_dtype: 'float32' });
+    }
+  });
+
+  it('remembers where the model came from when it is trained on', async () => {
+    const [moved, last] = [join(directory, 'moved'), join(directory, 'last-hf')];
+    cpSync(original, moved, { recursive: true });
+    const { leftOut } = start;
+    await runs.run(1, [{ name: 'begun', leftOut, flags: ['--load-hf', moved, '--exit-interval', '2'] }]);
+    rmSync(moved, { recursive: true });
+    const [begun, tuned] = [runs.pathOf('begun'), runs.pathOf('tuned')];
+    await runs.run(1, [
+      { name: 'tuned', leftOut, flags: ['--load', begun, '--finetune', '--train-iters', '2'] },
+      { name: 'on', leftOut, flags: ['--load', tuned, '--train-iters', '3', '--save-hf', last] },
+    ]);
+    for (const name of copied) expect(bytesOf(last, name), name).toBe(bytesOf(original, name));
+    expect(jsonOf(last, 'config.json')).toMatchObject({ model_type: 'mistral', ...own });
+    expect(jsonOf(last, 'generation_config.json')).toEqual(generation);
+  });
+});
