@@ -10,6 +10,12 @@ import {
 } from '../flags/flag-kinds.js';
 import type { ModelKind } from '../model-kind.js';
 
+/** As Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
+function windowText(text: string): string | undefined {
+  const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');
+  return window === '-1,0' ? undefined : window;
+}
+
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
 export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly kind?: ModelKind | undefined;
@@ -127,10 +133,10 @@ export const architectureFields = {
     otherwise: ({ groupQueryAttention, numAttentionHeads }) => (groupQueryAttention ? 1 : numAttentionHeads),
   },
   'window-size': {
-    flag: patternedText('Let a query see its own position and L before it, instead of all before it.', {
-      pattern: /^\d+,0$/,
-      placeholder: 'L,0',
-    }),
+    flag: patternedText(
+      'Let a query see its own position and L before it, instead of all before it; -1: all.',
+      { pattern: /^\d+,0$/, placeholder: 'L,0', canonical: windowText },
+    ),
     kind: 'gpt',
     key: 'windowSize',
     decides: 'weights',

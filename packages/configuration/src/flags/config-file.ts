@@ -35,6 +35,7 @@ export function readConfigFile(path: string): ConfigFile {
   const values = new Map<FlagName, unknown>();
   const notices: string[] = [];
   const unusable: UnusableFlag[] = [];
+  const others: [key: string, value: unknown][] = [];
   const settings = settingsIn(path);
   let preset = settings.preset;
   for (const [key, value] of Object.entries(settings.flags)) {
@@ -51,13 +52,16 @@ export function readConfigFile(path: string): ConfigFile {
       if (values.has(name)) throw fileError(`${name} is given twice ${where}`, 'each key once');
       values.set(name, readFlagValue({ name, value: alias?.value ?? value, where }));
     } else {
-      const judged = judgeOtherKey({ key: name, value, where });
-      if (typeof judged === 'string') notices.push(judged);
-      else unusable.push(judged);
+      others.push([name, value]);
     }
   }
-  const [first, ...others] = unusable;
-  if (first !== undefined) throw unusableFlagsError([first, ...others], where);
+  for (const [key, value] of others) {
+    const judged = judgeOtherKey({ key, value, where, valueOf: (flag) => values.get(flag) });
+    if (typeof judged === 'string') notices.push(judged);
+    else unusable.push(judged);
+  }
+  const [first, ...rest] = unusable;
+  if (first !== undefined) throw unusableFlagsError([first, ...rest], where);
   return { path, preset, values, notices };
 }
 
@@ -126,12 +130,17 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
 }
 
 /** A notice about a key that is not in the schema and has no effect, or why it cannot be used. */
-function judgeOtherKey(options: { key: string; value: unknown; where: string }): string | UnusableFlag {
-  const { key, value, where } = options;
+function judgeOtherKey(options: {
+  key: string;
+  value: unknown;
+  where: string;
+  valueOf: (flag: FlagName) => unknown;
+}): string | UnusableFlag {
+  const { key, value, where, valueOf } = options;
   const megatron = findMegatronFlag(key);
   if (megatron !== undefined) {
     const values = value === true ? [] : (Array.isArray(value) ? value : [value]).map(String);
-    return judgeMegatronFlag({ name: key, megatron, values, where });
+    return judgeMegatronFlag({ name: key, megatron, values, where, valueOf });
   }
   const near = nearestName(key, flagNames);
   return {

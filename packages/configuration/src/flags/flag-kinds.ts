@@ -11,6 +11,8 @@ export interface FlagFacts {
   readonly default?: unknown;
   /** In words, a default that depends on other flags. */
   readonly defaultText?: string;
+  /** A text in the spelling that is kept; undefined: it means the same as leaving the flag out. */
+  readonly canonical?: ((text: string) => string | undefined) | undefined;
 }
 
 /** The facts of every flag, by its schema. */
@@ -90,9 +92,9 @@ export function text(description: string, options: FlagOptions<string> = {}): z.
 /** Any text of a pattern; `placeholder` is an example of it. */
 export function patternedText(
   description: string,
-  { pattern, placeholder }: { readonly pattern: RegExp; readonly placeholder: string },
+  { pattern, ...facts }: { readonly pattern: RegExp } & Pick<FlagFacts, 'placeholder' | 'canonical'>,
 ): z.ZodString {
-  return withFacts(z.string().regex(pattern), { description, kind: 'text', placeholder });
+  return withFacts(z.string().regex(pattern), { description, kind: 'text', ...facts });
 }
 
 /** One of a few names. */

@@ -14,13 +14,15 @@ export interface GivenValue {
 const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 
 /**
- * Turns a given value into one of the flag's type.
+ * Turns a given value into one of the flag's type; undefined where it means the same as leaving the flag out.
  *
  * @throws ConfigurationError `MTL_FLAG_VALUE` with what would have been right.
  */
 export function readFlagValue(given: GivenValue): unknown {
   const { name } = given;
-  const result = schemaOf(name).safeParse(converted(given));
+  const value = canonical(name, converted(given));
+  if (value === undefined) return undefined;
+  const result = schemaOf(name).safeParse(value);
   if (result.success) return result.data;
   const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
   const remedy = megatronChoices[`${name} ${written}`] ?? nearestChoice(given);
@@ -78,6 +80,11 @@ function converted({ name, value }: GivenValue): unknown {
     case 'integers':
       return Array.isArray(value) ? value.map(toNumber) : value;
   }
+}
+
+function canonical(name: FlagName, value: unknown): unknown {
+  const { canonical: spelled } = factsOf(name);
+  return spelled === undefined || typeof value !== 'string' ? value : spelled(value);
 }
 
 function toNumber(value: unknown): unknown {

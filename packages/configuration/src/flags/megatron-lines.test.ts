@@ -136,3 +136,48 @@ it('has no other name for what is a flag, or known to be of no use', () => {
     expect(findMegatronFlag(name)).toBeUndefined();
   }
 });
+
+it.each([
+  ['(128,0)', '128,0'],
+  ['(128, 0)', '128,0'],
+  ['128,0', '128,0'],
+  ['-1,0', undefined],
+  ['(-1,0)', undefined],
+])('reads --window-size %s as %s', (text, window) => {
+  const flags = parseFlags([...gpt, '--window-size', '4,0', '--window-size', text]);
+  expect(validateConfiguration(flags, { worldSize: 128 }).model.windowSize).toBe(window);
+});
+
+it('lets a command line leave out the window of a file', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-window-'));
+  try {
+    const file = join(directory, 'run.yaml');
+    writeFileSync(file, 'window-size: "(128, 0)"');
+    const windowOf = (...more: string[]): unknown =>
+      parseFlags(['--config', file, ...more]).values['window-size'];
+    expect(windowOf()).toBe('128,0');
+    expect(windowOf('--window-size', '-1,0')).toBeUndefined();
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+it.each([
+  '--position-embedding-type rope',
+  '--use-rotary-position-embeddings',
+  '--position-embedding-type none',
+])('reads --no-position-embedding next to %s', (flag) => {
+  const flags = parseFlags([...words(`--no-position-embedding ${flag}`), ...gpt]);
+  expect(flags.notices).toContainEqual(expect.stringMatching(/^--no-position-embedding .* has no effect/));
+});
+
+it('refuses --no-position-embedding where positions have embeddings', () => {
+  for (const line of ['', '--position-embedding-type learned_absolute']) {
+    expect(() => parseFlags([...words(`${line} --no-position-embedding`), ...gpt])).toThrow(
+      expect.objectContaining({
+        code: 'MTL_FLAG_UNSUPPORTED',
+        remedy: 'pass --position-embedding-type rope or none, or leave it out',
+      }),
+    );
+  }
+});

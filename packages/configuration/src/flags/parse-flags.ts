@@ -132,7 +132,7 @@ function readCommandLine(argv: readonly string[]): CommandLine {
     else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
     else if (name === 'debug') noValue(flag);
     else {
-      const judged = judgeOtherFlag(flag);
+      const judged = judgeOtherFlag(flag, (other) => last.get(other)?.value);
       if (typeof judged === 'string') line.notices.push(judged);
       else unusable.push(judged);
     }
@@ -246,17 +246,17 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 }
 
 /** A notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
-function judgeOtherFlag(written: WrittenFlag): string | UnusableFlag {
+function judgeOtherFlag(written: WrittenFlag, valueOf: (flag: FlagName) => unknown): string | UnusableFlag {
   const { name } = written;
   const megatron = findMegatronFlag(name);
   if (megatron === undefined) return unknownFlag(name);
   const values = valuesOf(written);
-  if (megatron.harmless !== undefined) {
+  if (megatron.harmless !== undefined || megatron.harmlessWith !== undefined) {
     const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[megatron.takes];
     if (values.length > most) throw strayArgument(values[most]!, name);
     if (values.length === 0 && megatron.takes !== 'nothing') throw missingValue(name, 'VALUE');
   }
-  return judgeMegatronFlag({ name, megatron, values, where });
+  return judgeMegatronFlag({ name, megatron, values, where, valueOf });
 }
 
 function unknownFlag(name: string): UnusableFlag {

@@ -166,7 +166,9 @@ function refuseContradictions(
   const differing = fixed.filter((name) => asked.has(name) && asked.get(name) !== values[name]);
   if (differing.length === 0) return;
   const written = (value: (name: FlagName) => unknown) =>
-    differing.map((name) => `--${name} ${value(name)}`).join(' ');
+    differing
+      .map((name) => (value(name) === undefined ? `no --${name}` : `--${name} ${value(name)}`))
+      .join(' ');
   const names = differing.map((name) => `--${name}`).join(' and ');
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',

@@ -1,3 +1,5 @@
+import type { FlagName } from '../flag-schema.js';
+
 /** A flag of Megatron-LM that this project has no use for, or no code for yet. */
 export interface MegatronFlag {
   /** What it is there, in a few words. */
@@ -11,6 +13,8 @@ export interface MegatronFlag {
    * anyway. Left out for a flag that is always refused.
    */
   readonly harmless?: 'always' | readonly string[];
+  /** A flag next to which it changes nothing, where that has one of these values. */
+  readonly harmlessWith?: { readonly flag: FlagName; readonly values: readonly unknown[] };
   /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */
   readonly takes: 'nothing' | 'one' | 'many';
 }

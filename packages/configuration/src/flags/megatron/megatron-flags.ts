@@ -1,3 +1,4 @@
+import type { FlagName } from '../flag-schema.js';
 import type { UnusableFlag } from '../unusable-flags-error.js';
 import type { MegatronFlag } from './megatron-flag.js';
 import { megatronFlagFamilies } from './megatron-flag-families.js';
@@ -37,13 +38,20 @@ export function judgeMegatronFlag(options: {
   readonly megatron: MegatronFlag;
   readonly values: readonly string[];
   readonly where: string;
+  /** The values of other flags in the same place. */
+  readonly valueOf: (flag: FlagName) => unknown;
 }): string | UnusableFlag {
-  const { name, megatron, values, where } = options;
-  const { what, why, instead, harmless } = megatron;
+  const { name, megatron, values, where, valueOf } = options;
+  const { what, why, instead, harmless, harmlessWith } = megatron;
   const written = [`--${name}`, ...values].join(' ');
   if (harmless === 'always') return `${written} ${where} has no effect: ${why}`;
   if (harmless?.includes(values.join(' ')))
     return `${written} ${where} has no effect: that is how it always is here`;
+  if (harmlessWith !== undefined) {
+    const { flag, values: meant } = harmlessWith;
+    const value = valueOf(flag);
+    if (meant.includes(value)) return `${written} ${where} has no effect: --${flag} ${value} says the same`;
+  }
   return {
     code: 'MTL_FLAG_UNSUPPORTED',
     written,

@@ -3,6 +3,13 @@ import { type MegatronFlag, only, refused } from './megatron-flag.js';
 /** Block variants. */
 const architecture: Record<string, MegatronFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
+  'no-position-embedding': {
+    what: 'a model without learned position embeddings',
+    why: 'the default of --position-embedding-type is learned_absolute',
+    instead: 'pass --position-embedding-type rope or none, or leave it out',
+    harmlessWith: { flag: 'position-embedding-type', values: ['rope', 'none'] },
+    takes: 'nothing',
+  },
   'rope-type': only(['rope'], 'the kind of rotary positions', 'angles are those of rope'),
   ...refused(
     'feed-forward layers have GELU, SwiGLU or squared ReLU',
@@ -21,7 +28,6 @@ const architecture: Record<string, MegatronFlag> = {
       'rotary-scaling-factor': 'scaled rotary positions',
       'mrope-section': 'rotary positions of several kinds',
       'no-rope-freq': 'layers without rotary positions',
-      'no-position-embedding': 'a model without position embeddings',
       'relative-attention-num-buckets': 'relative positions',
       'relative-attention-max-distance': 'relative positions',
     },
