@@ -125,7 +125,7 @@ function noticeTracker(options: {
   const { checkpoint, tracker, newest, onNotice } = options;
   const named = tracker.kind === 'iteration' ? tracker.iteration : undefined;
   if (tracker.kind === 'none') {
-    onNotice(`there is no ${trackerName}: using the last saved whole checkpoint, ${checkpoint.path}`);
+    onNotice(`${trackerName} not found: using the last saved whole checkpoint, ${checkpoint.path}`);
   } else if (named !== checkpoint.iteration) {
     onNotice(`${trackerName} ${whatIsIn(tracker)}, which cannot be used: using ${checkpoint.path}`);
   } else if (newest.iteration !== checkpoint.iteration) {

@@ -125,7 +125,11 @@ describe('mtl plan', () => {
   });
 
   it.each([
-    [['--profile', 'h100-80g'], [], /MTL_PROFILE_NAME.*no profile h100-80g[\s\S]*did you mean h100-80gb\?/],
+    [
+      ['--profile', 'h100-80g'],
+      [],
+      /MTL_PROFILE_NAME.*unknown profile h100-80g[\s\S]*did you mean h100-80gb\?/,
+    ],
     [[], [], /MTL_PROFILE_NAME.*this machine has no profile[\s\S]*one of a100-80gb-megatron, /],
     [['--profile', 'nowhere.json'], [], /MTL_PROFILE.*nowhere\.json/],
     [['--tflops', '30'], [], /MTL_FLAG_VALUE.*--tflops 30[\s\S]*pass --profile/],

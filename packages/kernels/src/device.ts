@@ -20,7 +20,7 @@ export type Device = (typeof devices)[number];
 export function deviceNumber(device: Device): number {
   const number = devices.indexOf(device);
   if (number >= 0) return number;
-  throw new UsageError('MTL_DEVICE', `there is no device ${String(device)}`, {
+  throw new UsageError('MTL_DEVICE', `unknown device ${String(device)}`, {
     expected: devices.join(', '),
   });
 }

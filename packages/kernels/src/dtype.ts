@@ -42,7 +42,7 @@ export function bytesPerElement(dtype: DType): number {
 export function dtypeNumber(dtype: DType): number {
   const number = dtypes.indexOf(dtype);
   if (number >= 0) return number;
-  throw new UsageError('MTL_DTYPE', `there is no dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
+  throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
 /**

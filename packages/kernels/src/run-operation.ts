@@ -119,14 +119,14 @@ export function runOperation(name: string, operands: Operands): void {
   observer?.(name, operands);
 }
 
-/** Told of an operation that has run: its name, and tensors and attributes by the names of its schema. */
+/** Called after an operation with its name, and its tensors and attributes by the names of its schema. */
 export type OperationObserver = (name: string, operands: Operands) => void;
 
 let observer: OperationObserver | undefined;
 
 /**
- * Runs `body` and tells `observe` of every operation that it runs on this thread, in order; an observer
- * further out is told of none of them.
+ * Runs `body` and calls `observe` after every operation that it runs on this thread, in order; an outer
+ * observer is called for none of them.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
   const outer = observer;

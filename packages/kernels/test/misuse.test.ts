@@ -232,9 +232,9 @@ describe('what would give other numbers than were meant', () => {
     );
     const gpu = 'gpu' as 'cuda';
     expect(refusal(() => Tensor.empty({ shape: [1], dtype: 'float32', device: gpu }))).toBe(
-      'MTL_DEVICE: there is no device gpu',
+      'MTL_DEVICE: unknown device gpu',
     );
-    expect(refusal(() => openDevice(gpu))).toBe('MTL_DEVICE: there is no device gpu');
+    expect(refusal(() => openDevice(gpu))).toBe('MTL_DEVICE: unknown device gpu');
   });
 
   it('a matmul into one of its operands', () => {

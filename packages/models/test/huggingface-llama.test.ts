@@ -256,8 +256,8 @@ it.each<[FixtureName, Fields, string, string]>([
 });
 
 it.each<[FixtureName, Fields, string]>([
-  ['huggingface-llama', { tie_word_embeddings: true, num_hidden_layers: 3 }, 'no tensor layers.2.'],
-  ['huggingface-smollm', { tie_word_embeddings: false }, 'no tensor lm_head.weight'],
+  ['huggingface-llama', { tie_word_embeddings: true, num_hidden_layers: 3 }, 'tensor layers.2.'],
+  ['huggingface-smollm', { tie_word_embeddings: false }, 'tensor lm_head.weight not found'],
   [
     'huggingface-llama-bias',
     { attention_bias: false, mlp_bias: false },

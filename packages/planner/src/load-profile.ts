@@ -19,7 +19,7 @@ export function loadProfile(name: string): Profile {
   const { profiles } = profileList.parse(read('profiles'));
   if (!Object.hasOwn(profiles, name)) {
     const near = nearestName(name, Object.keys(profiles));
-    throw new ConfigurationError('MTL_PROFILE_NAME', `there is no profile ${name}`, {
+    throw new ConfigurationError('MTL_PROFILE_NAME', `unknown profile ${name}`, {
       expected: `one of ${Object.keys(profiles).join(', ')}`,
       ...(near === undefined ? {} : { remedy: `did you mean ${near}?` }),
     });

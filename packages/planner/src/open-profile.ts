@@ -29,7 +29,7 @@ export function openProfile({ name, variables }: OpenProfileOptions): Profile {
   if (name !== undefined) return name.endsWith('.json') ? readProfile(name) : loadProfile(name);
   const path = calibratedProfilePath(variables);
   if (existsSync(path)) return readProfile(path);
-  throw new ConfigurationError('MTL_PROFILE_NAME', `this machine has no profile: there is no ${path}`, {
+  throw new ConfigurationError('MTL_PROFILE_NAME', `this machine has no profile: ${path} not found`, {
     expected: `--profile with one of ${profileNames().join(', ')}, or a FILE.json`,
     remedy:
       'run mtl calibrate, which measures one, or name the GPU that the run is planned for: --profile a100-80gb',

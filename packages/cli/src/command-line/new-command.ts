@@ -41,7 +41,7 @@ class MtlCommand extends Command {
 
   override addOption(option: Option): this {
     super.addOption(option);
-    // An option of several values is told of each of them.
+    // Commander emits the event of an option of several values once for each of them.
     if (!option.variadic) {
       this.on(`option:${option.name()}`, () => {
         const name = option.attributeName();

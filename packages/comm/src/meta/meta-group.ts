@@ -19,9 +19,9 @@ export interface MetaOperation {
 }
 
 export interface MetaGroupOptions extends CheckedGroupOptions {
-  /** Told of every operation, in order. */
+  /** Called for every operation, in order. */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** Told where the rank waits for an operation that `onOperation` was told of. */
+  /** Called where the rank waits for an operation of `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 

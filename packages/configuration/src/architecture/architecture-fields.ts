@@ -93,7 +93,9 @@ export const architectureFields = {
     isSize: true,
   },
   'ffn-hidden-size': {
-    flag: count('Width of the feed-forward layer.', { defaultText: '4 x --hidden-size' }),
+    flag: count('Width of the feed-forward layer.', {
+      defaultText: '4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64',
+    }),
     key: 'ffnHiddenSize',
     decides: 'weights',
     isSize: true,

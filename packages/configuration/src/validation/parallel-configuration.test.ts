@@ -177,7 +177,7 @@ refusals(
       '--pipeline-model-parallel-size 2 --pipeline-schedule zb-h',
       2,
       'MTL_SCHEDULE_NAME',
-      /no schedule zb-h; expected one of gpipe.*\n.*did you mean zb-h1/,
+      /unknown schedule zb-h; expected one of gpipe.*\n.*did you mean zb-h1/,
     ],
     [
       '--pipeline-model-parallel-size 2 --pipeline-schedule none/such.csv',

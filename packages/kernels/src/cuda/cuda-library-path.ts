@@ -31,7 +31,7 @@ export function cudaLibraryPath(): string {
   const tried = candidates.filter((path) => path !== undefined);
   const found = tried.find((path) => existsSync(path));
   if (found !== undefined) return found;
-  throw new KernelError('MTL_CUDA_LIBRARY', `there is no CUDA library at ${tried.join(' or ')}`, {
+  throw new KernelError('MTL_CUDA_LIBRARY', `CUDA library not found: ${tried.join(' or ')}`, {
     remedy:
       explicit === undefined
         ? 'build it: npm run build:cuda (needs nvcc, from the CUDA toolkit 13)'

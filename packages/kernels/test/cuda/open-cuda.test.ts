@@ -70,7 +70,7 @@ describe('the GPU that a process would take', () => {
     const found = findGpu();
     expect(found).toMatchObject({ device: undefined, probe: undefined, isEmulated: false });
     // not "no CUDA library built", under which tests may be skipped
-    expect(found.problem).toContain('there is no CUDA library at');
+    expect(found.problem).toContain('CUDA library not found:');
     expect(found.problem).toContain('nowhere.so');
     expect(found.title).toBe(found.problem);
     expect(found.error?.code).toBe('MTL_CUDA_LIBRARY');

@@ -59,7 +59,7 @@ export function resolveNames(
     const fileName = inFile.get(name);
     if (fileName === undefined) {
       const nearest = nearestName(name, inFile.keys());
-      throw refuse(weights.path, `there is no tensor ${name}`, nearest && `a name such as ${nearest}`);
+      throw refuse(weights.path, `tensor ${name} not found`, nearest && `a name such as ${nearest}`);
     }
     const entry = weights.tensors.get(fileName)!;
     if (!sameShape(entry.shape, shape)) {

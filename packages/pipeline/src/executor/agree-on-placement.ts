@@ -20,7 +20,7 @@ export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOpti
   const chunks = [...stages.keys()];
   for (const chunk of chunks) {
     if (Number.isSafeInteger(chunk) && chunk >= 0) continue;
-    throw new UsageError('MTL_STAGE', `there is no chunk ${chunk}`, { expected: 'chunks counted from 0' });
+    throw new UsageError('MTL_STAGE', `unknown chunk ${chunk}`, { expected: 'chunks counted from 0' });
   }
   const combined = (values: readonly number[], operation: 'sum' | 'max'): number[] => {
     const tensor = Tensor.from(values, { shape: [values.length], dtype: 'int32', device });

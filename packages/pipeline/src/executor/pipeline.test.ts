@@ -112,7 +112,7 @@ describe('a pipeline that cannot be', () => {
   it.each([
     ['no chunk', [], 'MTL_PIPELINE_STAGES', 'a pipeline with no chunk'],
     ['a gap', [1], 'MTL_PIPELINE_STAGES', 'a pipeline with chunk 0 of 2 on 0 ranks'],
-    ['a number that is none', [-1], 'MTL_STAGE', 'there is no chunk -1'],
+    ['a number that is none', [-1], 'MTL_STAGE', 'unknown chunk -1'],
   ] as const)('(%s) is refused', (_, chunks, code, message) => {
     const stages = new Map(chunks.map((chunk) => [chunk, new AffineStage({ chunk, numChunks: 2 })]));
     expect(() => make({ stages })).toThrow(expect.objectContaining({ code, message }));

@@ -33,11 +33,11 @@ export class StepProfiler implements StepListener {
   readonly #operations: TraceEntry[] = [];
   #isRecording = false;
 
-  /** @throws UsageError `MTL_PROFILE_STEPS` unless there is a step from `first` to `last` */
+  /** @throws UsageError `MTL_PROFILE_STEPS` unless `first` to `last` is a range of steps */
   constructor(options: StepProfilerOptions) {
     const { first, last } = options;
     if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || last < first) {
-      throw new UsageError('MTL_PROFILE_STEPS', `there is no step from ${first} to ${last}`, {
+      throw new UsageError('MTL_PROFILE_STEPS', `steps ${first} to ${last} are not a range`, {
         expected: 'two whole numbers, the second not less than the first',
       });
     }

@@ -31,7 +31,7 @@ export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as 
 export function buildSchedule(name: string, size: ScheduleSize): PipelineSchedule {
   if (Object.hasOwn(functions, name)) return functions[name as ScheduleName](size);
   const near = nearestName(name, scheduleNames);
-  throw new ConfigurationError('MTL_SCHEDULE_NAME', `there is no schedule ${name}`, {
+  throw new ConfigurationError('MTL_SCHEDULE_NAME', `unknown schedule ${name}`, {
     expected: `one of ${scheduleNames.join(', ')}`,
     ...(near === undefined ? {} : { remedy: `did you mean ${near}?` }),
     details: { name, known: scheduleNames },

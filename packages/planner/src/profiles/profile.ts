@@ -23,7 +23,7 @@ export interface ListedProfile extends Profile {
 export function listedProfile(profile: Profile): ListedProfile {
   const { name, hardware, software } = profile;
   if (software.operations === 'listed' && hardware.state !== 'measured') return { name, hardware, software };
-  throw new ConfigurationError('MTL_PROFILE', `${name}: there is no list of the operations that it runs`, {
+  throw new ConfigurationError('MTL_PROFILE', `${name} does not list the operations of a step`, {
     expected: 'a model of a GPU with software whose operations are listed, such as a100-80gb-megatron',
     remedy: 'predict a step of @mtl with mtl plan, which records its operations',
   });

@@ -14,7 +14,7 @@ export interface ModelSize extends Block {
 }
 
 /**
- * How a step is spread over GPUs. Ranks of a tensor-parallel group are neighbours, then data, then pipeline.
+ * How GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then pipeline.
  */
 export interface Layout {
   readonly tensorParallelSize: number;

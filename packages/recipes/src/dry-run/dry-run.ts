@@ -22,7 +22,7 @@ export interface DryRun extends DryRunModel {
 export interface DryRunOptions {
   /** Whether a rank of those that differ is run. Default: all are. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
-  /** What is told of a rank's steps, for each rank that is run. */
+  /** The listener to the steps of a rank, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
 }
 

@@ -103,7 +103,7 @@ export class HuggingFaceExports {
     const directory = seedDirectory(this.#options.configuration.checkpoint.save!, seed);
     const found = await findCheckpoint({ directory, onNotice: this.#options.onMessage });
     if (found.kind === 'found') return savedWeights(found.checkpoint);
-    throw new CheckpointError('MTL_CHECKPOINT_NONE', `${directory}: there is no checkpoint to write`, {
+    throw new CheckpointError('MTL_CHECKPOINT_NONE', `${directory}: no checkpoint found to write`, {
       remedy: `remove ${directory}: the seed is fine-tuned again`,
       exitCode: 2,
     });

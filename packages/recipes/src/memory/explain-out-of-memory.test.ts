@@ -23,7 +23,7 @@ async function remedyOf(flags: string, { worldSize = 1, model = 'gpt', rank = 0 
 /** What is named, without how much it takes. */
 const namesOf = (remedy: string): string[] =>
   remedy
-    .slice('less take: '.length)
+    .slice('use less memory: '.length)
     .split('; ')
     .map((each) => each.replace(/ \(.*$/, ''));
 
@@ -32,13 +32,13 @@ describe('explainOutOfMemory', () => {
 
   it('names what takes less, how much, and the command that tells more', async () => {
     const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
-    expect(remedy).toMatch(/^less take: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
+    expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
     // --bf16 takes less only where activations are most of the memory
     expect(namesOf(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
       'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
-        'mtl plan --profile NAME --num-processes 1 -- FLAGS says what each rank takes',
+        'mtl plan --profile NAME --num-processes 1 -- FLAGS prints the memory of each rank',
     ]);
   });
 
@@ -50,20 +50,22 @@ describe('explainOutOfMemory', () => {
     expect(remedy).toContain('mtl plan --model bert --profile NAME --num-processes 4');
     const everything =
       '--use-distributed-optimizer --sequence-parallel --bf16 --recompute-granularity full --recompute-method uniform';
-    expect(await remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);
+    expect(await remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(
+      /^use less memory: more processes/,
+    );
   });
 
   it('says that recorded passes take memory', async () => {
     const flags = '--device cuda --pipeline-model-parallel-size 2 --micro-batch-size 1';
     const graphs = await remedyOf(`${flags} --cuda-graphs`, { worldSize: 2 });
-    expect(graphs).toMatch(/^less take: no --cuda-graphs/);
+    expect(graphs).toMatch(/^use less memory: no --cuda-graphs/);
     expect(await remedyOf(flags, { worldSize: 2 })).not.toContain('cuda-graphs');
   });
 
   it('names changes without numbers where no dry run succeeds', async () => {
     limitMemory('meta', 1);
     const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
-    expect(remedy).toMatch(/^less take: --micro-batch-size 1; --recompute-granularity full/);
+    expect(remedy).toMatch(/^use less memory: --micro-batch-size 1; --recompute-granularity full/);
   });
 
   it('leaves other errors as they are', async () => {

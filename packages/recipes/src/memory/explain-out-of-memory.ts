@@ -37,7 +37,7 @@ export async function explainOutOfMemory(
   const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
   const command = `mtl plan${model} --profile NAME --num-processes ${worldSize} -- FLAGS`;
   return new KernelError(error.code, error.message, {
-    remedy: `less take: ${[...smaller, moreProcesses].join('; ')}. ${command} says what each rank takes`,
+    remedy: `use less memory: ${[...smaller, moreProcesses].join('; ')}. ${command} prints the memory of each rank`,
     details: error.details,
     cause: error,
   });

@@ -50,7 +50,7 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 
 /**
  * What attention computes of the FLOPs that are counted: half of a causal one without a window, whose FLOPs
- * are those of the window, and in backward a fifth matmul besides the four, because the scores are computed
+ * are those of the window, and in backward five matmuls instead of four, because the scores are computed
  * again.
  */
 function computedPart(name: string, operands: Operands): number {
@@ -74,7 +74,7 @@ function matmulOf(
   const columns = result.shape.at(-1)!;
   const isAdded = operands.accumulate === true || name === 'linear_weight_gradient';
   // what GELU needs is written or read with the result
-  const besides = operands.preactivation === undefined ? 0 : result.bytes / result.size;
+  const preactivationBytes = operands.preactivation === undefined ? 0 : result.bytes / result.size;
   return {
     kind: 'matmul',
     name,
@@ -84,7 +84,7 @@ function matmulOf(
     rows: result.size / columns,
     columns,
     depth: flops / (2 * result.size),
-    resultBytes: (isAdded ? 2 : 1) * (result.bytes / result.size) + besides,
+    resultBytes: (isAdded ? 2 : 1) * (result.bytes / result.size) + preactivationBytes,
   };
 }
 

@@ -160,7 +160,7 @@ function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): Co
     allToAll: 'all-gather',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
-  // a gather is told of the part that a rank brings
+  // the recorded bytes of a gather are the part that this rank contributes
   const whole = operation === 'allGather' ? bytes * group.size : bytes;
   return { kind: 'collective', name: operation, collective, bytes: whole, group };
 }

@@ -1,6 +1,6 @@
 import type { Recomputation } from '@mtl/planner';
 
-/** A way to spread a run over its processes. */
+/** How the processes of a run share its work. */
 export interface LayoutCandidate {
   readonly tensor: number;
   readonly pipeline: number;
