@@ -56,7 +56,7 @@ export function readConfigFile(path: string): ConfigFile {
     }
   }
   for (const [key, value] of others) {
-    const judged = judgeOtherKey({ key, value, where, valueOf: (flag) => values.get(flag) });
+    const judged = judgeOtherKey({ key, value, where, valueOfFlag: (flag) => values.get(flag) });
     if (typeof judged === 'string') notices.push(judged);
     else unusable.push(judged);
   }
@@ -134,13 +134,13 @@ function judgeOtherKey(options: {
   key: string;
   value: unknown;
   where: string;
-  valueOf: (flag: FlagName) => unknown;
+  valueOfFlag: (flag: FlagName) => unknown;
 }): string | UnusableFlag {
-  const { key, value, where, valueOf } = options;
+  const { key, value, where, valueOfFlag } = options;
   const megatron = findMegatronFlag(key);
   if (megatron !== undefined) {
     const values = value === true ? [] : (Array.isArray(value) ? value : [value]).map(String);
-    return judgeMegatronFlag({ name: key, megatron, values, where, valueOf });
+    return judgeMegatronFlag({ name: key, megatron, values, where, valueOfFlag });
   }
   const near = nearestName(key, flagNames);
   return {

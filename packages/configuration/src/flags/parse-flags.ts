@@ -246,7 +246,10 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 }
 
 /** A notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
-function judgeOtherFlag(written: WrittenFlag, valueOf: (flag: FlagName) => unknown): string | UnusableFlag {
+function judgeOtherFlag(
+  written: WrittenFlag,
+  valueOfFlag: (flag: FlagName) => unknown,
+): string | UnusableFlag {
   const { name } = written;
   const megatron = findMegatronFlag(name);
   if (megatron === undefined) return unknownFlag(name);
@@ -256,7 +259,7 @@ function judgeOtherFlag(written: WrittenFlag, valueOf: (flag: FlagName) => unkno
     if (values.length > most) throw strayArgument(values[most]!, name);
     if (values.length === 0 && megatron.takes !== 'nothing') throw missingValue(name, 'VALUE');
   }
-  return judgeMegatronFlag({ name, megatron, values, where, valueOf });
+  return judgeMegatronFlag({ name, megatron, values, where, valueOfFlag });
 }
 
 function unknownFlag(name: string): UnusableFlag {

@@ -39,9 +39,9 @@ export function judgeMegatronFlag(options: {
   readonly values: readonly string[];
   readonly where: string;
   /** The values of other flags in the same place. */
-  readonly valueOf: (flag: FlagName) => unknown;
+  readonly valueOfFlag: (flag: FlagName) => unknown;
 }): string | UnusableFlag {
-  const { name, megatron, values, where, valueOf } = options;
+  const { name, megatron, values, where, valueOfFlag } = options;
   const { what, why, instead, harmless, harmlessWith } = megatron;
   const written = [`--${name}`, ...values].join(' ');
   if (harmless === 'always') return `${written} ${where} has no effect: ${why}`;
@@ -49,7 +49,7 @@ export function judgeMegatronFlag(options: {
     return `${written} ${where} has no effect: that is how it always is here`;
   if (harmlessWith !== undefined) {
     const { flag, values: meant } = harmlessWith;
-    const value = valueOf(flag);
+    const value = valueOfFlag(flag);
     if (meant.includes(value)) return `${written} ${where} has no effect: --${flag} ${value} says the same`;
   }
   return {
