@@ -10,7 +10,7 @@
 
 #include "bindings/convert.h"
 #include "engines/local/watchdog.h"
-#include "engines/nccl/launch_order.h"
+#include "engines/nccl/process_groups.h"
 #include "group/group.h"
 
 namespace mtl::comm::bindings {
@@ -31,7 +31,7 @@ struct Job {
   std::map<std::string, int> num_created;  // how often a group with this name and these ranks was created
   std::unique_ptr<local::HostBoard> board;
   std::unique_ptr<local::Watchdog> watchdog;
-  std::shared_ptr<nccl::LaunchOrder> launch_order;  // of all NCCL groups
+  std::shared_ptr<nccl::ProcessGroups> nccl_groups;
   std::vector<std::shared_ptr<void>> kept;  // other objects with the job's lifetime, such as a store's client
 };
 

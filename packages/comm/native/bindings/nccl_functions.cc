@@ -60,8 +60,11 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
 // each, unless the user has set it or NCCL_MULTI_RANK_GPU_ENABLE. Must run before the library reads the
 // variable, which it does once: with its first unique id or communicator.
 void claim_own_host(int rank) {
-  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
-  setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
+  static std::once_flag claimed;  // threads of NCCL, which the first group starts, read the environment
+  std::call_once(claimed, [&] {
+    if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
+    setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
+  });
 }
 
 // (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the other
@@ -92,11 +95,11 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
   if (status.ok()) status = find_device(&device);
   std::unique_ptr<Communicator> communicator;
   if (status.ok()) {
-    if (job->launch_order == nullptr) job->launch_order = std::make_shared<nccl::LaunchOrder>();
+    if (job->nccl_groups == nullptr) job->nccl_groups = std::make_shared<nccl::ProcessGroups>();
     options.device = device->device_index;
     options.compute_stream = device->stream(MTL_STREAM_COMPUTE);
     options.store = access_to(client);
-    options.order = job->launch_order;
+    options.process = job->nccl_groups;
     status = connect_nccl(std::move(found), identity, options, &job->state, &communicator);
   }
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();

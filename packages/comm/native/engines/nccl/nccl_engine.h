@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "engines/nccl/launch_order.h"
+#include "engines/nccl/process_groups.h"
 #include "group/communicator.h"
 
 namespace mtl::comm::nccl {
@@ -24,7 +24,7 @@ struct NcclOptions {
   int device = 0;                  // CUDA ordinal in this process
   void* compute_stream = nullptr;  // cudaStream_t or CUstream of inputs and results; null: the default
   StoreAccess store;
-  std::shared_ptr<LaunchOrder> order;  // one per process and job
+  std::shared_ptr<ProcessGroups> process;  // one per process and job
   // NCCL reports that a peer has ended but not which one. The host's watchdog and the heartbeats of other
   // hosts know; they get this long to report it first.
   int64_t naming_ns = 1000 * kMillisecond;

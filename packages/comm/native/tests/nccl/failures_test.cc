@@ -17,6 +17,30 @@ void expect_both(MemoryStore* store) {
   store->expect_key("stuck/collectives/0/1");
 }
 
+// Connects two ranks; from then on their kernels hang.
+class HangingPair {
+ public:
+  ~HangingPair() { fakes().set(kFakeKernelHangs, 0); }
+  void connect(Group* group) {
+    EXPECT(wait(group->start(barrier())).ok());
+    if (++num_connected_ == 2) {
+      fakes().set(kFakeKernelHangs, 1);
+      all_connected_.open();
+    }
+    all_connected_.wait();
+  }
+
+ private:
+  std::atomic<int> num_connected_{0};
+  Gate all_connected_;
+};
+
+// From rank 0 to rank 1.
+OperationRequest message_of(Rank* self, std::vector<float>* values) {
+  return self->rank() == 0 ? request<float>(Kind::kSend, values, nullptr, 1)
+                           : request<float>(Kind::kReceive, nullptr, values, 0);
+}
+
 }  // namespace
 
 NCCL_TEST(a_rank_that_never_comes_is_named) {
@@ -148,6 +172,42 @@ NCCL_TEST(an_abort_of_the_job_ends_every_wait_with_its_reason) {
   }
 }
 
+NCCL_TEST(all_communicators_are_aborted_together) {
+  const int stuck = fakes().count(kFakeStuck), aborts = fakes().count(kFakeAborts);
+  HangingPair pair;
+  run_ranks(2, [&](Rank* self) {
+    const std::unique_ptr<Group> first = self->group("first", {0, 1}), second = self->group("second", {0, 1});
+    EXPECT(wait(first->start(barrier())).ok());
+    pair.connect(second.get());
+    std::vector<float> value = {1}, other = {1}, message = {1};
+    Group::Work moving = first->start(message_of(self, &message));
+    Group::Work of_first = first->start(request(Kind::kAllReduce, &value, &value));
+    Group::Work of_second = second->start(request(Kind::kAllReduce, &other, &other));
+    EXPECT(moving.wait().ok() && of_first.wait().ok() && of_second.wait().ok());  // on the device
+    Failure failure;
+    failure.code = "MTL_RANK_DIED";
+    failure.message = "rank 7 has died";
+    self->job().abort(failure);
+    self->synchronize();
+  });
+  EXPECT(fakes().count(kFakeStuck) == stuck);
+  EXPECT(fakes().count(kFakeAborts) == aborts + 6);
+}
+
+NCCL_TEST(closing_aborts_what_runs_before_it_destroys_what_is_idle) {
+  const int stuck = fakes().count(kFakeStuck), launches = fakes().count(kFakeLaunches);
+  HangingPair pair;
+  run_ranks(2, [&](Rank* self) {
+    std::vector<float> message = {1};
+    std::unique_ptr<Group> group = self->group("closing", {0, 1});
+    pair.connect(group.get());
+    Group::Work moving = group->start(message_of(self, &message));
+    while (fakes().count(kFakeLaunches) < launches + 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    group.reset();
+  });
+  EXPECT(fakes().count(kFakeStuck) == stuck);
+}
+
 NCCL_TEST(an_error_that_nccl_reports_reaches_the_program) {
   run_ranks(1, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("reported", {0});
@@ -230,7 +290,7 @@ NCCL_TEST(closing_gives_up_what_is_under_way) {
 }
 
 NCCL_TEST(closing_while_nccl_holds_an_operation_stops_nccl_first) {
-  const Setting polls(kFakeLaunchPolls, 1000000000);
+  const Setting holds(kFakeLaunchIsHeld, 1);
   run_ranks(1, [](Rank* self) {
     std::vector<float> value = {1};
     std::unique_ptr<Group> group = self->group("held", {0});

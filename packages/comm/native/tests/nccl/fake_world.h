@@ -60,7 +60,7 @@ class Rank {
   JobState job_;
   Trace trace_{64};
   CUstream compute_ = nullptr;
-  std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
+  std::shared_ptr<ProcessGroups> process_ = std::make_shared<ProcessGroups>();
 };
 
 // Runs `body` on a thread per rank, and checks that all device resources are released, and that no other

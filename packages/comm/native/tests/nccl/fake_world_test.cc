@@ -68,7 +68,7 @@ std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ran
   options.key = "group/" + name;
   options.compute_stream = compute_;
   options.store = store_->access();
-  options.order = order_;
+  options.process = process_;
   options.naming_ns = static_cast<int64_t>(naming_s * 1e9);
   std::unique_ptr<Communicator> communicator;
   const Status status = connect_nccl(fakes().libraries, identity, options, &job_, &communicator);

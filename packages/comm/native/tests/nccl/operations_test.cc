@@ -15,11 +15,11 @@ NCCL_TEST(libraries_are_described) {
 
 NCCL_TEST(an_old_library_is_refused_with_its_version) {
   fakes();
-  const Setting old(kFakeVersion, 21708, 23007);
+  const Setting old(kFakeVersion, 22605, 23007);
   std::shared_ptr<const NcclLibraries> libraries;
   const Status status = open_nccl_libraries(&libraries);
   EXPECT_STATUS(failed_with(status, "MTL_NCCL_VERSION"), status);
-  EXPECT_STATUS(contains(status, "is NCCL 2.17.8, at least 2.18.1 is needed") && contains(status, "remedy"), status);
+  EXPECT_STATUS(contains(status, "is NCCL 2.26.5, at least 2.27.3 is needed") && contains(status, "remedy"), status);
 }
 
 NCCL_TEST(a_device_that_is_not_there_is_an_error) {
@@ -100,8 +100,9 @@ NCCL_TEST(a_barrier_waits_on_the_host) {
 }
 
 NCCL_TEST(operations_queue_up_while_nccl_is_still_connecting) {
-  const Setting polls(kFakeLaunchPolls, 5);
-  run_ranks(2, [](Rank* self) {
+  Setting holds(kFakeLaunchIsHeld, 1);
+  std::atomic<int> num_ready{0};
+  run_ranks(2, [&](Rank* self) {
     const std::unique_ptr<Group> group = self->group("slow", {0, 1});
     std::vector<std::vector<float>> values(8);
     std::vector<Group::Work> works;
@@ -109,9 +110,27 @@ NCCL_TEST(operations_queue_up_while_nccl_is_still_connecting) {
       values[index] = {static_cast<float>(index)};
       works.push_back(group->start(request(Kind::kAllReduce, &values[index], &values[index])));
     }
+    if (++num_ready == 2) fakes().set(kFakeLaunchIsHeld, 0);
     for (size_t index = values.size(); index-- > 0;) EXPECT(works[index].wait().ok());
     self->synchronize();
     for (size_t index = 0; index < values.size(); ++index) EXPECT(values[index][0] == 2 * static_cast<float>(index));
+  });
+}
+
+// NCCL says of each operation that it is in progress, and launches it a moment later.
+NCCL_TEST(a_connected_group_launches_at_the_start_of_an_operation) {
+  const Setting polls(kFakeLaunchPolls, 20);
+  run_ranks(1, [](Rank* self) {
+    const std::unique_ptr<Group> group = self->group("prompt", {0});
+    std::vector<float> value = {1};
+    EXPECT(wait(group->start(barrier())).ok());
+    const int before = fakes().count(kFakeLaunches);
+    for (int index = 1; index <= 200; ++index) {
+      Group::Work work = group->start(request(Kind::kAllReduce, &value, &value));
+      EXPECT(fakes().count(kFakeLaunches) == before + index);
+      EXPECT(work.wait().ok());
+    }
+    self->synchronize();
   });
 }
 

@@ -7,9 +7,9 @@
 namespace mtl::comm::nccl {
 namespace {
 
-// The first version whose communicator configuration has everything that the engine requires: non-blocking
-// initialisation, and acceptance of older or newer structures by their size.
-constexpr int kOldestVersion = NCCL_VERSION(2, 18, 1);
+// Before it, a thread that does not wait for NCCL may have one group of calls in progress: a second
+// overwrites the first. This engine's thread connects several communicators at once.
+constexpr int kOldestVersion = NCCL_VERSION(2, 27, 3);
 
 std::string version_text(int version) {
   if (version < 10000) return format_text("%d.%d.%d", version / 1000, version / 100 % 10, version % 100);  // up to 2.8
@@ -41,6 +41,13 @@ Status NcclLibraries::check(CUresult result, const char* call) const {
                       static_cast<int>(result));
 }
 
+void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t>& communicators) {
+  if (communicators.empty()) return;
+  const bool is_group = libraries.ncclGroupStart() == ncclSuccess;
+  for (const ncclComm_t communicator : communicators) libraries.ncclCommAbort(communicator);
+  if (is_group) libraries.ncclGroupEnd();
+}
+
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   const auto loaded = std::make_shared<NcclLibraries>();
   LoadedLibrary driver, nccl;
@@ -55,7 +62,7 @@ Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   MTL_RESOLVE_NCCL(ncclGetVersion)
   const ncclResult_t result = loaded->ncclGetVersion(&loaded->version);
   if (result != ncclSuccess || loaded->version < kOldestVersion) {
-    return error_status("MTL_NCCL_VERSION", "%s is NCCL %s, at least %s is needed (non-blocking initialisation); remedy: "
+    return error_status("MTL_NCCL_VERSION", "%s is NCCL %s, at least %s is needed (several groups of calls in progress); remedy: "
                         "pip install --upgrade nvidia-nccl-cu13, or MTL_CUDA_LIBS with the directory of a newer one",
                         nccl.path.c_str(), version_text(loaded->version).c_str(), version_text(kOldestVersion).c_str());
   }

@@ -6,6 +6,8 @@
 #include <cuda.h>
 #include <nccl.h>
 
+#include <vector>
+
 #include "engines/nccl/nccl_engine.h"
 
 namespace mtl::comm::nccl {
@@ -32,6 +34,10 @@ struct NcclLibraries {
   Status check(CUresult result, const char* call) const;
 };
 #undef MTL_DECLARE_FUNCTION
+
+// Aborts communicators, none of which is used any longer: their kernels end. In one group of calls: an abort
+// may wait for kernels of a communicator that has not been aborted yet.
+void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t>& communicators);
 
 // Makes a context current on this thread for the length of a scope.
 class ContextScope {

@@ -37,6 +37,7 @@ Status NcclCommunicator::open() {
   MTL_RETURN_IF_ERROR(add_channel("collectives", group_.members(), &collectives));
   MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuMemsetD8Async(barrier_word_, 0, sizeof(int32_t), collectives->stream),
                                   "cuMemsetD8Async"));
+  options_.process->enter(this);
   thread_ = std::thread(&NcclCommunicator::serve, this);
   return ok_status();
 }
@@ -61,37 +62,51 @@ NcclCommunicator::~NcclCommunicator() {
   if (context_ == nullptr) return;
   {
     const ContextScope scope(nccl_, context_);
-    for (const auto& entry : channels_) close_channel(entry.second.get());
+    if (job_->is_aborted()) {
+      Lock lock(mutex_);
+      abort_job(&lock);
+    }
+    options_.process->leave(this);
+    close_channels();
     for (const CUevent event : events_) nccl_.cuEventDestroy(event);
     if (barrier_word_ != 0) nccl_.cuMemFree(barrier_word_);
   }
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Destroys an idle channel, aborts any other: members that still wait for this one then learn of it.
-void NcclCommunicator::close_channel(Channel* channel) {
-  take_done(channel);
-  const bool is_orderly = channel->state == Channel::State::kReady && channel->is_idle() && !job_->is_aborted();
-  if (channel->communicator != nullptr) {
-    ncclResult_t result = is_orderly ? nccl_.ncclCommFinalize(channel->communicator) : ncclInternalError;
+// Destroys idle channels, aborts the others: members that still wait for this one then learn of it. Aborts
+// come first: destroying a communicator may wait for kernels of the others.
+void NcclCommunicator::close_channels() {
+  std::vector<ncclComm_t> idle, unfinished;
+  for (const auto& entry : channels_) {
+    Channel& channel = *entry.second;
+    take_done(&channel);
+    const bool is_idle = channel.state == Channel::State::kReady && channel.is_idle() && !job_->is_aborted();
+    if (channel.communicator != nullptr) (is_idle ? idle : unfinished).push_back(channel.communicator);
+    for (auto* records : {&channel.waiting, &channel.launched}) {
+      for (const RecordPointer& record : *records) {
+        if (channel.is_collective()) options_.process->order.leave(record->place);
+        give_back_events(record.get());
+      }
+    }
+  }
+  abort_together(nccl_, unfinished);
+  std::vector<ncclComm_t> refused;
+  for (const ncclComm_t communicator : idle) {
+    ncclResult_t result = nccl_.ncclCommFinalize(communicator);
     const int64_t deadline = now_ns() + kLastWords;
     while (result == ncclInProgress && now_ns() < deadline && !job_->is_aborted()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (nccl_.ncclCommGetAsyncError(channel->communicator, &result) != ncclSuccess) result = ncclInternalError;
+      if (nccl_.ncclCommGetAsyncError(communicator, &result) != ncclSuccess) result = ncclInternalError;
     }
     if (result == ncclSuccess) {
-      nccl_.ncclCommDestroy(channel->communicator);
+      nccl_.ncclCommDestroy(communicator);
     } else {
-      nccl_.ncclCommAbort(channel->communicator);
+      refused.push_back(communicator);
     }
   }
-  for (auto* records : {&channel->waiting, &channel->launched}) {
-    for (const RecordPointer& record : *records) {
-      if (channel->is_collective()) options_.order->leave(record->place);
-      give_back_events(record.get());
-    }
-  }
-  nccl_.cuStreamDestroy(channel->stream);
+  abort_together(nccl_, refused);
+  for (const auto& entry : channels_) nccl_.cuStreamDestroy(entry.second->stream);
 }
 
 Status NcclCommunicator::add_channel(std::string name, std::vector<int> members, Channel** channel) {
@@ -162,7 +177,7 @@ Status NcclCommunicator::start(const RecordPointer& record) {
   MTL_RETURN_IF_ERROR(new_event(&record->done));
   MTL_RETURN_IF_ERROR(
       nccl_.check(nccl_.cuEventRecord(record->ready, as_stream(options_.compute_stream)), "cuEventRecord"));
-  if (channel->is_collective()) record->place = options_.order->enter();
+  if (channel->is_collective()) record->place = options_.process->order.enter();
   channel->waiting.push_back(record);
   launch_waiting(channel);
   return ok_status();
@@ -199,7 +214,7 @@ void NcclCommunicator::forget(const RecordPointer& record) {
     const auto found = std::find(waiting.begin(), waiting.end(), record);
     if (found == waiting.end()) continue;
     waiting.erase(found);
-    if (entry.second->is_collective()) options_.order->leave(record->place);
+    if (entry.second->is_collective()) options_.process->order.leave(record->place);
   }
   give_back_events(record.get());
 }

@@ -18,7 +18,7 @@
 
 namespace mtl::comm::nccl {
 
-class NcclCommunicator : public Communicator {
+class NcclCommunicator : public Communicator, private ProcessGroups::Member {
  public:
   NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                    const NcclOptions& options, JobState* job);
@@ -49,18 +49,22 @@ class NcclCommunicator : public Communicator {
   Status new_event(CUevent* event);
   void give_back_events(Record* record);
   void forget(const RecordPointer& record);
-  void close_channel(Channel* channel);
+  void close_channels();
 
   // service.cc: the communicator's thread
   void serve();
   bool tend(Channel* channel, Lock* lock);
   void connect(Channel* channel, Lock* lock);
   void launch_waiting(Channel* channel);
+  void await_launch(Channel* channel, const Record& record);
   void take_done(Channel* channel);
   void poll_error(Channel* channel);
   void watch_time(Channel* channel, const RecordPointer& record, Lock* lock);
   void time_out(Channel* channel, const RecordPointer& record, Lock* lock);
-  void abort_all(Lock* lock);
+  void abort_own(Lock* lock);
+  void abort_job(Lock* lock);
+  bool give_up(std::vector<ncclComm_t>* communicators) override;
+  void aborted() override;
   void fail(Channel* channel, const char* code, int rank, const std::string& what);
   void fail(Record* record, Status failure);
   std::string text_of(ncclResult_t result, const Channel& channel) const;
@@ -84,7 +88,8 @@ class NcclCommunicator : public Communicator {
   uint64_t next_record_ = 1;
   bool is_idle_ = false;    // the thread sleeps until notified
   bool must_stop_ = false;  // NCCL still uses memory of a cancelled operation
-  bool is_aborted_ = false;  // NCCL has been aborted
+  bool is_aborting_ = false;  // its communicators are given up
+  bool is_aborted_ = false;   // NCCL has been aborted
   bool is_ending_ = false;
   std::thread thread_;
 };

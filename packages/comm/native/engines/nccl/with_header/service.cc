@@ -11,6 +11,14 @@ namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // while operations are on the device
+// How long the start of an operation waits for NCCL to launch it. A communicator that does not block launches
+// from a thread of its own, which takes some ten microseconds; connecting, before the first operations,
+// longer.
+constexpr int64_t kLaunching = 2 * kMillisecond;
+constexpr int kLooks = 100;  // at least, on a machine that does much else
+// A message between two GPUs takes no more of the device's blocks from the kernels that run meanwhile.
+// Predicted: eight move some 200 GB/s over NVLink 4.
+constexpr int kMessageBlocks = 8;
 constexpr int64_t kFirstLook = 2 * kMillisecond;
 constexpr int64_t kLastLook = 64 * kMillisecond;
 
@@ -42,7 +50,8 @@ void NcclCommunicator::serve() {
   Lock lock(mutex_);
   while (!is_ending_) {
     const auto must_abort = [&] { return (must_stop_ || job_->is_aborted()) && !is_aborted_; };
-    if (must_abort()) abort_all(&lock);
+    if (job_->is_aborted() && !is_aborted_) abort_job(&lock);
+    if (must_abort()) abort_own(&lock);
     bool is_eager = false, is_busy = false;
     for (auto entry = channels_.begin(); entry != channels_.end() && !is_aborted_; ++entry) {
       is_eager |= tend(entry->second.get(), &lock);  // adding a channel does not move the others
@@ -100,6 +109,7 @@ void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (status.ok() && is_there && result == ncclSuccess) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    if (!channel->is_collective()) config.maxCTAs = kMessageBlocks;
     result = nccl_.ncclCommInitRankConfig(&communicator, static_cast<int>(channel->members.size()), id, channel->rank,
                                           &config);
     if (result == ncclInProgress) result = ncclSuccess;
@@ -137,7 +147,7 @@ void NcclCommunicator::poll_error(Channel* channel) {
   channel->waiting.pop_front();
   channel->launched.push_back(record);
   record->stage = Record::Stage::kLaunched;
-  if (channel->is_collective()) options_.order->leave(record->place);
+  if (channel->is_collective()) options_.process->order.leave(record->place);
   changed_.notify_all();
 }
 
@@ -145,9 +155,10 @@ void NcclCommunicator::poll_error(Channel* channel) {
 // on the communicator's.
 void NcclCommunicator::launch_waiting(Channel* channel) {
   while (channel->state == Channel::State::kReady && channel->broken_since_ns == 0 && !channel->waiting.empty()) {
-    Record& record = *channel->waiting.front();
+    const RecordPointer first = channel->waiting.front();
+    Record& record = *first;
     if (record.stage == Record::Stage::kIssued || is_aborted_ || job_->is_aborted()) return;
-    if (channel->is_collective() && !options_.order->is_first(record.place)) return;
+    if (channel->is_collective() && !options_.process->order.is_first(record.place)) return;
     const Status status =
         nccl_.check(nccl_.cuStreamWaitEvent(channel->stream, record.ready, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
     if (!status.ok()) return fail(channel, "MTL_CUDA", job_->rank(), status.failure().message);
@@ -156,7 +167,18 @@ void NcclCommunicator::launch_waiting(Channel* channel) {
       return fail(channel, "MTL_NCCL", job_->rank(), text_of(result, *channel));
     }
     record.stage = Record::Stage::kIssued;
-    poll_error(channel);  // nearly always launched already
+    await_launch(channel, record);
+  }
+}
+
+// Without it, each operation would wait for the next look of the communicator's thread, and all behind it
+// too.
+void NcclCommunicator::await_launch(Channel* channel, const Record& record) {
+  const int64_t deadline = now_ns() + kLaunching;
+  for (int num_looks = 0; num_looks < kLooks || now_ns() < deadline; ++num_looks) {
+    poll_error(channel);
+    if (record.stage != Record::Stage::kIssued || channel->broken_since_ns != 0) return;
+    std::this_thread::yield();
   }
 }
 
@@ -238,22 +260,44 @@ void NcclCommunicator::time_out(Channel* channel, const RecordPointer& record, L
   }
 }
 
-// Aborts NCCL: its kernels end, and streams continue. The calls can take long, so they are made without the
-// lock.
-void NcclCommunicator::abort_all(Lock* lock) {
+// Aborts NCCL for this group alone: an operation was cancelled that NCCL still holds. Its kernels end, and
+// streams continue. The calls can take long, so they are made without the lock.
+void NcclCommunicator::abort_own(Lock* lock) {
   std::vector<ncclComm_t> communicators;
+  lock->unlock();
+  if (give_up(&communicators)) {
+    abort_together(nccl_, communicators);
+    aborted();
+  }
+  lock->lock();
+}
+
+// Aborts NCCL for all groups of this process, of which the first to see the failure of the job calls it.
+void NcclCommunicator::abort_job(Lock* lock) {
+  lock->unlock();
+  options_.process->abort_all(
+      [&](const std::vector<ncclComm_t>& communicators) { abort_together(nccl_, communicators); });
+  lock->lock();
+}
+
+bool NcclCommunicator::give_up(std::vector<ncclComm_t>* communicators) {
+  const Lock lock(mutex_);
+  if (is_aborting_) return false;
+  is_aborting_ = true;
   for (const auto& entry : channels_) {
     Channel& channel = *entry.second;
     channel.state = Channel::State::kGone;
-    if (channel.communicator != nullptr) communicators.push_back(channel.communicator);
+    if (channel.communicator != nullptr) communicators->push_back(channel.communicator);
     channel.communicator = nullptr;
     for (const RecordPointer& record : channel.waiting) {
-      if (channel.is_collective()) options_.order->leave(record->place);
+      if (channel.is_collective()) options_.process->order.leave(record->place);
     }
   }
-  lock->unlock();
-  for (const ncclComm_t communicator : communicators) nccl_.ncclCommAbort(communicator);
-  lock->lock();
+  return true;
+}
+
+void NcclCommunicator::aborted() {
+  const Lock lock(mutex_);
   is_aborted_ = true;
   changed_.notify_all();
 }

@@ -115,7 +115,7 @@ struct Self {
   StoreAccess store;
   Driver driver;
   std::shared_ptr<const NcclLibraries> libraries;
-  std::shared_ptr<LaunchOrder> order = std::make_shared<LaunchOrder>();
+  std::shared_ptr<ProcessGroups> process = std::make_shared<ProcessGroups>();
   Trace trace{64};
 
   std::unique_ptr<Group> group(const std::string& name, JobState* job, double timeout_s) {
@@ -124,7 +124,7 @@ struct Self {
     options.key = name;
     options.device = device;
     options.store = store;
-    options.order = order;
+    options.process = process;
     std::unique_ptr<Communicator> communicator;
     const Status status = connect_nccl(libraries, identity, options, job, &communicator);
     expect(status.ok(), "connect", status);

@@ -20,13 +20,22 @@ MTL_FAKE_EXPORT int mtl_fake_has_context();
 enum MtlFakeSetting {
   kFakeVersion,       // the version that it reports; 23007
   kFakeInitHangs,     // not 0: connecting never ends
-  kFakeLaunchPolls,   // number of polls of a communicator before its first operation is in the stream; 0
+  kFakeLaunchPolls,   // number of polls of a communicator before an operation is in the stream; 0
+  kFakeLaunchIsHeld,  // not 0: no operation gets into the stream
   kFakeAsyncError,    // an ncclResult_t that every communicator reports; 0
   kFakeKernelHangs,   // not 0: operations end only by an abort
   kNumFakeSettings
 };
 MTL_FAKE_EXPORT void mtl_fake_set(int setting, int value);
 // Numbers of communicators that were aborted, were destroyed in order, and still exist; of operations put
-// into streams, and held back.
-enum MtlFakeCount { kFakeAborts, kFakeDestroys, kFakeCommunicators, kFakeLaunches, kFakeHeld, kNumFakeCounts };
+// into streams, and held back; of aborts and destroys that waited in vain for a kernel that hangs.
+enum MtlFakeCount {
+  kFakeAborts,
+  kFakeDestroys,
+  kFakeCommunicators,
+  kFakeLaunches,
+  kFakeHeld,
+  kFakeStuck,
+  kNumFakeCounts
+};
 MTL_FAKE_EXPORT int mtl_fake_count(int count);

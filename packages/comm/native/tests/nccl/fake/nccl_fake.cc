@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -14,13 +15,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fake_control.h"
 
 namespace {
 
-std::atomic<int> settings[kNumFakeSettings] = {{23007}, {0}, {0}, {0}, {0}};
+std::atomic<int> settings[kNumFakeSettings] = {{23007}, {0}, {0}, {0}, {0}, {0}};
 std::atomic<int> counts[kNumFakeCounts];
 
 enum class Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSend, kReceive };
@@ -79,6 +81,35 @@ struct Member {
   bool may_go_on() const { return is_aborted || settings[kFakeKernelHangs] == 0; }
 };
 
+// Kernels that only an abort of their communicator ends.
+std::mutex hanging_mutex;
+std::condition_variable hanging_changed;
+int num_hanging = 0;
+
+// Counts a kernel while it waits, where kernels hang.
+class Hanging {
+ public:
+  Hanging() : is_counted_(settings[kFakeKernelHangs] != 0) { add(1); }
+  ~Hanging() { add(-1); }
+  Hanging(const Hanging&) = delete;
+  Hanging& operator=(const Hanging&) = delete;
+
+ private:
+  void add(int number) {
+    if (!is_counted_) return;
+    const std::lock_guard<std::mutex> lock(hanging_mutex);
+    num_hanging += number;
+    hanging_changed.notify_all();
+  }
+  const bool is_counted_;
+};
+
+// Releasing a communicator waits for the device. The limit is for a test that fails.
+void wait_for_device() {
+  std::unique_lock<std::mutex> lock(hanging_mutex);
+  if (!hanging_changed.wait_for(lock, std::chrono::seconds(20), [] { return num_hanging == 0; })) ++counts[kFakeStuck];
+}
+
 std::mutex cliques_mutex;
 std::map<std::string, std::weak_ptr<Clique>> cliques;
 
@@ -117,6 +148,7 @@ void collective(const std::shared_ptr<Member>& member, uint64_t sequence, const 
   slot.calls.push_back(call);
   ++slot.num_arrived;
   clique.changed.notify_all();
+  const Hanging hanging;
   clique.changed.wait(lock, [&] {
     return (slot.num_arrived == clique.size && slot.is_consistent && member->may_go_on()) || member->is_aborted;
   });
@@ -144,6 +176,7 @@ void messages(const std::shared_ptr<Member>& member, const std::vector<Call>& ca
     clique.mail[{member->rank, call.parameter}].emplace_back(input, input + call.count * bytes_of(call.type));
   }
   clique.changed.notify_all();
+  const Hanging hanging;
   for (const Call& call : calls) {
     if (call.kind != Kind::kReceive) continue;
     auto& box = clique.mail[{call.parameter, member->rank}];
@@ -169,7 +202,6 @@ struct ncclComm {
   std::shared_ptr<Member> member;
   uint64_t next_sequence = 0;
   int polls_left = 0;
-  bool has_launched = false;
   std::function<void()> unfinished;  // a launch that polls must make progress
 };
 
@@ -178,6 +210,7 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::vector<std::pair<ncclComm_t, CUstream>> group_comms;
 thread_local std::vector<Call> group_calls;
+thread_local std::vector<ncclComm_t> group_aborts;
 
 bool is_connecting(ncclComm_t comm) {
   Clique& clique = *comm->member->clique;
@@ -199,9 +232,7 @@ ncclResult_t launch(ncclComm_t comm, CUstream stream, std::function<void()> work
     ++counts[kFakeLaunches];
     enqueue(stream, work);
   };
-  const bool is_first = !comm->has_launched;
-  comm->has_launched = true;
-  if (!is_first || settings[kFakeLaunchPolls] == 0) return put(), ncclSuccess;
+  if (settings[kFakeLaunchPolls] == 0 && settings[kFakeLaunchIsHeld] == 0) return put(), ncclSuccess;
   comm->polls_left = settings[kFakeLaunchPolls];
   comm->unfinished = put;
   ++counts[kFakeHeld];
@@ -223,15 +254,19 @@ ncclResult_t start(const Call& call, ncclComm_t comm, CUstream stream) {
   return launch(comm, stream, [=] { collective(member, sequence, call); });
 }
 
-void leave(ncclComm_t comm) {
-  {
+// Their kernels end; then they are released.
+void leave(const std::vector<ncclComm_t>& comms) {
+  for (const ncclComm_t comm : comms) {
     Clique& clique = *comm->member->clique;
     const std::lock_guard<std::mutex> lock(clique.mutex);
     comm->member->is_aborted = true;
     clique.changed.notify_all();
   }
-  --counts[kFakeCommunicators];
-  delete comm;
+  wait_for_device();
+  for (const ncclComm_t comm : comms) {
+    --counts[kFakeCommunicators];
+    delete comm;
+  }
 }
 
 }  // namespace
@@ -275,15 +310,20 @@ EXPORTED ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   if (*error != ncclSuccess) return ncclSuccess;
   if (is_connecting(comm)) return *error = ncclInProgress, ncclSuccess;
   if (!comm->unfinished) return ncclSuccess;
-  if (comm->polls_left-- > 0) return *error = ncclInProgress, ncclSuccess;
+  if (settings[kFakeLaunchIsHeld] != 0 || comm->polls_left-- > 0) return *error = ncclInProgress, ncclSuccess;
   comm->unfinished();
   comm->unfinished = nullptr;
   return ncclSuccess;
 }
 
 EXPORTED ncclCommFinalize(ncclComm_t) { return ncclInProgress; }
-EXPORTED ncclCommDestroy(ncclComm_t comm) { return ++counts[kFakeDestroys], leave(comm), ncclSuccess; }
-EXPORTED ncclCommAbort(ncclComm_t comm) { return ++counts[kFakeAborts], leave(comm), ncclSuccess; }
+EXPORTED ncclCommDestroy(ncclComm_t comm) { return ++counts[kFakeDestroys], leave({comm}), ncclSuccess; }
+EXPORTED ncclCommAbort(ncclComm_t comm) {
+  ++counts[kFakeAborts];
+  if (group_depth > 0) group_aborts.push_back(comm);
+  else leave({comm});
+  return ncclSuccess;
+}
 extern "C" __attribute__((visibility("default"))) const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclRemoteError ? "remote process exited or there was a network error" : "error of the fake";
 }
@@ -291,7 +331,9 @@ extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(n
 
 EXPORTED ncclGroupStart() { return ++group_depth, ncclSuccess; }
 EXPORTED ncclGroupEnd() {
-  if (--group_depth > 0 || group_comms.empty()) return ncclSuccess;
+  if (--group_depth > 0) return ncclSuccess;
+  if (!group_aborts.empty()) return leave(std::exchange(group_aborts, {})), ncclSuccess;
+  if (group_comms.empty()) return ncclSuccess;
   const std::vector<Call> calls = std::move(group_calls);
   const auto [comm, stream] = group_comms.front();  // the engine uses only one communicator per group
   group_calls.clear();
