@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
 import { listedProfile } from '../profiles/profile.js';
 import { scheduleOfLayout } from '../step/schedule-of-layout.js';
-import type { Layout } from '../step/step-options.js';
+import type { Layout, ModelSize } from '../step/step-options.js';
 import { listedMemory } from './listed-memory.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));
@@ -61,6 +61,38 @@ describe('listedMemory', () => {
     const options = { model: tiny, layout, profile: { ...profile, software } };
     const [shared] = listedMemory(options, scheduleOfLayout(layout));
     expect(shared!.optimizer).toBe((12 / 2 / 4) * shared!.parameters);
+  });
+});
+
+describe('listedMemory of other models', () => {
+  const memoryOfOne = (change: Partial<ModelSize>) =>
+    listedMemory(
+      { model: { ...tiny, ...change }, layout: layoutOfOne, profile },
+      scheduleOfLayout(layoutOfOne),
+    )[0]!;
+  const [tokens, h] = [tiny.sequenceLength, tiny.hiddenSize];
+  const gpt = memoryOfOne({});
+
+  it('counts fewer keys and values, and the feed-forward network as wide as it is', () => {
+    // 2 bytes for each key and value that is not there, in two layers
+    const groups = memoryOfOne({ numQueryGroups: 1 });
+    expect(gpt.activations - groups.activations).toBe(2 * 2 * tokens * 2 * (3 / 4) * h);
+    expect(gpt.parameters - groups.parameters).toBe(2 * 2 * (h + 1) * 2 * (3 / 4) * h);
+    // what GELU reads and writes
+    const wide = memoryOfOne({ ffnHiddenSize: 5 * h });
+    expect(wide.activations - gpt.activations).toBe(2 * 4 * tokens * h);
+    expect(wide.parameters - gpt.parameters).toBe(2 * 2 * (2 * h + 1) * h);
+    // gate, up and their product instead
+    const llama = memoryOfOne({ block: 'llama' });
+    expect(llama.activations - gpt.activations).toBe(2 * 2 * tokens * 4 * h);
+  });
+
+  it('counts an output head of its own, and positions that have embeddings', () => {
+    const table = 2 * tiny.vocabularySize * h;
+    expect(memoryOfOne({ tiedEmbeddings: false }).parameters - gpt.parameters).toBe(table);
+    expect(gpt.parameters - memoryOfOne({ positionEmbeddings: false }).parameters).toBe(2 * tokens * h);
+    const llama = memoryOfOne({ block: 'llama' });
+    expect(llama.parameters - memoryOfOne({ block: 'llama', tiedEmbeddings: true }).parameters).toBe(table);
   });
 });
 

@@ -1,5 +1,6 @@
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import { blockSizes } from '../operations/block-sizes.js';
+import { parameterCounts } from '../operations/parameter-counts.js';
 import type { StepOptions } from '../step/step-options.js';
 
 /**
@@ -21,25 +22,23 @@ export interface ListedMemory {
 /**
  * Memory of each pipeline rank in a program whose operations are listed: 16-bit parameters, gradients and, in
  * fp32, master weights and both moments of Adam (Rajbhandari et al. 2020); activations as Korthikanti et al.
- * 2022 count them (table 2, equations 1 to 5), of the micro-batches that the schedule keeps in flight.
+ * 2022 count them (table 2, equations 1 to 5), with the sizes of the model's own heads and feed-forward
+ * network, of the micro-batches that the schedule keeps in flight.
  */
 export function listedMemory(options: StepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const { model, layout, profile } = options;
   const { tensorParallelSize: t, dataParallelSize: d } = layout;
   const { gradientBytes, distributedOptimizer } = profile.software;
   const numChunks = schedule.placement.length;
-  const { hiddenSize: h, numLayers: L, vocabularySize: V, sequenceLength: s } = model;
-  const { isLlama, qkv, fc1, ffn } = blockSizes(model);
-  const layer = (h * (qkv + h + fc1 + ffn)) / t + (isLlama ? 2 : 13) * h;
-  const table = (V * h) / t;
-  const positions = isLlama ? 0 : s * h;
+  const { numLayers: L } = model;
+  const { layer, table, positions, isTied } = parameterCounts(model, t);
   const activations = activationsOf(options);
   const peaks = peakActivations(schedule);
   return schedule.actions.map((_, rank) => {
     const own = schedule.placement.flatMap((each, chunk) => (each === rank ? [chunk] : []));
     const hasFirst = own.includes(0);
     const hasLast = own.includes(numChunks - 1);
-    const numTables = hasFirst && hasLast && !isLlama ? 1 : Number(hasFirst) + Number(hasLast);
+    const numTables = hasFirst && hasLast && isTied ? 1 : Number(hasFirst) + Number(hasLast);
     const parameters = own.length * (L / numChunks) * layer + numTables * table + (hasFirst ? positions : 0);
     const inFlight = peaks[rank]!.numAlive;
     return {
@@ -59,15 +58,19 @@ function activationsOf({ model, layout, profile }: StepOptions) {
   const { microBatchSize: b, tensorParallelSize: t, recomputation } = layout;
   const isSequenceParallel = (layout.sequenceParallel ?? false) && t > 1;
   const { attention, hasDropout } = profile.software;
+  const { ffn, fc1, keysAndValues } = blockSizes(model);
   const sbh = s * b * h;
-  // two masks of dropout and the inputs of norms, and on each rank its part of the rest
+  // two masks of dropout and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
+  // on each rank its part of queries, keys and values, of what attention and the first matmul of the
+  // feed-forward network make, and of what its activation makes: 24 for a GPT with F = 4 h
+  const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
-  const whole = sbh * (replicated + 24 / t + scores);
+  const whole = sbh * (replicated + sharded + scores);
   const input = 2 * sbh * (isSequenceParallel ? 1 / t : 1);
   const layer = {
     none: whole,
-    selective: sbh * (replicated + 24 / t),
+    selective: sbh * (replicated + sharded),
     full: input,
   }[recomputation];
   const recomputed = { none: 0, selective: sbh * scores, full: whole }[recomputation];

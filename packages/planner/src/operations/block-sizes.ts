@@ -1,8 +1,7 @@
 /** What is in a layer, apart from its hidden size and heads. */
 export interface Block {
   /**
-   * `gpt`: biases, GeLU, learned positions, shared embedding. `llama`: no biases, SwiGLU, rotary positions,
-   * an output head of its own. Default `gpt`.
+   * `gpt`: biases, GeLU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default `gpt`.
    */
   readonly block?: 'gpt' | 'llama';
   /** Heads of keys and values. Default: as many as of queries. */

@@ -5,7 +5,12 @@ import { OperationMaker, overlap } from './operation-maker.js';
 /** Sizes of the first and the last stage. */
 export interface EndsShape extends LayerShape {
   readonly vocabularySize: number;
+  /** As that of `ModelSize`. */
+  readonly positionEmbeddings?: boolean;
 }
+
+const embedsPositions = ({ block, positionEmbeddings = block !== 'llama' }: EndsShape): boolean =>
+  positionEmbeddings;
 
 /** Bytes read and written per logit by a cross entropy of separate kernels, in fp32. */
 const lossBytes = { forward: 40, backward: 12 };
@@ -17,7 +22,7 @@ export function embeddingForward(shape: EndsShape): Operation[] {
   return [
     make.kernel('embedding of tokens', elements, 4),
     ...make.collective('sum of embeddings', shape.sequenceParallel ? 'reduce-scatter' : 'all-reduce'),
-    ...(shape.block === 'llama' ? [] : [make.kernel('embedding of positions', own, 6)]),
+    ...(embedsPositions(shape) ? [make.kernel('embedding of positions', own, 6)] : []),
     ...(shape.software.hasDropout ? [make.kernel('dropout', own, 5)] : []),
   ];
 }
@@ -27,7 +32,7 @@ export function embeddingBackward(shape: EndsShape): Operation[] {
   const elements = make.numTokens * shape.hiddenSize;
   const weights = (shape.vocabularySize * shape.hiddenSize) / shape.tensorParallelSize;
   return [
-    ...(shape.block === 'llama' ? [] : [make.kernel('gradient of positions', elements, 6)]),
+    ...(embedsPositions(shape) ? [make.kernel('gradient of positions', elements, 6)] : []),
     make.kernel('gradient of the embedding', elements, 6),
     make.kernel('zeros and accumulation', weights, 4 + 2 * shape.software.gradientBytes),
   ];

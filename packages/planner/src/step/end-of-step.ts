@@ -1,5 +1,5 @@
-import { blockSizes } from '../operations/block-sizes.js';
 import type { RankGroup } from '../operations/operation.js';
+import { parameterCounts } from '../operations/parameter-counts.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
 import type { StepOptions } from './step-options.js';
 
@@ -33,7 +33,7 @@ const lastBucket = 0.05;
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
   const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
-  const { embedding, total: parameters } = parametersOf(model, layout);
+  const { embedding, isTied, total: parameters } = parametersOf(model, layout);
   const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
   const adapters = software.reducesInBuckets ? perNode : 1;
   const data: RankGroup = { axis: 'data', size: d, perNode, adapters };
@@ -59,7 +59,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
     return waiting + (seconds - waiting) * hardware.overlapCost.value;
   };
   const embeddingCommunication =
-    p === 1 || model.block === 'llama'
+    p === 1 || !isTied
       ? 0
       : collectiveSeconds(
           {
@@ -82,11 +82,8 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
 function parametersOf(
   model: StepOptions['model'],
   { tensorParallelSize: t, pipelineParallelSize: p }: StepOptions['layout'],
-): { readonly embedding: number; readonly total: number } {
-  const h = model.hiddenSize;
-  const { isLlama, qkv, fc1, ffn } = blockSizes(model);
-  const layer = (h * (qkv + h + fc1 + ffn)) / t + (isLlama ? 2 : 13) * h;
-  const embedding = (model.vocabularySize * h) / t;
-  const ends = isLlama ? (p === 1 ? 2 : 1) * embedding : embedding + model.sequenceLength * h;
-  return { embedding, total: (model.numLayers / p) * layer + ends };
+): { readonly embedding: number; readonly isTied: boolean; readonly total: number } {
+  const { layer, table, positions, isTied } = parameterCounts(model, t);
+  const ends = (p === 1 && !isTied ? 2 : 1) * table + positions;
+  return { embedding: table, isTied, total: (model.numLayers / p) * layer + ends };
 }

@@ -11,6 +11,10 @@ export interface ModelSize extends Block {
   readonly sequenceLength: number;
   /** With padding. */
   readonly vocabularySize: number;
+  /** Whether the output head is the embedding of tokens. Default: of `gpt`. */
+  readonly tiedEmbeddings?: boolean;
+  /** Whether positions have learned embeddings. Default: of `gpt`. */
+  readonly positionEmbeddings?: boolean;
 }
 
 /**

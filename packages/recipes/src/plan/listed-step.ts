@@ -68,6 +68,7 @@ function modelSize(
   { model: sizes }: PretrainingConfiguration,
   { model, profile }: { readonly model: TransformerConfiguration; readonly profile: Profile },
 ): ModelSize {
+  const { positionEmbeddingType = 'learned_absolute' } = model as GptModelConfiguration;
   const { attention, feedForward } = gptBlock(model as GptModelConfiguration);
   const { numHeads, headSize, numGroups = numHeads } = attention;
   const block = feedForward.kind === 'swiglu' ? 'llama' : 'gpt';
@@ -91,5 +92,7 @@ function modelSize(
     sequenceLength: sizes.sequenceLength,
     vocabularySize: paddedVocabularySize(model),
     block,
+    tiedEmbeddings: (model as GptModelConfiguration).tieEmbeddings,
+    positionEmbeddings: positionEmbeddingType === 'learned_absolute',
   };
 }
