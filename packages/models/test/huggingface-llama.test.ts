@@ -100,6 +100,16 @@ describe.each(llamaNames)('%s', (name) => {
   });
 });
 
+it('says that the tokenizer of a directory is in a form that is not read', async () => {
+  await cp(fixtureDirectory('huggingface-mistral'), scratch, { recursive: true });
+  await writeFile(join(scratch, 'tokenizer.model'), '');
+  const { notices, tokenizerFiles } = await readHuggingFaceGpt({ directory: scratch });
+  expect(notices).toEqual([expect.stringContaining('tokenizer.model is not read')]);
+  expect(Object.keys(tokenizerFiles)).toEqual(['tokenizer.model']);
+  await writeFile(join(scratch, 'tokenizer.json'), '{}');
+  expect((await readHuggingFaceGpt({ directory: scratch })).notices).toEqual([]);
+});
+
 it('reads the configuration of a Llama', async () => {
   const { configuration } = await readHuggingFaceGpt({ directory: fixtureDirectory('huggingface-llama') });
   expect(configuration).toEqual({

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import { exportTokenizer } from '@mtl/data';
+import { generateAll, scoreTokens } from '@mtl/inference';
 import { type GptModelConfiguration, GptStage, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
 import {
   numbersOf,
   printedTwice,
@@ -95,6 +96,33 @@ it('comes back through a checkpoint: the weights to the bit, and every other fil
   expect(jsonOf(back, 'config.json')).toMatchObject({ model_type: 'mistral', sliding_window: 8, ...own });
   expect(jsonOf(back, 'generation_config.json')).toEqual(generation);
   expect(await tensorsOf(back)).toEqual(await tensorsOf(original));
+});
+
+it('is scored and generates with the tokenizer that comes with it', async () => {
+  const loaded = await loadGptForInference({
+    loadHuggingFace: original,
+    device: 'cpu',
+    onNotice: () => {},
+  });
+  const { tokenizer, endTokens } = loaded;
+  expect(endTokens).toEqual([256, 5]);
+  const tokens = tokenizer!.encode('Line 7 says');
+  const scores = scoreTokens({ model: loaded.model, tokens });
+  const [sample] = await generateAll({
+    model: loaded.model,
+    prompts: [[...tokens]],
+    maxNewTokens: 4,
+    sampling: { temperature: 0 },
+    seed: 1,
+    stopTokens: [],
+  });
+  loaded.dispose();
+  expect(scores.length).toBe(tokens.length - 1);
+  // an untrained model of 270 tokens
+  expect(
+    Math.abs(-scores.reduce((sum, score) => sum + score, 0) / scores.length - Math.log(270)),
+  ).toBeLessThan(1);
+  expect(sample!.tokens.length).toBe(4);
 });
 
 describe('training that starts from a directory of transformers', () => {

@@ -4,7 +4,9 @@ import { gpt2WordPattern } from './gpt2-word-pattern.js';
 interface LibraryPreTokenizer {
   readonly tokenizers?: readonly (LibraryPreTokenizer | null)[];
   pattern?: RegExp;
-  pre_tokenize_text?: (text: string) => string[];
+  /** Of a Metaspace: what stands for a space. */
+  readonly replacement?: string;
+  pre_tokenize_text?: (text: string, options?: unknown) => string[];
 }
 
 const word = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}';
@@ -16,7 +18,7 @@ const wordsAndPunctuation = new RegExp(`[^\\p{White_Space}${punctuation}]+|[${pu
 /**
  * Corrects pre-tokenizers of @huggingface/tokenizers 0.2.0, in place, where the tokenizers library gives
  * other words: its white space is Unicode's White_Space, which has U+0085 and not U+FEFF; its words and
- * numbers are those of all scripts.
+ * numbers are those of all scripts; its Metaspace begins a word at every space unless told otherwise.
  *
  * @param config the pre-tokenizer in tokenizer.json
  */
@@ -24,7 +26,7 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
   // Instances of the library can be called: they are functions.
   const found = preTokenizer as LibraryPreTokenizer | null | undefined;
   const settings = config as
-    | { type?: string; pretokenizers?: readonly unknown[]; individual_digits?: boolean }
+    | { type?: string; pretokenizers?: readonly unknown[]; individual_digits?: boolean; split?: boolean }
     | null
     | undefined;
   if (found === null || found === undefined) return;
@@ -44,7 +46,21 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
     case 'BertPreTokenizer':
       found.pre_tokenize_text = (text) => text.match(wordsAndPunctuation) ?? [];
       return;
+    case 'Metaspace':
+      if (settings.split !== false) splitAtSpaces(found);
+      return;
     case 'Digits':
       found.pattern = settings.individual_digits === true ? /\P{N}+|\p{N}/gu : /\P{N}+|\p{N}+/gu;
   }
+}
+
+/** Lets every stand-in for a space begin a word. */
+function splitAtSpaces(metaspace: LibraryPreTokenizer): void {
+  const { replacement = '\u2581' } = metaspace;
+  const withSpaces = metaspace.pre_tokenize_text!.bind(metaspace);
+  metaspace.pre_tokenize_text = (text, options) =>
+    withSpaces(text, options).flatMap((marked) => {
+      const [first, ...words] = marked.split(replacement);
+      return [...(first === '' ? [] : [first!]), ...words.map((word) => replacement + word)];
+    });
 }

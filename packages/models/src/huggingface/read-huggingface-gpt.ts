@@ -78,7 +78,18 @@ export async function readHuggingFaceGpt(options: {
     generationDefaults: generation?.values,
     origin: { config: fields.values, generation: generation?.values },
     tokenizerFiles,
-    notices,
+    notices: [...notices, ...unreadTokenizer(directory, tokenizerFiles)],
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
+}
+
+/** Tells of a tokenizer that comes in a form of which nothing here is made. */
+function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
+  const has = (name: string): boolean => files[name] !== undefined;
+  if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];
+  const unread = ['tokenizer.model', 'tekken.json'].find(has);
+  if (unread === undefined) return [];
+  return [
+    `${directory}: ${unread} is not read; AutoTokenizer of transformers writes it as tokenizer.json (save_pretrained)`,
+  ];
 }
