@@ -91,7 +91,7 @@ export class GraphMemory {
    */
   capture(body: () => void): DeviceGraph {
     return this.run(() => {
-      callNative(() => addon().beginCapture(this.#device));
+      this.#beginCapture();
       try {
         body();
       } catch (error) {
@@ -116,6 +116,14 @@ export class GraphMemory {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #beginCapture(): void {
+    try {
+      callNative(() => addon().beginCapture(this.#device));
+    } catch (error) {
+      throw asCaptureError(error);
+    }
   }
 
   #endCapture(): NativePointer {

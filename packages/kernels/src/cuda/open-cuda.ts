@@ -56,6 +56,15 @@ const remedies: Readonly<Record<string, string>> = {
     'pip install nvidia-cublas, or name the directory of libcublasLt.so.13 in MTL_CUDA_LIBS or LD_LIBRARY_PATH',
 };
 
+/**
+ * Queues between host and device, of which CUDA makes 8 otherwise: kernels of streams that share one wait for
+ * each other, and those of collectives have a stream for each group and message. The driver reads the number
+ * when it starts; what the user has set stays.
+ */
+function prepareDriver(): void {
+  process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
+}
+
 function withRemedy<T>(body: () => T): T {
   try {
     return callNative(body);
@@ -93,6 +102,7 @@ function probeOf(libraryPath: string, { driverVersion, runtimeVersion, devices }
  */
 export function probeCuda(): CudaProbe {
   const libraryPath = cudaLibraryPath();
+  prepareDriver();
   return withRemedy(() => probeOf(libraryPath, addon().probeCuda(libraryPath)));
 }
 
@@ -105,6 +115,7 @@ export function probeCuda(): CudaProbe {
  */
 export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions = {}): CudaInformation {
   const libraryPath = cudaLibraryPath();
+  prepareDriver();
   return withRemedy(() => {
     const opened = addon().openCuda({
       libraryPath,

@@ -164,6 +164,20 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     expect(tensor.toArray()).toEqual([2, 4, 6, 8]);
   });
 
+  it('are refused where the driver does not begin to record', () => {
+    using memory = new GraphMemory(device);
+    using tensor = vector([1, 2, 3, 4]);
+    const record = (): DeviceGraph =>
+      memory.capture(() => add({ output: tensor, left: tensor, right: tensor }));
+    vi.spyOn(addon(), 'beginCapture').mockImplementationOnce(() => {
+      throw Object.assign(new Error('cudaStreamBeginCapture: refused'), { code: 'MTL_CUDA' });
+    });
+    expect(record).toThrow(expect.objectContaining({ code: 'MTL_CAPTURE' }));
+    using graph = record();
+    graph.launch();
+    expect(tensor.toArray()).toEqual([2, 4, 6, 8]);
+  });
+
   it('have memory that counts as in use until it is given back, which waits for its tensors', () => {
     const { bytesInUse } = memoryStatistics(device);
     const memory = new GraphMemory(device);

@@ -40,6 +40,20 @@ describe('a CUDA library that is not there, or is something else', () => {
   });
 });
 
+describe('queues between host and device', () => {
+  const driverOf = (queues: string | undefined): string | undefined => {
+    vi.stubEnv('CUDA_DEVICE_MAX_CONNECTIONS', queues);
+    vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'text.so'));
+    expect(refusal(probeCuda).code).toBe('MTL_CUDA_LIBRARY');
+    return process.env.CUDA_DEVICE_MAX_CONNECTIONS;
+  };
+
+  it('are as many as there can be, unless the user has set a number', () => {
+    expect(driverOf(undefined)).toBe('32');
+    expect(driverOf('1')).toBe('1');
+  });
+});
+
 describe('without an open device', () => {
   it('device cuda is not available, and its streams are an error', () => {
     expect(isDeviceAvailable('cuda')).toBe(false);
