@@ -20,6 +20,9 @@ export const slowSuites = {
     'test/run/launchers.test.ts': 17,
     'test/run/two-hosts.test.ts': 45,
   },
+  'packages/optimizer': {
+    'test/muon.test.ts': 35,
+  },
   'packages/recipes': {
     'test/bert-layouts.test.ts': 56,
     'test/bytes-on-the-wire.test.ts': 75,
@@ -32,6 +35,7 @@ export const slowSuites = {
     'test/memory-of-checkpoints.test.ts': 24,
     'test/memory-of-ranks.test.ts': 116,
     'test/memory-of-stages.test.ts': 45,
+    'test/muon.test.ts': 65,
     'test/overflow-in-one-stage.test.ts': 21,
     'test/pipelines.test.ts': 105,
   },

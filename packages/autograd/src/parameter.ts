@@ -30,6 +30,13 @@ export interface ParameterOptions {
   readonly initialization: Initialization;
   /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
+  /**
+   * The matrices between hidden activations that it consists of, each a box of the whole tensor in global
+   * coordinates: its last dimension is inputs, the others are outputs. Optimizers that update whole matrices
+   * (Muon) read them. Along a sharded dimension they must be whole. Default: none, as tables of embeddings,
+   * output layers, biases and norms.
+   */
+  readonly matrices?: readonly (readonly Slice[])[];
 }
 
 /**
@@ -51,6 +58,7 @@ export class Parameter {
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
   readonly decays: boolean;
+  readonly matrices: readonly (readonly Slice[])[];
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
@@ -79,6 +87,7 @@ export class Parameter {
       );
     }
     this.decays = options.decays ?? options.globalShape.length > 1;
+    this.matrices = options.matrices ?? [];
   }
 
   /**

@@ -8,7 +8,12 @@ import type {
   Recomputation,
   RotaryVariants,
 } from '@mtl/models';
-import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
+import type {
+  BatchSizeRampup,
+  LearningRateScheduleOptions,
+  LossScalerOptions,
+  MuonOptions,
+} from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
 
@@ -65,6 +70,12 @@ export interface TrainingConfiguration {
   readonly recompute: Recomputation;
 }
 
+/** Muon; the fields are those of @mtl/optimizer's. */
+export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
+  /** Of the matmuls of Newton-Schulz; undefined: what the precision of the model and the hardware suggest. */
+  readonly dtype?: MuonOptions['dtype'];
+}
+
 export interface OptimizerConfiguration {
   readonly learningRate: LearningRateScheduleOptions & {
     /** What the schedule's steps are: iterations, or samples where training is counted in samples. */
@@ -74,6 +85,8 @@ export interface OptimizerConfiguration {
   readonly adamBeta1: number;
   readonly adamBeta2: number;
   readonly adamEpsilon: number;
+  /** Muon for the matrices of hidden layers; undefined: AdamW for all parameters. */
+  readonly muon?: MuonConfiguration;
   /** Largest gradient norm; 0 does not clip. */
   readonly clipGrad: number;
   readonly lossScale: LossScalerOptions;

@@ -1,5 +1,6 @@
 import { adamw, adamwScalars, type Device, Tensor } from '@mtl/kernels';
 import type {
+  BindOptions,
   BoundOptimizer,
   Optimizer,
   OptimizerRange,
@@ -28,7 +29,7 @@ export class Adamw implements Optimizer {
     this.#options = options;
   }
 
-  bind(ranges: readonly OptimizerRange[], { device }: { readonly device: Device }): BoundOptimizer {
+  bind(ranges: readonly OptimizerRange[], { device }: BindOptions): BoundOptimizer {
     return new BoundAdamw(this.#options, ranges, device);
   }
 }

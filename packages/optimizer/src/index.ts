@@ -12,10 +12,11 @@ export {
   type LaunchStepOptions,
   ModelOptimizer,
   type ModelOptimizerOptions,
-  type OptimizerStateTensor,
   type OptimizerStepOptions,
   type OptimizerStepResult,
 } from './model-optimizer.js';
+export { Muon, type MuonOptions, muonScales, muonWith } from './muon.js';
+export { type NewtonSchulzCoefficients, newtonSchulzCoefficients } from './newton-schulz.js';
 export {
   type BatchSizeRampup,
   NumMicroBatches,
@@ -23,6 +24,7 @@ export {
   type StepBatch,
 } from './num-micro-batches.js';
 export type {
+  BindOptions,
   BoundOptimizer,
   Optimizer,
   OptimizerRange,
@@ -38,4 +40,6 @@ export {
   type ParameterBuffersOptions,
 } from './parameter-buffers.js';
 export type { ParameterGroup } from './parameter-group.js';
+export type { OptimizerStateTensor, StatePart } from './rule-of-parameters.js';
 export { stateBytesPerElement } from './state-bytes-per-element.js';
+export { type MatrixOfParameter, WholeMatrices } from './whole-matrices.js';

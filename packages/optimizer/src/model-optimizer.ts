@@ -2,19 +2,19 @@ import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
-import { intersectionOf } from './flat-layout.js';
 import { GradientNorm } from './gradient-norm.js';
 import { GradientReducer } from './gradient-reducer.js';
-import type { BoundOptimizer, Optimizer, OptimizerRange, OptimizerState } from './optimizer.js';
+import type { Optimizer } from './optimizer.js';
 import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
-import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
+import type { ParameterBuffers } from './parameter-buffers.js';
 import { ParameterGatherer } from './parameter-gatherer.js';
-import { type ParameterGroup, parameterGroupOf } from './parameter-group.js';
 import { PartialGradients } from './partial-gradients.js';
+import { type OptimizerStateTensor, RuleOfParameters } from './rule-of-parameters.js';
+import { type RunOfParameters, runsByRule } from './runs-by-rule.js';
 
 export interface ModelOptimizerOptions {
-  /** The update rule. */
-  readonly optimizer: Optimizer;
+  /** The update rule, or that of each parameter, such as `muonWith` gives. */
+  readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
   readonly weightDecay: number;
   /** Largest gradient norm; larger gradients are scaled down to it. 0: no clipping. */
   readonly clipGradient: number;
@@ -58,16 +58,6 @@ export interface LaunchStepOptions extends OptimizerStepOptions {
 }
 
 /**
- * A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints.
- */
-export interface OptimizerStateTensor extends OptimizerState {
-  readonly buffer: Tensor;
-}
-
-/** Padding alone has no parameter. */
-const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
-
-/**
  * An optimizer over the flat buffers of a model: norm, clipping, update, rounding to the model's dtype and
  * clearing of the gradients. Over several processes a step first reduces the gradients, and with a
  * distributed optimizer updates this rank's slice of every bucket and gathers the others'. Every rank of the
@@ -78,9 +68,9 @@ export class ModelOptimizer {
   readonly #options: ModelOptimizerOptions;
   /** Decoupled weight decay of the next step. */
   weightDecay: number;
-  readonly #states: readonly OptimizerStateTensor[];
-  readonly #ranges: readonly OptimizerRange[];
-  readonly #optimizer: BoundOptimizer;
+  readonly #rules: readonly RuleOfParameters[];
+  /** By owned range, in their order. */
+  readonly #runs: readonly (readonly RunOfParameters[])[];
   readonly #gradientNorm: Tensor;
   readonly #norm: GradientNorm;
   readonly #reducer: GradientReducer | undefined;
@@ -96,15 +86,14 @@ export class ModelOptimizer {
     this.buffers = buffers;
     this.#options = options;
     this.weightDecay = options.weightDecay;
+    const { optimizer } = options;
+    const { rules, runs } = runsByRule(
+      buffers,
+      typeof optimizer === 'function' ? optimizer : () => optimizer,
+    );
+    this.#runs = runs;
+    this.#rules = rules.map((rule) => new RuleOfParameters(rule, { buffers, groups }));
     const { device } = buffers.model;
-    const shape = [buffers.stateSize];
-    this.#states = options.optimizer.states.map(({ name, dtype }) => ({
-      name,
-      dtype,
-      buffer: Tensor.zeros({ shape, dtype, device }),
-    }));
-    this.#ranges = buffers.owned.map((owned) => this.#rangeOf(owned));
-    this.#optimizer = options.optimizer.bind(this.#ranges, { device });
     this.#gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64', device });
     this.#norm = new GradientNorm(buffers, groups);
     const { dp } = groups;
@@ -129,9 +118,9 @@ export class ModelOptimizer {
     return this.#options.groups ?? {};
   }
 
-  /** The states of the update rule, flat, one value for each element of the owned ranges. */
+  /** The states of the update rules. */
   get state(): readonly OptimizerStateTensor[] {
-    return this.#states;
+    return this.#rules.flatMap(({ states }) => states);
   }
 
   /**
@@ -190,15 +179,18 @@ export class ModelOptimizer {
     }
     this.reduceGradients();
     this.#isReduced = false;
-    this.#optimizer.beginStep({
-      step: this.#numSteps + 1,
-      learningRate,
-      weightDecay: this.weightDecay,
-      lossScale,
-      maximumNorm: this.#options.clipGradient,
-      squares: this.#norm.computeSquare(),
-      gradientNorm,
-    });
+    const squares = this.#norm.computeSquare();
+    for (const { optimizer } of this.#rules) {
+      optimizer.beginStep({
+        step: this.#numSteps + 1,
+        learningRate,
+        weightDecay: this.weightDecay,
+        lossScale,
+        maximumNorm: this.#options.clipGradient,
+        squares,
+        gradientNorm,
+      });
+    }
     this.#update();
     this.#isLaunched = true;
   }
@@ -212,11 +204,7 @@ export class ModelOptimizer {
   }
 
   dispose(): void {
-    for (const { parameter, modelParameter, gradient, states } of this.#ranges) {
-      for (const tensor of [parameter, modelParameter, gradient, ...states]) tensor?.dispose();
-    }
-    for (const part of [this.#optimizer, this.#norm, ...this.#partials]) part.dispose();
-    for (const tensor of [...this.#states.map(({ buffer }) => buffer), this.#gradientNorm]) tensor.dispose();
+    for (const part of [...this.#rules, this.#norm, ...this.#partials, this.#gradientNorm]) part.dispose();
   }
 
   #update(): void {
@@ -224,32 +212,17 @@ export class ModelOptimizer {
     const { overlapParameterGather = false } = this.#options;
     const gatherer = this.#gatherer;
     // from the parameters that forward reads first: their gather has the longest time
-    for (let index = this.#ranges.length - 1; index >= 0; index--) {
-      this.#optimizer.update(index, { clearGradient: gatherer === undefined });
+    for (let index = this.#runs.length - 1; index >= 0; index--) {
+      for (const { rule, index: inRule } of this.#runs[index]!) {
+        this.#rules[rule]!.optimizer.update(inRule, { clearGradient: gatherer === undefined });
+      }
       gatherer?.start(buckets[index]!);
     }
     if (gatherer === undefined) return;
+    for (const { matrices } of this.#rules) matrices.finishGather();
     // the other ranks' slices hold what was summed into their results
     gradients.zero();
     if (!overlapParameterGather) gatherer.finish();
-  }
-
-  #rangeOf(owned: OwnedRange): OptimizerRange {
-    const { master, model, gradients, ranges } = this.buffers;
-    const { start, end, masterStart, stateStart } = owned;
-    const shape = [end - start];
-    const segments = ranges.flatMap((range) => {
-      const common = intersectionOf(owned, range);
-      if (common === undefined) return [];
-      return [{ end: common.end - start, group: parameterGroupOf(range.parameter) }];
-    });
-    return {
-      parameter: master.view({ offset: masterStart, shape }),
-      states: this.#states.map(({ buffer }) => buffer.view({ offset: stateStart, shape })),
-      modelParameter: model.dtype === 'float32' ? undefined : model.view({ offset: start, shape }),
-      gradient: gradients.view({ offset: start, shape }),
-      segments: segments.length > 0 ? segments : [{ end: end - start, group: paddingGroup }],
-    };
   }
 }
 

@@ -1,5 +1,7 @@
 import type { Device, Tensor } from '@mtl/kernels';
+import type { ParameterRange } from './flat-layout.js';
 import type { ParameterGroup } from './parameter-group.js';
+import type { WholeMatrices } from './whole-matrices.js';
 
 /** A state that an optimizer keeps for every element of a parameter, such as a moment of its gradients. */
 export interface OptimizerState {
@@ -13,10 +15,14 @@ export interface OptimizerSegment {
   /** One past its last element, counted from the start of the range. */
   readonly end: number;
   readonly group: ParameterGroup;
+  /** The parameter in the flat buffers; absent where there is padding only. */
+  readonly range?: ParameterRange;
 }
 
 /** N consecutive elements of the flat buffers, which one call updates. The tensors belong to the caller. */
 export interface OptimizerRange {
+  /** Its first element in the flat buffers. */
+  readonly start: number;
   /** [N] float32: the values that are trained. */
   readonly parameter: Tensor;
   /** [N] in the model's dtype: receives the rounded values. Absent in float32, where it is `parameter`. */
@@ -47,7 +53,10 @@ export interface OptimizerStep {
 
 /** An optimizer with the ranges that this process updates. */
 export interface BoundOptimizer {
-  /** Computes the gradient norm and what else the updates of a step share. Does not wait for the device. */
+  /**
+   * Computes the gradient norm and what else the updates of a step share; a rule over whole matrices writes
+   * its directions in place of the gradients and calls `WholeMatrices.gather`. Does not wait for the device.
+   */
   beginStep(step: OptimizerStep): void;
   /**
    * Updates range number `index`, or leaves it as it is where the norm is not finite. `clearGradient`: sets
@@ -57,6 +66,13 @@ export interface BoundOptimizer {
   dispose(): void;
 }
 
+export interface BindOptions {
+  /** That of the ranges' tensors. */
+  readonly device: Device;
+  /** For rules that need whole matrices of parameters that several ranks hold. */
+  readonly matrices: WholeMatrices;
+}
+
 /**
  * An update rule: which states it keeps, and how a step changes values and states. It knows nothing of
  * processes: `ModelOptimizer` reduces gradients, divides elements over the ranks of a distributed optimizer
@@ -64,6 +80,6 @@ export interface BoundOptimizer {
  */
 export interface Optimizer {
   readonly states: readonly OptimizerState[];
-  /** Prepares to update the ranges; `device` is that of their tensors. */
-  bind(ranges: readonly OptimizerRange[], options: { readonly device: Device }): BoundOptimizer;
+  /** Prepares to update the ranges. */
+  bind(ranges: readonly OptimizerRange[], options: BindOptions): BoundOptimizer;
 }

@@ -35,8 +35,6 @@ export interface ParameterBuffersOptions {
 export interface OwnedRange extends FlatRange {
   /** Where the range begins in `master`. */
   readonly masterStart: number;
-  /** Where it begins in the buffers of the optimizer's state, which hold nothing else. */
-  readonly stateStart: number;
 }
 
 const alone: DataParallelSharing = { rank: 0, size: 1, distributed: false };
@@ -67,7 +65,7 @@ export class ParameterBuffers {
   readonly slices: readonly FlatRange[];
   readonly size: number;
   /** Elements of the owned ranges. */
-  readonly stateSize: number;
+  readonly ownedSize: number;
   readonly master: Tensor;
   readonly model: Tensor;
   readonly gradients: Tensor;
@@ -87,18 +85,18 @@ export class ParameterBuffers {
     this.size = layout.size;
     this.slices = layout.buckets.map((bucket) => sliceOf(bucket, rank, size));
     const isFloat32 = dtype === 'float32';
-    let stateStart = 0;
+    let ownedSize = 0;
     this.owned = (distributed ? this.slices : [{ start: 0, end: this.size }]).map(({ start, end }) => {
-      const owned = { start, end, stateStart, masterStart: isFloat32 ? start : stateStart };
-      stateStart += end - start;
+      const owned = { start, end, masterStart: isFloat32 ? start : ownedSize };
+      ownedSize += end - start;
       return owned;
     });
-    this.stateSize = stateStart;
+    this.ownedSize = ownedSize;
     const shape = [this.size];
     this.model = Tensor.zeros({ shape, dtype, device });
     this.master = isFloat32
       ? this.model.view({ shape })
-      : Tensor.zeros({ shape: [this.stateSize], dtype: 'float32', device });
+      : Tensor.zeros({ shape: [this.ownedSize], dtype: 'float32', device });
     this.gradients = Tensor.zeros({ shape, dtype: 'float32', device });
     for (const range of this.ranges) {
       range.parameter.assignData(this.#view(this.model, range));
@@ -135,9 +133,7 @@ export class ParameterBuffers {
     return this.owned.flatMap((owned) => {
       const common = intersectionOf(owned, range);
       if (common === undefined) return [];
-      const skipped = common.start - owned.start;
-      const { masterStart, stateStart } = owned;
-      return [{ ...common, masterStart: masterStart + skipped, stateStart: stateStart + skipped }];
+      return [{ ...common, masterStart: owned.masterStart + common.start - owned.start }];
     });
   }
 

@@ -16,6 +16,11 @@ export interface ColumnParallelParametersOptions {
    * that dimension.
    */
   readonly numParts?: number | undefined;
+  /**
+   * The matrices inside the weight (see `ParameterOptions.matrices`), such as those of queries, keys and
+   * values. Default: one, the whole weight.
+   */
+  readonly matrices?: readonly (readonly Slice[])[] | undefined;
   /** What the first one counts, in the plural: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
@@ -47,6 +52,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
     name: `${name}.weight`,
     globalShape: [...shape, inputs],
     slices: [...slices, whole(inputs)],
+    matrices: options.matrices ?? [[...shape, inputs].map(whole)],
     shardedOver: ['tp', 'pp'],
     initialization: { kind: 'normal', standardDeviation },
   });

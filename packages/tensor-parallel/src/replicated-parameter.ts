@@ -3,7 +3,7 @@ import { isSharded } from './is-sharded.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface ReplicatedParameterOptions
-  extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays'> {
+  extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays' | 'matrices'> {
   /**
    * Whether it is used inside the tensor-parallel regions, for the heads or features of each rank. Default:
    * between them.

@@ -40,6 +40,7 @@ export function rowParallelParameters(options: RowParallelParametersOptions): {
         { start: 0, end: outputs },
         { start: own.start * groupSize, end: own.end * groupSize },
       ],
+      matrices: [[outputs, numGroups * groupSize].map((size) => ({ start: 0, end: size }))],
       shardedOver: ['tp', 'pp'],
       initialization: { kind: 'normal', standardDeviation },
     }),

@@ -3,7 +3,7 @@ import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit
 import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import type { Slice, Tensor } from '@mtl/kernels';
-import { copiesAlong, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { copiesAlong, type LossScaler, type ModelOptimizer, type ParameterRange } from '@mtl/optimizer';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -32,6 +32,13 @@ interface StoredBox {
   readonly length: number;
   readonly replica: number;
   readonly limit?: ValueLimit | undefined;
+}
+
+/** Elements [start, end) of the flat buffers, whose values begin at `first` in another one. */
+interface PlacedPart {
+  readonly start: number;
+  readonly end: number;
+  readonly first: number;
 }
 
 function logicalTensor({
@@ -66,16 +73,17 @@ function logicalTensor({
 }
 
 /**
- * What this rank holds of a buffer with a value for each element of its owned ranges: one box for a parameter
- * that it holds whole (or all of its tensor-parallel slice), a few for one that ranks of a distributed
- * optimizer share.
+ * What this rank holds of a buffer with a value for each element of its owned ranges, or of those of some
+ * parameters: one box for a parameter that it holds whole (or all of its tensor-parallel slice), a few for
+ * one that ranks of a distributed optimizer share.
  */
 function ownedTensors(
   optimizer: ModelOptimizer,
   options: {
     readonly prefix: string;
     readonly buffer: Tensor;
-    readonly start: 'start' | 'masterStart' | 'stateStart';
+    /** Where parts of a parameter are in the buffer; undefined where it has no values there. */
+    readonly partsOf: (range: ParameterRange) => readonly PlacedPart[] | undefined;
     readonly limit?: ValueLimit;
   },
 ): LogicalTensor[] {
@@ -83,6 +91,8 @@ function ownedTensors(
   const replicas = replicaNumbers(optimizer);
   return buffers.ranges.flatMap((range) => {
     const { parameter } = range;
+    const parts = options.partsOf(range);
+    if (parts === undefined) return [];
     const all = parameter.slices;
     const box = {
       name: options.prefix + parameter.name,
@@ -91,13 +101,13 @@ function ownedTensors(
       limit: options.limit,
       replica: replicas.get(parameter)!,
     };
-    const boxes = buffers.ownedPartsOf(range).flatMap((part) =>
+    const boxes = parts.flatMap((part) =>
       slicesOfFlatRange({
         slices: all,
         start: part.start - range.start,
         end: part.end - range.start,
       }).map(({ slices, offset, length }) =>
-        logicalTensor({ ...box, slices, start: part[options.start] + offset, length }),
+        logicalTensor({ ...box, slices, start: part.first + offset, length }),
       ),
     );
     if (boxes.length > 0) return boxes;
@@ -143,9 +153,13 @@ function weightLimit({ buffers }: ModelOptimizer): ValueLimit {
 
 /** Master weights under their logical names: what this rank holds of them. */
 export function weightTensors(optimizer: ModelOptimizer): LogicalTensor[] {
-  const { master } = optimizer.buffers;
-  const limit = weightLimit(optimizer);
-  return ownedTensors(optimizer, { prefix: '', buffer: master, start: 'masterStart', limit });
+  const { buffers } = optimizer;
+  return ownedTensors(optimizer, {
+    prefix: '',
+    buffer: buffers.master,
+    partsOf: (range) => buffers.ownedPartsOf(range).map((part) => ({ ...part, first: part.masterStart })),
+    limit: weightLimit(optimizer),
+  });
 }
 
 /**
@@ -153,20 +167,25 @@ export function weightTensors(optimizer: ModelOptimizer): LogicalTensor[] {
  * `step`.
  */
 export function gradientTensors(optimizer: ModelOptimizer): LogicalTensor[] {
+  const { buffers } = optimizer;
   return ownedTensors(optimizer, {
     prefix: 'gradient.',
-    buffer: optimizer.buffers.gradients,
-    start: 'start',
+    buffer: buffers.gradients,
+    partsOf: (range) => buffers.ownedPartsOf(range).map((part) => ({ ...part, first: part.start })),
   });
 }
 
 /**
- * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`): what this rank
- * holds of them.
+ * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
+ * `momentum_buffer`): what this rank holds of them.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
-  return optimizer.state.flatMap(({ name, buffer }) =>
-    ownedTensors(optimizer, { prefix: `${optimizerPrefix}${name}.`, buffer, start: 'stateStart' }),
+  return optimizer.state.flatMap(({ name, buffer, partsOf }) =>
+    ownedTensors(optimizer, {
+      prefix: `${optimizerPrefix}${name}.`,
+      buffer,
+      partsOf: (range) => partsOf(range)?.map((part) => ({ ...part, first: part.stateStart })),
+    }),
   );
 }
 

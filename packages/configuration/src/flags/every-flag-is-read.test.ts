@@ -12,7 +12,7 @@ const lines = [
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 1, '--lr-decay-style WSD --lr-wsd-decay-iters 5'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
-  ['gpt', 1, '--train-samples 800'],
+  ['gpt', 1, '--train-samples 800 --optimizer muon'],
   ['bert', 1, ''],
 ] as const;
 

@@ -15,6 +15,7 @@ export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'layernorm-epsilon': { flag: 'norm-epsilon' },
   'override-lr-scheduler': { flag: 'override-opt-param-scheduler' },
   'use-checkpoint-lr-scheduler': { flag: 'use-checkpoint-opt-param-scheduler' },
+  'muon-use-nesterov': { flag: 'muon-nesterov' },
   'model-parallel-size': { flag: 'tensor-model-parallel-size' },
 };
 

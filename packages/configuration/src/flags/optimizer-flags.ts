@@ -1,7 +1,51 @@
-import { choice, count, fraction, naturalNumber, nonNegativeNumber, positiveNumber } from './flag-kinds.js';
+import {
+  choice,
+  count,
+  fraction,
+  naturalNumber,
+  nonNegativeNumber,
+  positiveNumber,
+  toggle,
+} from './flag-kinds.js';
 
-/** AdamW, the learning rate of each step, clipping and loss scaling. */
+/** Muon's flags; they have no effect without `--optimizer muon`. */
+export const muonFlags = {
+  'muon-momentum': fraction("Weight of the old average of gradients in Muon's momentum.", { default: 0.9 }),
+  'muon-nesterov': toggle('Nesterov momentum in Muon.'),
+  'muon-scale-mode': choice(
+    ['spectral', 'unit_rms_norm', 'shape_scaling'],
+    "Length of Muon's update of a matrix: sqrt(max(out, in)), sqrt(out / in) or sqrt(max(1, out / in)).",
+    { default: 'spectral' },
+  ),
+  'muon-extra-scale-factor': positiveNumber(
+    'Factor of the length; with spectral, 0.2 gives updates the RMS of those of AdamW.',
+    { default: 1 },
+  ),
+  'muon-coefficient-type': choice(['simple', 'quintic'], 'Coefficients of Newton-Schulz.', {
+    default: 'quintic',
+  }),
+  'muon-num-ns-steps': count('Steps of Newton-Schulz.', { default: 5 }),
+  'muon-fp32-matmul-prec': choice(
+    ['low', 'medium', 'high'],
+    'Precision of the matmuls of Newton-Schulz: bf16 (low and medium) or fp32.',
+    { defaultText: 'medium with --bf16 or --fp16 where the hardware multiplies bf16, otherwise high' },
+  ),
+  'muon-no-split-qkv': toggle('Muon updates the weights of queries, keys and values as one matrix.'),
+  'muon-tp-mode': choice(
+    ['duplicated', 'distributed', 'blockwise'],
+    'How tensor-parallel ranks compute an update of Muon: each all of it. distributed means the same; blockwise, whose result depends on the layout, is refused.',
+    { default: 'duplicated' },
+  ),
+};
+
+/** AdamW and Muon, the learning rate of each step, clipping and loss scaling. */
 export const optimizerFlags = {
+  optimizer: choice(
+    ['adam', 'adamw', 'muon'],
+    'AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else.',
+    { default: 'adam' },
+  ),
+  ...muonFlags,
   lr: positiveNumber('Peak learning rate.'),
   'min-lr': nonNegativeNumber('Learning rate at the end of decay.', { default: 0 }),
   'lr-decay-style': choice(

@@ -8,6 +8,7 @@ import {
 import type { FlagName } from '../flags/flag-schema.js';
 import type { OptimizerConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
+import { muonConfiguration } from './muon-configuration.js';
 
 /** What the schedule's steps are counted in, and the flags that count them. */
 const counting = {
@@ -32,14 +33,16 @@ export interface OptimizerConfigurationOptions {
 }
 
 /**
- * AdamW, its learning rate and the loss scale.
+ * AdamW or Muon, the learning rate and the loss scale.
  *
- * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`.
+ * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
+ *   `MTL_MUON_TP_MODE`.
  */
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
   const { flags, training, notices } = options;
   const learningRate = learningRateOf(flags, training);
   const lossScale = lossScaleOf(flags, training, notices);
+  const muon = muonConfiguration(flags, notices);
   // Both check their numbers when they are made, and those are the numbers they will be made from.
   new LearningRateSchedule(learningRate);
   new LossScaler(lossScale);
@@ -49,6 +52,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
     adamBeta1: flags.required('adam-beta1'),
     adamBeta2: flags.required('adam-beta2'),
     adamEpsilon: flags.required('adam-eps'),
+    ...(muon === undefined ? {} : { muon }),
     clipGrad: flags.required('clip-grad'),
     lossScale,
   };

@@ -225,7 +225,20 @@ std::vector<Case> all_cases() {
                       real(kF32, {size}), real(kF32, {5}, -0.5), integers(kI64, {5, 2}, -4, 1000)},
                      {0.9, 0.95, 1e-8, 0.1, 1},
                      {DType::kBFloat16, DType::kFloat16}});
+    cases.push_back({"muon_momentum", {real(kF32, {size}), real(kF32, {size}), real(kF32, {5})}, {0.95, 1}, {kF32}});
+    cases.push_back({"muon_update",
+                     {real(kF32, {size}), output(kCompute, {size}), real(kF32, {size}), real(kF32, {5})},
+                     {0.1, 1},
+                     {DType::kBFloat16, DType::kFloat16}});
   }
+  cases.push_back({"muon_normalize",
+                   {output(kCompute, {3, 37}), real(kF32, {3, 37}), real(DType::kFloat64, {1})},
+                   {1e-7},
+                   {kF32, DType::kBFloat16}});
+  cases.push_back({"muon_polynomial",
+                   {output(kCompute, {37, 37}), real(kCompute, {37, 37}), real(kF32, {37, 37})},
+                   {3.4445, -4.775, 2.0315},
+                   {kF32, DType::kBFloat16}});
   return cases;
 }
 

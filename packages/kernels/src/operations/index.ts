@@ -66,6 +66,16 @@ export {
   linearWeightGradient,
 } from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';
+export {
+  type MuonMomentumOptions,
+  type MuonNormalizeOptions,
+  type MuonPolynomialOptions,
+  type MuonUpdateOptions,
+  muonMomentum,
+  muonNormalize,
+  muonPolynomial,
+  muonUpdate,
+} from './muon.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
   type ReductionOptions,

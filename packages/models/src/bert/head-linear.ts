@@ -14,7 +14,10 @@ export interface LinearParameters {
   readonly bias: Parameter;
 }
 
-/** Weight [outputs, inputs] and bias [outputs] replicated on every rank. */
+/**
+ * Weight [outputs, inputs] and bias [outputs] replicated on every rank. With as many outputs as inputs it is
+ * a hidden layer, otherwise the output layer of a head.
+ */
 export function headLinear(
   name: string,
   shape: readonly [outputs: number, inputs: number],
@@ -26,6 +29,7 @@ export function headLinear(
     weight: replicatedParameter({
       name: `${name}.weight`,
       globalShape: shape,
+      matrices: shape[0] === shape[1] ? [shape.map((size) => ({ start: 0, end: size }))] : [],
       initialization: { kind: 'normal', standardDeviation },
       tensorParallel,
     }),

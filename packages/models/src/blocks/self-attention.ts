@@ -6,6 +6,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
+import type { Slice } from '@mtl/kernels';
 import {
   columnParallelLinear,
   columnParallelParameters,
@@ -78,6 +79,7 @@ export class SelfAttention implements Sublayer {
       name: `${name}.linear_qkv`,
       inputs: hiddenSize,
       outputs: [numGroups, headsPerGroup + 2, headSize],
+      matrices: queryKeyAndValue({ numGroups, headsPerGroup, headSize, hiddenSize }),
       what,
       standardDeviation: initialization.standardDeviation,
       bias: qkvBias,
@@ -144,6 +146,22 @@ export class SelfAttention implements Sublayer {
     };
     return prepareHeads(tape, { qkv, numGroups, headSize, norm, rotation });
   }
+}
+
+/** The matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */
+function queryKeyAndValue(options: {
+  readonly numGroups: number;
+  readonly headsPerGroup: number;
+  readonly headSize: number;
+  readonly hiddenSize: number;
+}): Slice[][] {
+  const { numGroups, headsPerGroup, headSize, hiddenSize } = options;
+  const whole = (size: number): Slice => ({ start: 0, end: size });
+  const heads = [0, headsPerGroup, headsPerGroup + 1, headsPerGroup + 2];
+  return [0, 1, 2].map((part) => {
+    const own = { start: heads[part]!, end: heads[part + 1]! };
+    return [whole(numGroups), own, whole(headSize), whole(hiddenSize)];
+  });
 }
 
 function headNormOf({

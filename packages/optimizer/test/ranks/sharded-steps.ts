@@ -147,7 +147,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     trace,
     modelBits: new Uint8Array(bits.buffer),
     gradientsAreClear: buffers.gradients.toArray().every((value) => value === 0),
-    stateSizes: [buffers.stateSize, ...optimizer.state.map(({ buffer }) => buffer.size)],
+    stateSizes: [buffers.ownedSize, ...optimizer.state.map(({ buffer }) => buffer.size)],
   };
   optimizer.dispose();
   buffers.dispose();

@@ -14,6 +14,7 @@ import {
 import type { HuggingFaceModel } from '../models/model-recipe.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { checkSameModel } from './check-same-model.js';
+import { checkSavedOptimizer } from './check-saved-optimizer.js';
 import { isSamePlace } from './is-same-place.js';
 
 export interface LoadTrainingOptions {
@@ -136,6 +137,7 @@ async function resume(
   if (model !== undefined) checkSameModel(checkpoint, model);
   const withOptimizer = loadOptimizer && !finetune;
   onOpen?.(checkpoint);
+  if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
   if (!finetune) onResume?.(checkpoint, { withOptimizer });
   const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));

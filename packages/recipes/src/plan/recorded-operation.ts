@@ -10,6 +10,8 @@ const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
 /** Operands that are read and written. */
 const updated: Readonly<Record<string, readonly string[]>> = {
   adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
+  muon_momentum: ['momentum', 'gradient'],
+  muon_update: ['parameter', 'direction'],
   linear_weight_gradient: ['weightGradient', 'biasGradient'],
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };

@@ -174,6 +174,13 @@ type Resolved = ConfigurationJson['resolved'];
 const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
   seed: ({ training }) => training.seed,
   ...Object.fromEntries(learningSettings.map(({ flag, valueIn }) => [flag, valueIn])),
+  optimizer: ({ optimizer }) => (optimizer.muon === undefined ? 'adam' : 'muon'),
+  'muon-momentum': ({ optimizer }) => optimizer.muon?.momentum,
+  'muon-nesterov': ({ optimizer }) => optimizer.muon?.nesterov,
+  'muon-scale-mode': ({ optimizer }) => optimizer.muon?.scaleMode,
+  'muon-extra-scale-factor': ({ optimizer }) => optimizer.muon?.extraScaleFactor,
+  'muon-coefficient-type': ({ optimizer }) => optimizer.muon?.coefficientType,
+  'muon-num-ns-steps': ({ optimizer }) => optimizer.muon?.numSteps,
   'adam-beta1': ({ optimizer }) => optimizer.adamBeta1,
   'adam-beta2': ({ optimizer }) => optimizer.adamBeta2,
   'adam-eps': ({ optimizer }) => optimizer.adamEpsilon,
@@ -187,8 +194,8 @@ const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
 function otherChanges(before: Resolved | undefined, now: Resolved): readonly Difference[] {
   return Object.entries(others).flatMap(([flag, of]) => {
     const [old, current] = [valueIn(before, of), of(now)];
-    // what an older version did not record
-    if (old === undefined || old === current) return [];
+    // what an older version did not record, or belongs to another optimizer
+    if (old === undefined || current === undefined || old === current) return [];
     return [{ flag, before: String(old), now: String(current) }];
   });
 }

@@ -4,15 +4,22 @@ import type {
   ParallelConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import type { Device, DType } from '@mtl/kernels';
-import { AdamwOptimizer, type ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { type Device, type DType, hostInformation } from '@mtl/kernels';
+import {
+  Adamw,
+  ModelOptimizer,
+  type ModelOptimizerOptions,
+  Muon,
+  muonWith,
+  ParameterBuffers,
+} from '@mtl/optimizer';
 import type { TrainingProcesses } from './training-processes.js';
 
 /** What of a configuration the optimizer follows from. */
 export interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
-    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'weightDecay' | 'clipGrad'
+    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'muon' | 'weightDecay' | 'clipGrad'
   >;
   readonly parallel: Pick<
     ParallelConfiguration,
@@ -47,10 +54,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     },
   });
   if (initializes) buffers.initialize(training.seed);
-  return new AdamwOptimizer(buffers, {
-    beta1: optimizer.adamBeta1,
-    beta2: optimizer.adamBeta2,
-    epsilon: optimizer.adamEpsilon,
+  return new ModelOptimizer(buffers, {
+    optimizer: updateRule(optimizer, { device, dtype }),
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
     groups: processes.groups,
@@ -58,4 +63,24 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
   });
+}
+
+function updateRule(
+  { adamBeta1, adamBeta2, adamEpsilon, muon }: OptimizedConfiguration['optimizer'],
+  model: { readonly device: Device; readonly dtype: DType },
+): ModelOptimizerOptions['optimizer'] {
+  const adamw = new Adamw({ beta1: adamBeta1, beta2: adamBeta2, epsilon: adamEpsilon });
+  if (muon === undefined) return adamw;
+  const dtype = muon.dtype ?? newtonSchulzDtype(model);
+  return muonWith({ muon: new Muon({ ...muon, dtype }), auxiliary: adamw });
+}
+
+/**
+ * bfloat16 for models in 16 bits where the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A model in
+ * float32 keeps the precision that makes layouts comparable.
+ */
+function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
+  if (dtype === 'float32') return 'float32';
+  const isGpu = device === 'cuda' || device === 'meta-cuda';
+  return isGpu || hostInformation().instructionSet === 'avx512' ? 'bfloat16' : 'float32';
 }

@@ -214,8 +214,9 @@ export class Training {
     optimizer.weightDecay = inForce.optimizer.weightDecay;
     for (const note of resumed?.notes ?? []) onMessage(note);
     const numParameters = recipe.numParameters(model);
-    // weights and both moments of Adam in float32
-    await saveDirectory.prepare({ numBytes: 12 * numParameters });
+    // weights in float32, and both moments of AdamW or at least the momentum of Muon
+    const numBytes = (inForce.optimizer.muon === undefined ? 12 : 8) * numParameters;
+    await saveDirectory.prepare({ numBytes });
     const iteration = progress?.iteration ?? 0;
     for (const line of descriptionOf(configuration, { iteration, numParameters, tokenizer, train })) {
       onMessage(line);

@@ -29,7 +29,6 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'swin-': 'images',
     'linear-': 'linear attention',
   }),
-  ...refused('there is AdamW', 'leave it out', { 'muon-': 'the optimizer Muon' }),
   ...refused('the model learns from text only, by predicting the next token', 'leave it out', {
     'rl-': 'reinforcement learning',
     'grpo-': 'reinforcement learning',

@@ -9,11 +9,11 @@ const recipe: Record<string, MegatronFlag> = {
     'use --weight-decay',
   ),
   warmup: only([], 'warm-up, in old versions', 'the flag has another name', 'use --lr-warmup-fraction'),
-  optimizer: only(
-    ['adam', 'adamw'],
-    'the optimizer',
-    'there is AdamW',
-    'leave it out, or use --optimizer adam',
+  'muon-scalar-optimizer': only(
+    ['adam'],
+    'the optimizer of everything but matrices',
+    'it is AdamW',
+    'leave it out, or use --muon-scalar-optimizer adam',
   ),
   'dataloader-type': only(
     ['single'],
@@ -36,14 +36,16 @@ const recipe: Record<string, MegatronFlag> = {
     'decoupled-min-lr': 'another learning rate for the embeddings',
     'head-lr-mult': 'another learning rate for the head',
   }),
-  ...refused('there is AdamW', 'leave it out', {
-    'sgd-momentum': 'momentum of SGD',
-    'muon-momentum': 'the optimizer Muon',
-    'muon-scale-mode': 'the optimizer Muon',
-    'muon-num-ns-steps': 'the optimizer Muon',
-    'muon-fp32-matmul-prec': 'the optimizer Muon',
-    'muon-tp-mode': 'the optimizer Muon',
-    'use-layer-wise-distributed-optimizer': 'the optimizer Muon',
+  ...refused('there are AdamW and Muon', 'leave it out', { 'sgd-momentum': 'momentum of SGD' }),
+  ...refused(
+    'the distributed optimizer divides the state of Muon evenly',
+    'use --use-distributed-optimizer',
+    {
+      'use-layer-wise-distributed-optimizer': 'a distributed optimizer of whole matrices',
+    },
+  ),
+  ...idle('queries, keys and values are split unless --muon-no-split-qkv is given', {
+    'muon-split-qkv': 'updates of queries, keys and values one by one',
   }),
   ...refused('the global batch follows one ramp', 'use --rampup-batch-size', {
     'step-batch-size-schedule': 'a global batch that grows in steps',

@@ -1,0 +1,79 @@
+import { checkedOperation } from '../checked-operation.js';
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+export interface MuonMomentumOptions {
+  /** [N] float32, updated: the exponential average of gradients. */
+  readonly momentum: Tensor;
+  /** [N] float32: the gradient, and afterwards the direction in which to orthogonalise. */
+  readonly gradient: Tensor;
+  /** [5] float32, as `adamwScalars` makes them. A skipped step changes nothing. */
+  readonly scalars: Tensor;
+  /** The weight of the old average. */
+  readonly decay: number;
+  /** The direction is the gradient averaged with the new momentum, instead of the momentum. */
+  readonly nesterov: boolean;
+}
+
+/** The first, elementwise part of Muon (Jordan et al. 2024): the average of gradients, and the direction. */
+export const muonMomentum = checkedOperation('muonMomentum', (options: MuonMomentumOptions): void => {
+  const { momentum, gradient, scalars, decay, nesterov } = options;
+  runOperation('muon_momentum', { momentum, gradient, scalars, decay, nesterov });
+});
+
+export interface MuonNormalizeOptions {
+  /** float32 or bfloat16, of as many elements as `input`. */
+  readonly output: Tensor;
+  /** float32 */
+  readonly input: Tensor;
+  /** [1] float64: the sum of the squares of `input`. */
+  readonly squares: Tensor;
+  /** Smaller norms count as this one. */
+  readonly epsilon: number;
+}
+
+/** output = input / max(sqrt(squares), epsilon): a matrix of Frobenius norm 1, where Newton-Schulz starts. */
+export const muonNormalize = checkedOperation('muonNormalize', (options: MuonNormalizeOptions): void => {
+  const { output, input, squares, epsilon } = options;
+  runOperation('muon_normalize', { output, input, squares, epsilon });
+});
+
+export interface MuonPolynomialOptions {
+  /** [M, M], of the dtype of `gram`; may be `gram`. */
+  readonly output: Tensor;
+  /** [M, M] float32 or bfloat16: A, the products of all pairs of rows. */
+  readonly gram: Tensor;
+  /** [M, M] float32: A A */
+  readonly square: Tensor;
+  /** The coefficient of the identity. */
+  readonly constant: number;
+  readonly linear: number;
+  readonly quadratic: number;
+}
+
+/** output = constant I + linear A + quadratic A A: the factor of one step of Newton-Schulz. */
+export const muonPolynomial = checkedOperation('muonPolynomial', (options: MuonPolynomialOptions): void => {
+  const { output, gram, square, constant, linear, quadratic } = options;
+  runOperation('muon_polynomial', { output, gram, square, constant, linear, quadratic });
+});
+
+export interface MuonUpdateOptions {
+  /** [N] float32, updated. */
+  readonly parameter: Tensor;
+  /** [N] bfloat16 or float16: receives the rounded parameter. */
+  readonly modelParameter?: Tensor | undefined;
+  /** [N] float32 */
+  readonly direction: Tensor;
+  /** [5] float32, as `adamwScalars` makes them. A skipped step changes no parameter. */
+  readonly scalars: Tensor;
+  /** Decoupled, times the learning rate. */
+  readonly weightDecay: number;
+  /** Sets the direction to zero in the same pass over memory, in a skipped step too. */
+  readonly clearDirection?: boolean;
+}
+
+/** parameter -= learning rate * (weightDecay * parameter + direction). */
+export const muonUpdate = checkedOperation('muonUpdate', (options: MuonUpdateOptions): void => {
+  const { parameter, modelParameter, direction, scalars, weightDecay, clearDirection = false } = options;
+  runOperation('muon_update', { parameter, modelParameter, direction, scalars, weightDecay, clearDirection });
+});

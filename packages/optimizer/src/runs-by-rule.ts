@@ -1,0 +1,93 @@
+import type { Parameter } from '@mtl/autograd';
+import { type FlatRange, intersectionOf, type ParameterRange } from './flat-layout.js';
+import type { Optimizer } from './optimizer.js';
+import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
+
+/** Elements of an owned range whose parameters, one after the other, have one update rule. */
+export interface RunOfParameters extends FlatRange {
+  /** The number of the rule. */
+  readonly rule: number;
+  /** Among the runs of its rule. */
+  readonly index: number;
+  readonly owned: OwnedRange;
+  /** The parameters of which it has elements. */
+  readonly ranges: readonly ParameterRange[];
+  /** Where it begins in the states of its rule, which hold nothing else. */
+  readonly stateStart: number;
+}
+
+export interface RunsOfRule {
+  readonly optimizer: Optimizer;
+  readonly runs: readonly RunOfParameters[];
+  /** Elements of the runs. */
+  readonly stateSize: number;
+  /** Whether it is the rule of a parameter. */
+  readonly isRuleOf: (parameter: Parameter) => boolean;
+}
+
+/**
+ * Divides the owned ranges into runs of parameters with one rule, the padding after a parameter with it.
+ * Where all have one rule, the runs are the owned ranges.
+ */
+export function runsByRule(
+  { owned, ranges }: ParameterBuffers,
+  ruleOf: (parameter: Parameter) => Optimizer,
+): { readonly rules: readonly RunsOfRule[]; readonly runs: readonly (readonly RunOfParameters[])[] } {
+  const optimizers = [...new Set(ranges.map(({ parameter }) => ruleOf(parameter)))];
+  const rules = optimizers.map((optimizer) => ({
+    optimizer,
+    runs: [] as RunOfParameters[],
+    stateSize: 0,
+    isRuleOf: (parameter: Parameter) => ruleOf(parameter) === optimizer,
+  }));
+  const runs = owned.map((held) =>
+    groupsIn(held, { ranges, ruleOf }).map((group, number, groups) => {
+      const start = number === 0 ? held.start : group.start;
+      const end = groups[number + 1]?.start ?? held.end;
+      const ofRule = Math.max(0, optimizers.indexOf(group.rule ?? optimizers[0]!));
+      const rule = rules[ofRule]!;
+      const index = rule.runs.length;
+      const run = {
+        start,
+        end,
+        rule: ofRule,
+        index,
+        owned: held,
+        ranges: group.ranges,
+        stateStart: rule.stateSize,
+      };
+      rule.runs.push(run);
+      rule.stateSize += end - start;
+      return run;
+    }),
+  );
+  return { rules, runs };
+}
+
+interface Group {
+  /** Of its first parameter; absent where there is padding only. */
+  readonly rule: Optimizer | undefined;
+  readonly start: number;
+  readonly ranges: ParameterRange[];
+}
+
+function groupsIn(
+  held: OwnedRange,
+  options: {
+    readonly ranges: readonly ParameterRange[];
+    readonly ruleOf: (parameter: Parameter) => Optimizer;
+  },
+): Group[] {
+  const { ranges, ruleOf } = options;
+  const groups: Group[] = [];
+  for (const range of ranges) {
+    const common = intersectionOf(held, range);
+    if (common === undefined) continue;
+    const rule = ruleOf(range.parameter);
+    if (groups.at(-1)?.rule === rule) groups.at(-1)!.ranges.push(range);
+    else groups.push({ rule, start: common.start, ranges: [range] });
+  }
+  return groups.length > 0 || held.end === held.start
+    ? groups
+    : [{ rule: undefined, start: held.start, ranges: [] }];
+}

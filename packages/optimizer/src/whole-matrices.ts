@@ -1,0 +1,176 @@
+import type { Parameter } from '@mtl/autograd';
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { cast, type Slice, sizeOf, Tensor } from '@mtl/kernels';
+import { type Bucket, type ParameterRange, sliceOf } from './flat-layout.js';
+import type { ParallelGroups } from './parallel-groups.js';
+import type { ParameterBuffers } from './parameter-buffers.js';
+
+/** One of the `matrices` of a parameter. */
+export interface MatrixOfParameter {
+  readonly range: ParameterRange;
+  /** A box of the whole parameter. */
+  readonly box: readonly Slice[];
+}
+
+const shapeOf = (box: readonly Slice[]): number[] => box.map(({ start, end }) => end - start);
+
+const stridesOf = (shape: readonly number[]): number[] => shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
+
+/**
+ * A view of `part` of a tensor that holds `whole`, both boxes of one parameter, `offset` elements into it.
+ */
+function boxIn(
+  tensor: Tensor,
+  { whole, part, offset = 0 }: { whole: readonly Slice[]; part: readonly Slice[]; offset?: number },
+): Tensor {
+  const strides = stridesOf(shapeOf(whole));
+  const skipped = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
+  return tensor.strided({ offset: offset + skipped, shape: shapeOf(part), strides });
+}
+
+const intersection = (left: readonly Slice[], right: readonly Slice[]): Slice[] =>
+  left.map(({ start, end }, dim) => ({
+    start: Math.max(start, right[dim]!.start),
+    end: Math.min(end, right[dim]!.end),
+  }));
+
+const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
+  left.every(({ start, end }, dim) => start === right[dim]!.start && end === right[dim]!.end);
+
+/**
+ * Whole matrices of values that ranks hold in parts, in the buffer of the gradients: an update rule writes
+ * its directions there, gathers them, reads each matrix whole and writes the result of this rank's shard
+ * back. Every rank reads the same bits. With a distributed optimizer the states stay in even slices: a matrix
+ * that crosses slices is read by each rank that owns a part of it.
+ */
+export class WholeMatrices {
+  readonly #gradients: Tensor;
+  readonly #sharing: ParameterBuffers['sharing'];
+  readonly #dp: ProcessGroup | undefined;
+  readonly #tp: ProcessGroup | undefined;
+  /** Buckets with matrices, where several ranks own slices of them. */
+  readonly #buckets: readonly Bucket[];
+  /** Room for the largest matrix that is not read in place. */
+  #whole: Tensor | undefined;
+  #shards: Tensor | undefined;
+  #works: Work[] = [];
+
+  /** `isRead`: whether the rule reads matrices of a parameter. */
+  constructor(
+    buffers: ParameterBuffers,
+    {
+      groups,
+      isRead,
+    }: { readonly groups: ParallelGroups; readonly isRead: (parameter: Parameter) => boolean },
+  ) {
+    const { gradients, sharing, buckets } = buffers;
+    this.#gradients = gradients;
+    this.#sharing = sharing;
+    const { dp, tp } = groups;
+    this.#dp = dp;
+    this.#tp = tp !== undefined && tp.size > 1 ? tp : undefined;
+    const isDivided = sharing.distributed && sharing.size > 1;
+    const reads = ({ parameter }: ParameterRange): boolean =>
+      parameter.matrices.length > 0 && isRead(parameter);
+    this.#buckets = isDivided ? buckets.filter(({ ranges }) => ranges.some(reads)) : [];
+  }
+
+  /** Starts to fetch what other data-parallel ranks have written; `read` waits for it. */
+  gather(): void {
+    const { rank, size } = this.#sharing;
+    this.#works = this.#buckets.map((bucket) => {
+      const slice = sliceOf(bucket, rank, size);
+      using output = this.#gradients.view({ offset: bucket.start, shape: [bucket.end - bucket.start] });
+      using input = this.#gradients.view({ offset: slice.start, shape: [slice.end - slice.start] });
+      return this.#dp!.allGather({ output, input });
+    });
+  }
+
+  /** Waits for what `gather` has started, also on ranks that read nothing. */
+  finishGather(): void {
+    for (const work of this.#works) work.wait();
+    this.#works = [];
+  }
+
+  /**
+   * A matrix [outputs, inputs] float32 from all tensor-parallel ranks, which must all call it in the same
+   * order; this rank's until the next call or `write`, and the caller's to dispose of.
+   */
+  read({ range, box }: MatrixOfParameter): Tensor {
+    this.finishGather();
+    const { parameter, start } = range;
+    const own = intersection(box, parameter.slices);
+    const [size, inputs] = [sizeOf(shapeOf(box)), shapeOf(box).at(-1)!];
+    const shape = [size / inputs, inputs];
+    if (isSame(box, parameter.slices)) return this.#gradients.view({ offset: start, shape });
+    this.#whole = this.#roomFor(this.#whole, size);
+    const whole = this.#whole.view({ shape });
+    using shard = boxIn(this.#gradients, { whole: parameter.slices, part: own, offset: start });
+    const shards = this.#shardsOf(parameter, { box, own });
+    if (shards.length === 1) {
+      using output = boxIn(whole, { whole: box, part: own });
+      cast({ output, input: shard });
+      return whole;
+    }
+    const tp = this.#tp!;
+    this.#shards = this.#roomFor(this.#shards, size + shard.size);
+    using input = this.#shards.view({ offset: size, shape: shard.shape });
+    cast({ output: input, input: shard });
+    using output = this.#shards.view({ shape: [size] });
+    tp.allGather({ output, input }).wait();
+    shards.forEach((part, rank) => {
+      using from = this.#shards!.view({ offset: rank * shard.size, shape: shard.shape });
+      using to = boxIn(whole, { whole: box, part });
+      cast({ output: to, input: from });
+    });
+    return whole;
+  }
+
+  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating dtype. */
+  write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
+    const { parameter, start } = range;
+    const part = intersection(box, parameter.slices);
+    using output = boxIn(this.#gradients, { whole: parameter.slices, part, offset: start });
+    using input = boxIn(matrix, { whole: box, part });
+    cast({ output, input });
+  }
+
+  dispose(): void {
+    this.#whole?.dispose();
+    this.#shards?.dispose();
+  }
+
+  /** The boxes of all tensor-parallel ranks in a matrix; one where each rank holds it whole. */
+  #shardsOf(
+    { name, slices }: Parameter,
+    { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },
+  ): Slice[][] {
+    const sharded = own.findIndex(
+      ({ start, end }, dim) => start !== box[dim]!.start || end !== box[dim]!.end,
+    );
+    if (sharded === -1) return [[...own]];
+    const { rank, size } = this.#tp ?? { rank: 0, size: 1 };
+    const { start, end } = own[sharded]!;
+    const length = end - start;
+    const isEven =
+      start === slices[sharded]!.start &&
+      start === rank * length &&
+      box[sharded]!.start === 0 &&
+      box[sharded]!.end === size * length;
+    if (!isEven) {
+      throw new UsageError('MTL_GROUP', `a matrix of ${name} is not sharded evenly over ${size} ranks`, {
+        expected: 'equal shards along one dimension, by rank, of matrices that are whole along it',
+      });
+    }
+    return Array.from({ length: size }, (_, of) =>
+      own.map((slice, dim) => (dim === sharded ? { start: of * length, end: (of + 1) * length } : slice)),
+    );
+  }
+
+  #roomFor(old: Tensor | undefined, size: number): Tensor {
+    if (old !== undefined && old.size >= size) return old;
+    old?.dispose();
+    return Tensor.empty({ shape: [size], dtype: 'float32', device: this.#gradients.device });
+  }
+}

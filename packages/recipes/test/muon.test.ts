@@ -1,0 +1,119 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Checkpoint } from '@mtl/checkpoint';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+const muon = [
+  ...[
+    '--optimizer',
+    'muon',
+    '--muon-momentum',
+    '0.95',
+    '--muon-nesterov',
+    '--muon-extra-scale-factor',
+    '0.2',
+  ],
+  ...['--train-iters', '12', '--eval-interval', '12', '--weight-decay', '0.1'],
+];
+const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+const tensor = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
+const pipeline = ['--pipeline-model-parallel-size', '2'];
+/** Grouped queries, gates and values in one weight, an output layer of its own, no biases. */
+const llama = [
+  ...['--group-query-attention', '--num-query-groups', '2', '--swiglu', '--disable-bias-linear'],
+  ...['--untie-embeddings-and-output-weights', '--normalization', 'RMSNorm'],
+];
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create(muon);
+  await runs.run(1, [
+    { name: 'alone' },
+    { name: 'adam', flags: ['--optimizer', 'adam'] },
+    { name: 'alone-llama', flags: llama },
+    { name: 'alone-bf16', flags: ['--bf16'] },
+    { name: 'half', flags: ['--exit-interval', '6', '--save-interval', '3', '--async-save'] },
+    { name: 'half', flags: ['--load', runs.pathOf('half')] },
+  ]);
+});
+afterAll(() => runs.remove());
+
+function expectSame(name: string, expected: string, precision: 'fp32' | 'bf16' = 'fp32'): void {
+  const { loss, norm } = runs.differences(name, expected);
+  expect(loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
+  expect(norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
+}
+
+describe('a GPT trained with Muon', () => {
+  it('learns, another way than with AdamW', () => {
+    const [own, adam] = [runs.metricsOf('alone'), runs.metricsOf('adam')];
+    expect(own[0]).toMatchObject({ lm_loss: adam[0]!.lm_loss });
+    expect(own[0]!.lm_loss - own.at(-1)!.lm_loss).toBeGreaterThan(0.5);
+    expect(own.at(-1)!.lm_loss).not.toBe(adam.at(-1)!.lm_loss);
+  });
+
+  it('resumes bitwise from a checkpoint that was saved in the background', async () => {
+    expect(numbersOf(runs.metricsOf('half')).slice(-6)).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
+    const folders = ['alone', 'half'].map((name) => join(runs.pathOf(name), 'iter_0000012'));
+    const [whole, halves] = folders.map((folder) =>
+      readdirSync(folder)
+        .filter((file) => file.endsWith('.safetensors'))
+        .map((file) => readFileSync(join(folder, file))),
+    );
+    expect(whole!.length).toBeGreaterThan(0);
+    expect(halves).toEqual(whole);
+    const { tensors } = await Checkpoint.open(folders[0]!);
+    const statesOf = (name: string): string[] =>
+      [...tensors.keys()].filter((key) => key.endsWith(`.${name}`)).map((key) => key.split('.')[1]!);
+    expect(statesOf('decoder.layers.0.mlp.linear_fc1.weight')).toEqual(['momentum_buffer']);
+    expect(statesOf('decoder.layers.0.mlp.linear_fc1.bias').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+    expect(statesOf('embedding.word_embeddings.weight').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+  });
+
+  it('trains as in one process: 2 ranks', async () => {
+    const half = runs.pathOf('half');
+    await runs.run(2, [
+      { name: 'tensor', flags: tensor },
+      { name: 'pipeline', flags: pipeline },
+      { name: 'data', flags: [] },
+      { name: 'distributed', flags: distributed },
+      { name: 'llama', flags: [...tensor, ...llama] },
+      { name: 'tensor-bf16', flags: [...tensor, '--bf16'] },
+      { name: 'data-bf16', flags: ['--bf16'] },
+      { name: 'distributed-bf16', flags: [...distributed, '--bf16'] },
+      { name: 'from-half', flags: [...tensor, '--load', half, '--ckpt-step', '6'] },
+    ]);
+    for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
+    expectSame('llama', 'alone-llama');
+    expectSame('tensor-bf16', 'alone-bf16', 'bf16');
+    const rest = runs.metricsOf('from-half');
+    expect(rest.length).toBe(6);
+    runs
+      .metricsOf('alone')
+      .slice(-6)
+      .forEach(({ lm_loss }, index) => {
+        expect(Math.abs(rest[index]!.lm_loss / lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
+      });
+    expect(numbersOf(runs.metricsOf('distributed'))).toEqual(numbersOf(runs.metricsOf('data')));
+    expect(numbersOf(runs.metricsOf('distributed-bf16'))).toEqual(numbersOf(runs.metricsOf('data-bf16')));
+  });
+
+  it('trains as in one process: 2 x 2 ranks, and goes on from their checkpoint in one', async () => {
+    const layout = [...tensor, ...distributed];
+    await runs.run(4, [{ name: 'four', flags: [...layout, '--exit-interval', '6'] }]);
+    await runs.run(1, [{ name: 'four', flags: ['--load', runs.pathOf('four')] }]);
+    expectSame('four', 'alone');
+  });
+
+  it('refuses the state of another optimizer', async () => {
+    const load = (name: string): string[] => ['--load', runs.pathOf(name)];
+    await expect(runs.run(1, [{ name: 'mixed', flags: load('adam') }])).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_OPTIMIZER',
+    });
+    const flags = ['--optimizer', 'adam', ...load('alone')];
+    await expect(runs.run(1, [{ name: 'mixed', flags }])).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_OPTIMIZER',
+    });
+  });
+});
