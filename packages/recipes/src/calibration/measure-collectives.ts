@@ -1,7 +1,7 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import type { MeasuredRates } from '@mtl/planner';
-import { medianWithSpread } from './quartiles.js';
+import { medianWithSpread } from './statistics.js';
 
 type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
 

@@ -59,6 +59,9 @@ describe('measureRates', () => {
     const plan = await planRun(configured('gpt', [], 1), { profile });
     expect(plan.iterationSeconds).toBeGreaterThan(0);
     expect(plan.capacityBytes).toBe(rates.memoryBytes);
+    // a model of this size gets one thread, and the scratch of one
+    const oneThread = await recordRun(configured('gpt', ['--threads', '1'], 1), { gpusPerNode: 2 });
+    expect(plan.ranks[0]!.memoryBytes).toBe(oneThread.ranks[0]!.peakBytes);
     const { host } = rates;
     // four micro-batches, forward and backward, and one end
     expect(plan.breakdown.host).toBeCloseTo(8 * host!.passSeconds + host!.stepSeconds, 9);

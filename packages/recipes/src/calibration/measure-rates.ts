@@ -7,9 +7,9 @@ import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { measureCollectives } from './measure-collectives.js';
 import { measuredEntries } from './measured-points.js';
-import { OperationClock, type OperationSamples } from './operation-clock.js';
-import { medianWithSpread } from './quartiles.js';
+import { OperationClock, type OperationSamples, typicalSteps } from './operation-clock.js';
 import { configurationOfReference, type ReferenceRun } from './reference-runs.js';
+import { meanWithSpread } from './statistics.js';
 
 export interface MeasureRatesOptions {
   /** The processes that share this machine; undefined for one alone. */
@@ -38,14 +38,16 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
   for (const [index, run] of runs.entries()) {
     onRun?.(run, index);
     world?.group.barrier().wait();
-    const clock = await clockedRun(run);
-    for (const [key, { operation, seconds }] of clock.samples) {
-      const known = samples.get(key);
-      if (known === undefined) samples.set(key, { operation, seconds });
-      else known.seconds.push(...seconds);
+    const { steps } = await clockedRun(run);
+    for (const step of typicalSteps(steps)) {
+      for (const [key, { operation, seconds }] of step.samples) {
+        const known = samples.get(key);
+        if (known === undefined) samples.set(key, { operation, seconds });
+        else known.seconds.push(...seconds);
+      }
+      passSeconds.push(...step.passSeconds);
+      stepSeconds.push(step.stepSeconds);
     }
-    passSeconds.push(...clock.passSeconds);
-    stepSeconds.push(...clock.stepSeconds);
   }
   return {
     numProcesses,
@@ -54,8 +56,8 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
     ...measuredEntries(samples.values()),
     ...(world === undefined ? {} : { collectives: measureCollectives(world.group) }),
     host: {
-      passSeconds: medianWithSpread(passSeconds).median,
-      stepSeconds: medianWithSpread(stepSeconds).median,
+      passSeconds: meanWithSpread(passSeconds).mean,
+      stepSeconds: meanWithSpread(stepSeconds).mean,
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { MeasuredRates } from '@mtl/planner';
 import type { OperationSamples, TimedOperation } from './operation-clock.js';
-import { medianWithSpread } from './quartiles.js';
+import { meanWithSpread, medianWithSpread } from './statistics.js';
 
 type Entries = Pick<MeasuredRates, 'matmuls' | 'attention' | 'kernels'>;
 type MatmulEntry = Entries['matmuls'][number];
@@ -13,8 +13,8 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
   const attention = new Map<string, AttentionEntry>();
   const kernels = new Map<string, KernelEntry>();
   for (const { operation, seconds } of all) {
-    const { median, spread } = medianWithSpread(seconds);
-    const time = { seconds: Math.max(median, 1e-9), spread: round(spread) };
+    const { mean, spread } = meanWithSpread(seconds);
+    const time = { seconds: Math.max(mean, 1e-9), spread: round(spread) };
     switch (operation.kind) {
       case 'matmul': {
         const { rows, columns, depth } = operation;

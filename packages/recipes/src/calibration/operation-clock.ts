@@ -13,15 +13,25 @@ export interface OperationSamples {
   readonly seconds: number[];
 }
 
+/** What was timed in one step. */
+export interface TimedStep {
+  /** Of all operations, passes and the rest. */
+  seconds: number;
+  /** By what the time of an operation depends on. */
+  readonly samples: Map<string, OperationSamples>;
+  /** Of each pass, after its last operation. */
+  readonly passSeconds: number[];
+  /** Outside of passes and optimizer. */
+  stepSeconds: number;
+}
+
 /** Times the operations of a training run's passes and optimizer, on the host. */
 export class OperationClock implements DryRunListener {
-  /** By what the time of an operation depends on. */
-  readonly samples = new Map<string, OperationSamples>();
-  /** Of each pass, after its last operation. */
-  readonly passSeconds: number[] = [];
-  /** Of each step, outside of its passes and its optimizer. */
-  readonly stepSeconds: number[] = [];
+  /** The steps after those of the warm-up. */
+  readonly steps: TimedStep[] = [];
   readonly #numWarmUpSteps: number;
+  /** Undefined in the warm-up. */
+  #step: TimedStep | undefined;
   #last = 0;
   #stepStart = 0;
   #inSpans = 0;
@@ -30,17 +40,19 @@ export class OperationClock implements DryRunListener {
     this.#numWarmUpSteps = numWarmUpSteps;
   }
 
-  #isWarm = false;
-
   beginStep(step: number): void {
-    this.#isWarm = step > this.#numWarmUpSteps;
+    if (step > this.#numWarmUpSteps) {
+      this.#step = { seconds: 0, samples: new Map(), passSeconds: [], stepSeconds: 0 };
+    }
     this.#inSpans = 0;
     this.#stepStart = performance.now();
   }
 
   endStep(): void {
-    if (!this.#isWarm) return;
-    this.stepSeconds.push((performance.now() - this.#stepStart - this.#inSpans) / 1000);
+    if (this.#step === undefined) return;
+    this.#step.stepSeconds = (performance.now() - this.#stepStart - this.#inSpans) / 1000;
+    this.#step.seconds += this.#step.stepSeconds;
+    this.steps.push(this.#step);
   }
 
   span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
@@ -50,8 +62,10 @@ export class OperationClock implements DryRunListener {
     const result = this.#observed(body);
     const end = performance.now();
     this.#inSpans += end - start;
-    if (this.#isWarm && kind !== 'optimizer' && kind !== 'reduce') {
-      this.passSeconds.push((end - this.#last) / 1000);
+    if (this.#step !== undefined && kind !== 'optimizer' && kind !== 'reduce') {
+      const seconds = (end - this.#last) / 1000;
+      this.#step.passSeconds.push(seconds);
+      this.#step.seconds += seconds;
     }
     return result;
   }
@@ -67,17 +81,36 @@ export class OperationClock implements DryRunListener {
     let flops = countedFlops();
     return observeOperations((name, operands) => {
       const now = performance.now();
-      if (this.#isWarm) {
+      if (this.#step !== undefined) {
         const after = countedFlops();
         const operation = recordedOperation({ name, operands }, after - flops);
         flops = after;
-        const key = JSON.stringify(operation);
-        const samples = this.samples.get(key) ?? { operation, seconds: [] };
-        this.samples.set(key, samples);
-        samples.seconds.push((now - this.#last) / 1000);
+        addSample(this.#step, { operation, seconds: (now - this.#last) / 1000 });
       }
       // what is written down here is no part of the next operation
       this.#last = performance.now();
     }, body);
   }
+}
+
+function addSample(
+  step: TimedStep,
+  { operation, seconds }: { readonly operation: TimedOperation; readonly seconds: number },
+): void {
+  const key = JSON.stringify(operation);
+  const samples = step.samples.get(key) ?? { operation, seconds: [] };
+  step.samples.set(key, samples);
+  samples.seconds.push(seconds);
+  step.seconds += seconds;
+}
+
+/**
+ * Half of the steps: those whose times are nearest to the median, in which the times of operations add up to
+ * a typical step. (Medians of operations would not: each step has some that take long.)
+ */
+export function typicalSteps(steps: readonly TimedStep[]): TimedStep[] {
+  const sorted = [...steps].sort((a, b) => a.seconds - b.seconds);
+  const count = Math.ceil(sorted.length / 2);
+  const first = Math.floor((sorted.length - count) / 2);
+  return sorted.slice(first, first + count);
 }

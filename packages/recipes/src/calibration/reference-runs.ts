@@ -30,13 +30,13 @@ const sizes: readonly Size[] = [
   { hidden: 96, heads: 3, sequence: 96, batch: 8, vocabulary: 4000, steps: 16 },
   { hidden: 128, heads: 4, sequence: 128, batch: 2, vocabulary: 2000, layers: 2, steps: 20 },
   { hidden: 192, heads: 3, sequence: 64, batch: 4, vocabulary: 8000, steps: 16 },
-  { hidden: 256, heads: 4, sequence: 128, batch: 4, vocabulary: 4000, steps: 14 },
-  { hidden: 256, heads: 8, sequence: 320, batch: 2, vocabulary: 1000, steps: 12 },
-  { hidden: 384, heads: 6, sequence: 256, batch: 2, vocabulary: 4000, steps: 10 },
-  { hidden: 512, heads: 8, sequence: 128, batch: 2, vocabulary: 16_000, steps: 8 },
-  { hidden: 512, heads: 8, sequence: 512, batch: 2, vocabulary: 2000, steps: 6 },
-  { hidden: 768, heads: 12, sequence: 192, batch: 1, vocabulary: 4000, steps: 8 },
-  { hidden: 1024, heads: 8, sequence: 256, batch: 2, vocabulary: 4000, steps: 5 },
+  { hidden: 256, heads: 4, sequence: 128, batch: 4, vocabulary: 4000, layers: 2, steps: 10 },
+  { hidden: 256, heads: 8, sequence: 320, batch: 2, vocabulary: 1000, steps: 10 },
+  { hidden: 384, heads: 6, sequence: 256, batch: 2, vocabulary: 4000, layers: 2, steps: 7 },
+  { hidden: 512, heads: 8, sequence: 128, batch: 2, vocabulary: 16_000, steps: 6 },
+  { hidden: 512, heads: 8, sequence: 512, batch: 2, vocabulary: 2000, steps: 5 },
+  { hidden: 768, heads: 12, sequence: 192, batch: 1, vocabulary: 4000, steps: 6 },
+  { hidden: 1024, heads: 8, sequence: 256, batch: 1, vocabulary: 4000, steps: 5 },
 ];
 
 const bertSizes: readonly Size[] = [

@@ -67,12 +67,11 @@ export interface RunPlan {
  * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_PROFILE`,
  *   `MTL_PLAN_LAYOUT` for what the profile cannot predict
  */
-export async function planRun(
-  configuration: PretrainingConfiguration,
-  options: PlanRunOptions,
-): Promise<RunPlan> {
+export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
+  const numThreads = await plannedThreads(asked, options.profile);
+  // memory depends on threads, too: kernels have scratch for each
+  const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
-  const numThreads = await plannedThreads(configuration, options.profile);
   const { worldSize: numProcesses } = parallel;
   const profile = profileOfRun({ profile: options.profile, numProcesses, numThreads });
   const { memoryBytes = profile.hardware.memoryBytes.value } = options;
@@ -99,6 +98,14 @@ export async function planRun(
     breakdown: prediction.breakdown,
     simulation: inMilliseconds(prediction.simulation),
   };
+}
+
+function withThreads(
+  configuration: PretrainingConfiguration,
+  threads: number | undefined,
+): PretrainingConfiguration {
+  if (threads === undefined) return configuration;
+  return { ...configuration, parallel: { ...configuration.parallel, threads } };
 }
 
 interface Parts {

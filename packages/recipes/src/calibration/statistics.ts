@@ -1,3 +1,12 @@
+/** The mean of repeated measurements, and half the distance between their quartiles over their median. */
+export function meanWithSpread(values: readonly number[]): {
+  readonly mean: number;
+  readonly spread: number;
+} {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return { mean, spread: medianWithSpread(values).spread };
+}
+
 /** The median of repeated measurements, and half the distance between their quartiles over it. */
 export function medianWithSpread(values: readonly number[]): {
   readonly median: number;
