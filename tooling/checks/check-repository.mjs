@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * House rules that no linter knows: file lengths, file names, the width of comments, what every package has
- * and what it may import, no merge left half done. `--self-test` shows that each rule can fail.
+ * and what it may import, no spread without use, no merge left half done. `--self-test` shows that each rule
+ * can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -96,6 +97,16 @@ function checkComments(path, text) {
   );
 }
 
+/** Objects of one file that are spread where they are written, which only pleases the formatter. */
+function checkSpreads(path, text) {
+  if (!/\.(ts|mts|mjs)$/.test(path)) return [];
+  return text
+    .split('\n')
+    .flatMap((line, index) =>
+      /^\s*\.\.\.\{ /.test(line) ? [`${path}:${index + 1}: write the fields without the spread`] : [],
+    );
+}
+
 /** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
 function checkLayer(folder, { tags = [] }, rules) {
   const name = basename(folder);
@@ -148,6 +159,7 @@ function selfTest() {
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
     checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
     checkNames(['packages/a/src/build/name.ts']),
+    checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
     checkPhrases('a.md', 'Kernels are held against the reference.\n'),
     checkPhrases('a.md', 'Cards are mended.\n'),
     checkPhrases('a.ts', "it('runs on one card', () => {});\n"),
@@ -166,6 +178,7 @@ function selfTest() {
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
     checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
     checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
+    checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
     checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
     checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
@@ -193,7 +206,11 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => sourcePattern.test(path))
       .map((path) => [path, readFileSync(join(root, path), 'utf8')])
-      .flatMap(([path, text]) => [...checkFile(path, text), ...checkComments(path, text)]),
+      .flatMap(([path, text]) => [
+        ...checkFile(path, text),
+        ...checkComments(path, text),
+        ...checkSpreads(path, text),
+      ]),
     ...files
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))
       .flatMap((path) => checkConflicts(path, readFileSync(join(root, path), 'utf8'))),

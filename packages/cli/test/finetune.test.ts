@@ -74,7 +74,11 @@ describe('mtl finetune', () => {
     };
     const start = startOf('alone/seed-2');
     expect(start).toMatchObject({
-      ...{ task: 'qqp', model: 'bert', iteration: 0, trainIterations: 4, device: 'cpu' },
+      task: 'qqp',
+      model: 'bert',
+      iteration: 0,
+      trainIterations: 4,
+      device: 'cpu',
       threads: { count: 1, reason: 'as --threads says' },
       flags: { seeds: 2, threads: 1, lr: 0.01, 'train-data': 'QQP/train.tsv' },
       layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },

@@ -17,13 +17,25 @@ function writeModel(name: string, config: object): void {
 }
 
 const gemma = {
-  ...{ model_type: 'gemma', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
-  ...{ intermediate_size: 64, max_position_embeddings: 32, hidden_act: 'silu', rope_theta: 10_000 },
+  model_type: 'gemma',
+  hidden_size: 32,
+  num_attention_heads: 4,
+  num_hidden_layers: 2,
+  vocab_size: 99,
+  intermediate_size: 64,
+  max_position_embeddings: 32,
+  hidden_act: 'silu',
+  rope_theta: 10_000,
 };
 const gpt2 = { model_type: 'gpt2', n_embd: 32, n_head: 4, n_layer: 2, n_positions: 32, vocab_size: 99 };
 const bert = {
-  ...{ model_type: 'bert', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
-  ...{ intermediate_size: 64, max_position_embeddings: 32 },
+  model_type: 'bert',
+  hidden_size: 32,
+  num_attention_heads: 4,
+  num_hidden_layers: 2,
+  vocab_size: 99,
+  intermediate_size: 64,
+  max_position_embeddings: 32,
 };
 writeModel('gemma', gemma);
 writeModel('llama-with-relu', { ...gemma, model_type: 'llama', hidden_act: 'relu' });

@@ -50,8 +50,13 @@ const common: GptModelConfiguration = {
 /** The models of tooling/fixtures/llama.py. */
 const models: Readonly<Record<Name, GptModelConfiguration>> = {
   llama: {
-    ...{ ...common, numAttentionHeads: 6, numQueryGroups: 2, layerNormEpsilon: 1e-5 },
-    ...{ rotaryBase: 500_000, useRopeScaling: true, ropeScalingFactor: 8 },
+    ...common,
+    numAttentionHeads: 6,
+    numQueryGroups: 2,
+    layerNormEpsilon: 1e-5,
+    rotaryBase: 500_000,
+    useRopeScaling: true,
+    ropeScalingFactor: 8,
   },
   qwen2: { ...common, numQueryGroups: 1, addQkvBias: true, tieEmbeddings: true },
   qwen3: { ...common, numQueryGroups: 2, kvChannels: 10, qkLayernorm: true, rotaryBase: 1_000_000 },

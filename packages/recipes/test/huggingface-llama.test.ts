@@ -18,11 +18,28 @@ import {
 
 /** A Mistral with groups, a window and tokens for all bytes and more. */
 const model: GptModelConfiguration = {
-  ...{ numLayers: 2, hiddenSize: 24, ffnHiddenSize: 40, numAttentionHeads: 4, kvChannels: 10 },
-  ...{ groupQueryAttention: true, numQueryGroups: 2, windowSize: '7,0', positionEmbeddingType: 'rope' },
-  ...{ maxPositionEmbeddings: 32, vocabularySize: 270, makeVocabularySizeDivisibleBy: 128 },
-  ...{ normalization: 'RMSNorm', swiglu: true, addBiasLinear: false, tieEmbeddings: false, rotaryBase: 1e6 },
-  ...{ layerNormEpsilon: 1e-5, geluKind: 'tanh', hiddenDropout: 0, attentionDropout: 0, initMethodStd: 0.1 },
+  numLayers: 2,
+  hiddenSize: 24,
+  ffnHiddenSize: 40,
+  numAttentionHeads: 4,
+  kvChannels: 10,
+  groupQueryAttention: true,
+  numQueryGroups: 2,
+  windowSize: '7,0',
+  positionEmbeddingType: 'rope',
+  maxPositionEmbeddings: 32,
+  vocabularySize: 270,
+  makeVocabularySizeDivisibleBy: 128,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  addBiasLinear: false,
+  tieEmbeddings: false,
+  rotaryBase: 1e6,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0,
+  attentionDropout: 0,
+  initMethodStd: 0.1,
 };
 
 /** What a directory of transformers says that nothing here computes with. */

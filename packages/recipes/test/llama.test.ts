@@ -63,9 +63,16 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
   it('is written with the meaning of each flag', () => {
     const { resolved } = configurationJson(configuration);
     expect(resolved.model).toMatchObject({
-      ...{ headSize: 128, groupQueryAttention: true, numQueryGroups: 8, ffnHiddenSize: 14_336 },
-      ...{ positionEmbeddingType: 'rope', rotaryBase: 1_000_000, normalization: 'RMSNorm', swiglu: true },
-      ...{ addBiasLinear: false, untieEmbeddingsAndOutputWeights: true },
+      headSize: 128,
+      groupQueryAttention: true,
+      numQueryGroups: 8,
+      ffnHiddenSize: 14_336,
+      positionEmbeddingType: 'rope',
+      rotaryBase: 1_000_000,
+      normalization: 'RMSNorm',
+      swiglu: true,
+      addBiasLinear: false,
+      untieEmbeddingsAndOutputWeights: true,
     });
   });
 });

@@ -59,7 +59,11 @@ describe('modelFlops', () => {
   it('counts projections of groups and a gate', () => {
     const shape = { batchSize: 1, sequenceLength: 3, numLayers: 2, hiddenSize: 8, ffnHiddenSize: 20 };
     const flops = modelFlops({
-      ...{ ...shape, vocabSize: 10, attentionSize: 12, keyValueSize: 4, isGated: true },
+      ...shape,
+      vocabSize: 10,
+      attentionSize: 12,
+      keyValueSize: 4,
+      isGated: true,
     });
     const layer = 6 * (2 * 8 * 12 + 2 * 8 * 4 + 3 * 8 * 20) + 12 * 3 * 12;
     expect(flops).toBe(3 * (2 * layer + 6 * 8 * 10));
