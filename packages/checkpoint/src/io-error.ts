@@ -1,6 +1,6 @@
 import { CheckpointError, MtlError } from '@mtl/errors';
 
-const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR']);
+const unwritable = new Set(['EACCES', 'EPERM', 'EROFS']);
 
 /** The system's code of a failed file operation (`ENOSPC`, `ENOENT`, ...), or undefined. */
 export function systemCode(error: unknown): string | undefined {
@@ -32,6 +32,13 @@ export function ioError(error: unknown, options: IoAction): MtlError {
       'MTL_CHECKPOINT_DISK_FULL',
       `cannot ${options.action} ${options.path}: ${what}`,
       { ...common, remedy: 'free space there (keep fewer checkpoints) or save to another file system' },
+    );
+  }
+  if (code === 'ENOTDIR') {
+    return new CheckpointError(
+      'MTL_CHECKPOINT_DENIED',
+      `cannot ${options.action} ${options.path}: a file is in the place of a directory`,
+      { ...common, remedy: 'name a directory' },
     );
   }
   if (code !== undefined && unwritable.has(code)) {

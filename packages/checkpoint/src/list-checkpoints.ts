@@ -33,8 +33,9 @@ export async function listCheckpoints(directory: string): Promise<CheckpointList
   try {
     names = await readdir(directory);
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined;
-    throw ioError(error, { action: 'list', path: directory });
+    const code = systemCode(error);
+    if (code === 'ENOENT') return undefined;
+    throw ioError(error, { action: 'list', path: directory, exitCode: code === 'ENOTDIR' ? 2 : 1 });
   }
   const parsed = names.flatMap((name) => {
     const found = parseCheckpointName(name);

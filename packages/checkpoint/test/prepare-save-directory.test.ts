@@ -22,6 +22,7 @@ describe('prepareSaveDirectory', () => {
     await writeFile(file, '');
     await expect(prepareSaveDirectory({ directory: `${file}${below}`, numBytes })).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_DENIED',
+      message: expect.stringMatching(/a file is in the place of a directory$/) as string,
       exitCode: 2,
     });
   });

@@ -54,6 +54,28 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
   ['a flag misspelt', ['data', 'prepare', '--inptu', 'a'], 'MTL_FLAG_UNKNOWN', 'expected --input'],
   ['a flag missing', ['data', 'prepare'], 'MTL_FLAG_REQUIRED', '--input'],
+  ['a switch with a value', ['plan', '--search=5'], 'MTL_FLAG_ARGUMENT', '--search takes no value'],
+  [
+    'a flag of the run before --',
+    ['plan', '--preset', 'a'],
+    'MTL_FLAG_UNKNOWN',
+    'of the training run follow --',
+  ],
+  [
+    'the beginning of a profile',
+    ['plan', '--profile', 'h100'],
+    'MTL_PROFILE_NAME',
+    'did you mean h100-80gb?',
+  ],
+  ['a text as program', ['run', 'good.txt'], 'MTL_PROGRAM', 'good.txt is not JavaScript'],
+  ['no directory', ['generate', '--load-hf', 'gpt2'], 'MTL_HUGGING_FACE_CONFIG', 'gpt2 not found'],
+  [
+    'a file as directory',
+    ['generate', '--load', 'good.txt'],
+    'MTL_CHECKPOINT_DENIED',
+    'place of a directory',
+  ],
+  ['the same', ['checkpoint', 'verify', 'good.txt'], 'MTL_CHECKPOINT_DENIED', 'place of a directory'],
   ['a flag without its value', [...prepare, '--input'], 'MTL_FLAG_VALUE_MISSING', '--input'],
   [
     'a flag given twice',

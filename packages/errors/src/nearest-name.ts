@@ -12,16 +12,24 @@ function editDistance(a: string, b: string): number {
   return previous[b.length]!;
 }
 
-/** The name in `known` that `name` most likely meant, or undefined when nothing is close. */
+/**
+ * The name in `known` that `name` most likely meant, or undefined when nothing is close: the one with the
+ * fewest edits, or else the shortest that begins with it.
+ */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  const given = name.toLowerCase();
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  let longer: string | undefined;
   for (const candidate of known) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    const lower = candidate.toLowerCase();
+    const distance = editDistance(given, lower);
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
     }
+    const isLonger = given.length >= 3 && lower.startsWith(given);
+    if (isLonger && candidate.length < (longer?.length ?? Number.POSITIVE_INFINITY)) longer = candidate;
   }
-  return best;
+  return best ?? longer;
 }

@@ -29,13 +29,26 @@ class MtlCommand extends Command {
     if (unknown === undefined || this.commands.length > 0 || this.#allowsUnknown || asksForHelp)
       return parsed;
     const flag = unknown.split('=', 1)[0]!;
+    if (this.options.some(({ long, short }) => long === flag || short === flag)) {
+      throw new ConfigurationError(
+        'MTL_FLAG_ARGUMENT',
+        `${pathOf(this)}: ${unknown}: ${flag} takes no value`,
+        {
+          expected: flag,
+        },
+      );
+    }
     const near = nearestName(
       flag,
       this.options.flatMap(({ long, short }) => [long, short]).filter((name) => name != null),
     );
     throw new ConfigurationError('MTL_FLAG_UNKNOWN', `${pathOf(this)}: ${flag} is not a flag`, {
       ...(near === undefined ? {} : { expected: near }),
-      remedy: `${pathOf(this)} --help lists its commands and flags`,
+      remedy:
+        `${pathOf(this)} --help lists its commands and flags` +
+        (this.registeredArguments.some((argument) => argument.name() === 'flags')
+          ? '; those of the training run follow --'
+          : ''),
     });
   }
 

@@ -101,8 +101,8 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    const reason =
-      (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'does not exist' : (error as Error).message;
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    const reason = { ENOENT: 'does not exist', EISDIR: 'is a directory' }[code] ?? message;
     throw new ConfigurationError('MTL_CONFIG_FILE', `--config ${path}: ${reason}`, {
       expected: 'a YAML or JSON file',
       cause: error,

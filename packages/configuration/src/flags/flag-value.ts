@@ -25,7 +25,7 @@ export function readFlagValue(given: GivenValue): unknown {
   const result = schemaOf(name).safeParse(value);
   if (result.success) return result.data;
   const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
-  const remedy = megatronChoices[`${name} ${written}`] ?? nearestChoice(given);
+  const remedy = otherChoices[`${name} ${written}`] ?? nearestChoice(given);
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
     expected: expectedValue(name),
     ...(remedy === undefined ? {} : { remedy }),
@@ -105,8 +105,9 @@ function nearestChoice({ name, value }: GivenValue): string | undefined {
 const asTokenizerJson =
   'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
 
-/** Choices of Megatron-LM's that are not here, and what to do instead. */
-const megatronChoices: Readonly<Record<string, string>> = {
+/** Choices of other programs that are not here, and what to do instead. */
+const otherChoices: Readonly<Record<string, string>> = {
+  'device gpu': 'write --device cuda',
   'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type Llama2Tokenizer': asTokenizerJson,

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
@@ -23,7 +24,8 @@ export interface HuggingFaceDirectory {
 export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
   const fields = await JsonFields.read(join(directory, 'config.json'));
   if (fields === undefined) {
-    throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} holds no config.json`, {
+    const problem = existsSync(directory) ? 'holds no config.json' : 'not found';
+    throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} ${problem}`, {
       expected: 'a directory with config.json and model.safetensors',
       remedy: 'save the model with save_pretrained, or download all files of its repository',
       exitCode: 2,

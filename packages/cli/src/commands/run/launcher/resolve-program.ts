@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { delimiter, join, resolve } from 'node:path';
+import { delimiter, extname, join, resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
 interface PackageFile {
@@ -34,6 +34,11 @@ export function resolveProgram(program: string): string {
       expected: 'the .js file that it is built to',
     });
   }
+  if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
+    throw new ConfigurationError(notFound, `${program} is not JavaScript`, {
+      expected: 'a .js or .mjs file, or a directory with a package.json',
+    });
+  }
   return script;
 }
 
@@ -56,7 +61,7 @@ function scriptOfPackage(directory: string, program: string): string {
       expected: 'a .js or .mjs file, or a directory with a package.json',
     });
   }
-  const { name, bin, main } = JSON.parse(readFileSync(file, 'utf8')) as PackageFile;
+  const { name, bin, main } = readPackageFile(file);
   const script = commandOf(bin, name) ?? main;
   if (script === undefined) {
     throw new ConfigurationError(notFound, `the package.json of ${program} names no program`, {
@@ -68,6 +73,17 @@ function scriptOfPackage(directory: string, program: string): string {
   throw new ConfigurationError(notFound, `${program} names ${script}, which is not there`, {
     remedy: 'build it first: npm run build',
   });
+}
+
+function readPackageFile(file: string): PackageFile {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as PackageFile;
+  } catch (error) {
+    throw new ConfigurationError(notFound, `${file} cannot be read: ${(error as Error).message}`, {
+      expected: 'JSON that names a program as "bin" or "main"',
+      cause: error,
+    });
+  }
 }
 
 function commandOf(bin: PackageFile['bin'], name: string | undefined): string | undefined {
