@@ -1,7 +1,7 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SafetensorsDirectory } from '@mtl/checkpoint';
+import { SafetensorsDirectory, writeSafetensorsDirectory } from '@mtl/checkpoint';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type GptModelConfiguration,
@@ -98,6 +98,42 @@ describe.each(llamaNames)('%s', (name) => {
     expect(before.configuration).toEqual(configuration);
     expect(before.dtype).toBe(known);
   });
+});
+
+it('says which fields nothing computes with', async () => {
+  const usual = { pretraining_tp: 2, rope_interleaved: false, torch_dtype: 'float32', unsloth_fixed: true };
+  const others = { mup_scale: 3, note: null, is_moe: false };
+  const { notices } = await readChanged('huggingface-llama', { ...usual, ...others });
+  expect(notices).toEqual([expect.stringMatching(/config\.json: nothing here computes with mup_scale$/)]);
+});
+
+it('refuses a tied head with values of its own, and takes a copy of the embedding', async () => {
+  const name = 'huggingface-smollm';
+  for (const change of [0, 1]) {
+    const directory = join(scratch, `${change}`);
+    await cp(fixtureDirectory(name), directory, { recursive: true });
+    const tensors = [...(await contents(fixtureDirectory(name)))].flatMap(([key, tensor]) => {
+      const { dtype, shape, bytes } = tensor as { dtype: 'BF16'; shape: number[]; bytes: Buffer };
+      const head = Buffer.from(bytes);
+      head[0]! ^= change;
+      const own = { name: key, dtype, shape, read: () => bytes };
+      return key === 'model.embed_tokens.weight'
+        ? [own, { ...own, name: 'lm_head.weight', read: () => head }]
+        : [own];
+    });
+    await rm(join(directory, 'model.safetensors'));
+    await writeSafetensorsDirectory({ directory, tensors });
+    const loading = loadModel(directory);
+    if (change === 0) (await loading).dispose();
+    else {
+      await expect(loading).rejects.toMatchObject({
+        code: 'MTL_HUGGING_FACE_WEIGHTS',
+        message: expect.stringContaining(
+          'lm_head.weight has other values than model.embed_tokens.weight',
+        ) as string,
+      });
+    }
+  }
 });
 
 it('says that the tokenizer of a directory is in a form that is not read', async () => {

@@ -3,6 +3,8 @@ import { checkSupported } from './check-supported.js';
 import { readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
+import { unknownFields } from './unknown-fields.js';
+import { checkedFields } from './unsupported-features.js';
 
 /** What a config.json describes. */
 export interface DescribedGpt {
@@ -27,7 +29,15 @@ export function parseGptConfiguration(
   const properties = { ...ours, ...fixed, ...readConfigFields(fields, table) };
   const stated = Object.entries(properties).filter(([, value]) => value !== undefined);
   const configuration = Object.fromEntries(stated) as unknown as GptModelConfiguration;
-  const notices = modelType === 'gpt2' ? embeddingDropoutNotices(fields, configuration) : [];
+  const read = new Set<string>([
+    ...table.flatMap(({ names }) => names),
+    ...Object.keys(writeConfigFields(configuration, table)),
+    ...checkedFields,
+  ]);
+  const notices = [
+    ...(modelType === 'gpt2' ? embeddingDropoutNotices(fields, configuration) : []),
+    ...unknownFields(fields, read),
+  ];
   return { modelType, configuration, notices };
 }
 

@@ -14,7 +14,8 @@ const gpt2Prefix = 'transformer.';
 export function gptWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {
   if (modelType !== 'gpt2') return llamaWeightNames(model);
   const isIgnored = (name: string): boolean => ignoredOfGpt2.test(name);
-  return { mappings: gpt2WeightMappings(model), prefix: gpt2Prefix, isIgnored };
+  const copies = model.tieEmbeddings ? { 'lm_head.weight': 'wte.weight' } : {};
+  return { mappings: gpt2WeightMappings(model), prefix: gpt2Prefix, isIgnored, copies };
 }
 
 /** The embedding's name in files of a model type, and how names there become those of the name maps. */

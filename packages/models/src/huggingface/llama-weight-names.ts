@@ -88,5 +88,6 @@ export function llamaWeightNames(model: GptModelConfiguration): WeightNames {
     mappings: llamaWeightMappings(model),
     prefix: llamaPrefix,
     isIgnored: (name) => ignored.test(name),
+    ...(model.tieEmbeddings && { copies: { 'lm_head.weight': 'embed_tokens.weight' } }),
   };
 }

@@ -26,6 +26,8 @@ export interface WeightNames {
   readonly prefix: string;
   /** Names (without prefix) that files may also hold: buffers of older versions, tied weights. */
   isIgnored(name: string): boolean;
+  /** Names (without prefix) of tensors that are others as well: a file that has them has the same values. */
+  readonly copies?: Readonly<Record<string, string>>;
   /** The name (without prefix) of today for one that older versions wrote. Default: the same. */
   canonical?(name: string): string;
 }
@@ -80,6 +82,32 @@ export function resolveNames(
     );
   }
   return wanted;
+}
+
+/**
+ * Refuses a file in which a tied tensor has values of its own: transformers then computes with both.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
+ */
+async function checkCopies(
+  weights: SafetensorsDirectory,
+  { prefix, copies = {} }: WeightNames,
+): Promise<void> {
+  const find = (name: string): string | undefined =>
+    [name, `${prefix}${name}`].find((known) => weights.tensors.has(known));
+  for (const [copyName, originalName] of Object.entries(copies)) {
+    const [copy, original] = [find(copyName), find(originalName)];
+    if (copy === undefined || original === undefined) continue;
+    const [one, other] = [await weights.read({ name: copy }), await weights.read({ name: original })];
+    if (weights.tensors.get(copy)!.dtype === weights.tensors.get(original)!.dtype) {
+      if (Buffer.compare(one, other) === 0) continue;
+    }
+    throw refuse(
+      weights.path,
+      `${copy} has other values than ${original}, and config.json says that they are tied`,
+      'tied weights, or tie_word_embeddings false',
+    );
+  }
 }
 
 /** Copies the box `slices` out of a row-major tensor; the tensor itself where the box is all of it. */
@@ -153,6 +181,7 @@ export async function loadMappedWeights(options: {
 }): Promise<void> {
   const { weights, names, tensors } = options;
   const fileNames = resolveNames(weights, names);
+  await checkCopies(weights, names);
   const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
   const pairs = tensors.map((tensor) => ({
     tensor,

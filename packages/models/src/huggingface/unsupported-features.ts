@@ -127,6 +127,9 @@ const onSwitches: readonly Feature[] = [
   },
 ];
 
+/** Fields whose values are looked at, whatever the type of the model. */
+export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
+
 /**
  * What the model of a config.json needs and nothing here computes; nothing for one that is supported.
  *
