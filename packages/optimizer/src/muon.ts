@@ -91,6 +91,7 @@ class BoundMuon implements BoundOptimizer {
     this.#ranges = ranges;
     this.#matrices = matrices;
     this.#parts = ranges.map((range) => partsOf(range, options));
+    matrices.reserve(this.#parts.flat().flatMap((part) => part.matrices));
     this.#scalars = Tensor.zeros({ shape: [5], dtype: 'float32', device });
     const shapes = this.#parts.flat().flatMap((part) => part.matrices.map(shapeOf));
     const coefficients = newtonSchulzCoefficients[coefficientType];

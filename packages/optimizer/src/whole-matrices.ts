@@ -76,6 +76,20 @@ export class WholeMatrices {
     this.#buckets = isDivided ? buckets.filter(({ ranges }) => ranges.some(reads)) : [];
   }
 
+  /** Allocates what `read` needs for these matrices, so that no step allocates. */
+  reserve(matrices: readonly MatrixOfParameter[]): void {
+    const sizes = matrices
+      .filter(({ range, box }) => !isSame(box, range.parameter.slices))
+      .map(({ range, box }) => {
+        const own = intersection(box, range.parameter.slices);
+        const size = sizeOf(shapeOf(box));
+        const isGathered = this.#shardsOf(range.parameter, { box, own }).length > 1;
+        return { size, gathered: isGathered ? size + sizeOf(shapeOf(own)) : 0 };
+      });
+    this.#whole = this.#roomFor(this.#whole, Math.max(0, ...sizes.map(({ size }) => size)));
+    this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
+  }
+
   /** Starts to fetch what other data-parallel ranks have written; `read` waits for it. */
   gather(): void {
     const { rank, size } = this.#sharing;
@@ -94,8 +108,8 @@ export class WholeMatrices {
   }
 
   /**
-   * A matrix [outputs, inputs] float32 from all tensor-parallel ranks, which must all call it in the same
-   * order; this rank's until the next call or `write`, and the caller's to dispose of.
+   * A reserved matrix [outputs, inputs] float32 from all tensor-parallel ranks, which must all call it in the
+   * same order; valid until the next call or `write`, and the caller's to dispose of.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();
@@ -104,8 +118,7 @@ export class WholeMatrices {
     const [size, inputs] = [sizeOf(shapeOf(box)), shapeOf(box).at(-1)!];
     const shape = [size / inputs, inputs];
     if (isSame(box, parameter.slices)) return this.#gradients.view({ offset: start, shape });
-    this.#whole = this.#roomFor(this.#whole, size);
-    const whole = this.#whole.view({ shape });
+    const whole = this.#whole!.view({ shape });
     using shard = boxIn(this.#gradients, { whole: parameter.slices, part: own, offset: start });
     const shards = this.#shardsOf(parameter, { box, own });
     if (shards.length === 1) {
@@ -113,14 +126,13 @@ export class WholeMatrices {
       cast({ output, input: shard });
       return whole;
     }
-    const tp = this.#tp!;
-    this.#shards = this.#roomFor(this.#shards, size + shard.size);
-    using input = this.#shards.view({ offset: size, shape: shard.shape });
+    const room = this.#shards!;
+    using input = room.view({ offset: size, shape: shard.shape });
     cast({ output: input, input: shard });
-    using output = this.#shards.view({ shape: [size] });
-    tp.allGather({ output, input }).wait();
+    using output = room.view({ shape: [size] });
+    this.#tp!.allGather({ output, input }).wait();
     shards.forEach((part, rank) => {
-      using from = this.#shards!.view({ offset: rank * shard.size, shape: shard.shape });
+      using from = room.view({ offset: rank * shard.size, shape: shard.shape });
       using to = boxIn(whole, { whole: box, part });
       cast({ output: to, input: from });
     });
@@ -168,8 +180,8 @@ export class WholeMatrices {
     );
   }
 
-  #roomFor(old: Tensor | undefined, size: number): Tensor {
-    if (old !== undefined && old.size >= size) return old;
+  #roomFor(old: Tensor | undefined, size: number): Tensor | undefined {
+    if (size <= (old?.size ?? 0)) return old;
     old?.dispose();
     return Tensor.empty({ shape: [size], dtype: 'float32', device: this.#gradients.device });
   }

@@ -25,6 +25,8 @@ const llama = [
   ...['--untie-embeddings-and-output-weights', '--normalization', 'RMSNorm'],
 ];
 
+const half16 = ['--fp16', '--initial-loss-scale', '1024'];
+
 let runs: TrainingRuns;
 beforeAll(async () => {
   runs = await TrainingRuns.create(muon);
@@ -33,6 +35,7 @@ beforeAll(async () => {
     { name: 'adam', flags: ['--optimizer', 'adam'] },
     { name: 'alone-llama', flags: llama },
     { name: 'alone-bf16', flags: ['--bf16'] },
+    { name: 'alone-fp16', flags: half16 },
     { name: 'half', flags: ['--exit-interval', '6', '--save-interval', '3', '--async-save'] },
     { name: 'half', flags: ['--load', runs.pathOf('half')] },
   ]);
@@ -80,6 +83,7 @@ describe('a GPT trained with Muon', () => {
       { name: 'distributed', flags: distributed },
       { name: 'llama', flags: [...tensor, ...llama] },
       { name: 'tensor-bf16', flags: [...tensor, '--bf16'] },
+      { name: 'tensor-fp16', flags: [...tensor, ...half16] },
       { name: 'data-bf16', flags: ['--bf16'] },
       { name: 'distributed-bf16', flags: [...distributed, '--bf16'] },
       { name: 'from-half', flags: [...tensor, '--load', half, '--ckpt-step', '6'] },
@@ -87,6 +91,7 @@ describe('a GPT trained with Muon', () => {
     for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
     expectSame('llama', 'alone-llama');
     expectSame('tensor-bf16', 'alone-bf16', 'bf16');
+    expectSame('tensor-fp16', 'alone-fp16', 'bf16');
     const rest = runs.metricsOf('from-half');
     expect(rest.length).toBe(6);
     runs
