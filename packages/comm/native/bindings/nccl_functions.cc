@@ -99,6 +99,7 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
     options.device = device->device_index;
     options.compute_stream = device->stream(MTL_STREAM_COMPUTE);
     options.store = access_to(client);
+    options.keep_memory = device->keep_memory;
     options.process = job->nccl_groups;
     status = connect_nccl(std::move(found), identity, options, &job->state, &communicator);
   }

@@ -122,6 +122,7 @@ void MemoryArena::trim() {
 }
 
 void MemoryArena::trim_locked() {
+  if (source_.may_give_back != nullptr && !source_.may_give_back()) return;
   for (auto block = blocks_.begin(); block != blocks_.end();) {
     if (!block->second.is_free || block->second.size != block->second.segment_size) {
       ++block;

@@ -28,6 +28,8 @@ class MemoryArena {
     std::function<void(void* data)> give_back;
     // Whether unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
+    // Whether segments may be returned now; empty: always.
+    std::function<bool()> may_give_back = nullptr;
     bool is_memory = true;  // false: addresses that only model memory, to count it
   };
 
@@ -37,7 +39,7 @@ class MemoryArena {
   Status allocate(size_t bytes, void** data);
   // Releases a block; returns false for null and for anything but an allocated block of this arena.
   bool release(void* data);
-  // Returns segments without allocated blocks.
+  // Returns segments without allocated blocks, if the source allows it now.
   void trim();
   MemoryStatistics statistics();
   void reset_peak();

@@ -61,6 +61,27 @@ MTL_TEST(arena_joins_what_it_has_split) {
   EXPECT(num_segments == 0 && arena.statistics().bytes_reserved == 0);
 }
 
+MTL_TEST(arena_returns_nothing_while_its_source_must_not_wait) {
+  provide(64 * kMebibyte);
+  bool may_give_back = false;
+  MemoryArena::Source source;
+  source.reserve = reserve;
+  source.give_back = give_back;
+  source.may_give_back = [&] { return may_give_back; };
+  MemoryArena arena(source);
+  void *first, *second;
+  EXPECT(succeeded(arena.allocate(40 * kMebibyte, &first)));
+  arena.release(first);
+  EXPECT(failed_with(arena.allocate(50 * kMebibyte, &second), "MTL_OUT_OF_MEMORY"));
+  arena.trim();
+  EXPECT(num_segments == 1);
+  may_give_back = true;
+  EXPECT(succeeded(arena.allocate(50 * kMebibyte, &second)));
+  arena.release(second);
+  arena.trim();
+  EXPECT(num_segments == 0);
+}
+
 MTL_TEST(arena_keeps_small_blocks_out_of_large_segments) {
   provide(64 * kMebibyte);
   MemoryArena arena({reserve, give_back});

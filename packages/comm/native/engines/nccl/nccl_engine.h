@@ -24,6 +24,7 @@ struct NcclOptions {
   int device = 0;                  // CUDA ordinal in this process
   void* compute_stream = nullptr;  // cudaStream_t or CUstream of inputs and results; null: the default
   StoreAccess store;
+  std::function<void(int32_t change)> keep_memory;  // MtlDeviceApi::keep_memory; may be empty
   std::shared_ptr<ProcessGroups> process;  // one per process and job
   // NCCL reports that a peer has ended but not which one. The host's watchdog and the heartbeats of other
   // hosts know; they get this long to report it first.

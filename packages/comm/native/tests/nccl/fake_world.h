@@ -4,6 +4,8 @@
 
 #ifdef MTL_NCCL_FAKES
 
+#include <atomic>
+
 #include "tests/gate.h"
 #include "tests/nccl/fake/fake_control.h"
 #include "tests/nccl/nccl_tests.h"
@@ -47,6 +49,8 @@ class Rank {
 
   int rank() const { return rank_; }
   JobState& job() { return job_; }
+  // Operations on the device that the compute stream does not wait for.
+  int num_keeping_memory() const { return num_keeping_memory_; }
   std::unique_ptr<Group> group(const std::string& name, std::vector<int> ranks, double timeout_s = 60,
                                double naming_s = 60);
   // On the compute stream, in order.
@@ -60,6 +64,7 @@ class Rank {
   JobState job_;
   Trace trace_{64};
   CUstream compute_ = nullptr;
+  std::atomic<int> num_keeping_memory_{0};
   std::shared_ptr<ProcessGroups> process_ = std::make_shared<ProcessGroups>();
 };
 

@@ -55,6 +55,7 @@ Rank::~Rank() {
   fakes().push(context);
   fakes().destroy_stream(compute_);
   fakes().pop(&context);
+  EXPECT(num_keeping_memory_ == 0);
 }
 
 std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ranks, double timeout_s,
@@ -69,6 +70,7 @@ std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ran
   options.compute_stream = compute_;
   options.store = store_->access();
   options.process = process_;
+  options.keep_memory = [this](int32_t change) { num_keeping_memory_ += change; };
   options.naming_ns = static_cast<int64_t>(naming_s * 1e9);
   std::unique_ptr<Communicator> communicator;
   const Status status = connect_nccl(fakes().libraries, identity, options, &job_, &communicator);

@@ -117,6 +117,28 @@ NCCL_TEST(operations_queue_up_while_nccl_is_still_connecting) {
   });
 }
 
+NCCL_TEST(memory_is_kept_while_the_device_waits_for_others) {
+  Gate has_seen;
+  run_ranks(2, [&](Rank* self) {
+    const std::unique_ptr<Group> group = self->group("keeping", {0, 1});
+    std::vector<float> value = {1}, other = {1};
+    EXPECT(wait(group->start(barrier())).ok());
+    if (self->rank() == 1) has_seen.wait();
+    EXPECT(self->num_keeping_memory() == 0);
+    Group::Work first = group->start(request(Kind::kAllReduce, &value, &value));
+    Group::Work second = group->start(request(Kind::kAllReduce, &other, &other));
+    if (self->rank() == 0) {
+      EXPECT(self->num_keeping_memory() == 2);
+      EXPECT(first.wait().ok());  // the compute stream waits
+      EXPECT(self->num_keeping_memory() == 1);
+      has_seen.open();
+    }
+    self->synchronize();
+    EXPECT(wait(group->start(barrier())).ok());
+    EXPECT(second.wait().ok() && self->num_keeping_memory() == 0);
+  });
+}
+
 // NCCL says of each operation that it is in progress, and launches it a moment later.
 NCCL_TEST(a_connected_group_launches_at_the_start_of_an_operation) {
   const Setting polls(kFakeLaunchPolls, 20);

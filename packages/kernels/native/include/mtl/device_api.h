@@ -43,6 +43,10 @@ struct MtlDeviceApi {
   const char* (*last_error)(void);
   // -1 while the calling thread records a graph, which cannot contain `what` ("a collective"); else 0.
   int (*refuse_in_graph)(const char* what);
+  // 1: an operation starts that the device may wait in until another process does something, and that the
+  // compute stream does not wait for; -1: it has ended, or the stream waits for it. In between, no memory is
+  // returned to the driver, which waits for the device: this process might wait for itself.
+  void (*keep_memory)(int32_t change);
 };
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define MTL_TENSOR_API_VERSION 5
+#define MTL_TENSOR_API_VERSION 6
 
 struct MtlTensorMemory {
   void* data;       // on the tensor's device

@@ -24,6 +24,7 @@ struct Record {
   Stage stage = Stage::kWaiting;
   bool is_executed = false;   // the group has dropped it
   bool is_joined = false;     // the program has waited for it successfully, and relies on its result
+  bool keeps_memory = false;  // on the device, and not waited for by the compute stream
   bool is_published = false;  // its description is in the store for members that time out
   CUevent ready = nullptr;    // the compute stream's position when the program started the operation
   CUevent done = nullptr;

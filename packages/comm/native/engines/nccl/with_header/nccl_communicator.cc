@@ -86,6 +86,7 @@ void NcclCommunicator::close_channels() {
     for (auto* records : {&channel.waiting, &channel.launched}) {
       for (const RecordPointer& record : *records) {
         if (channel.is_collective()) options_.process->order.leave(record->place);
+        keep_memory(record.get(), false);
         give_back_events(record.get());
       }
     }
@@ -198,12 +199,20 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
         "cuStreamWaitEvent");
     if (status.ok() && !joined.ok()) status = record->call.fail("MTL_CUDA", job_->rank(), joined.failure().message);
   }
+  keep_memory(record.get(), false);
   if (status.ok() && operation->kind == OperationKind::kBarrier) status = wait_on_host(record, &lock);
   record->is_executed = true;
   record->is_joined = status.ok();
   if (record->stage == Record::Stage::kDone) give_back_events(record.get());
   if (record->stage == Record::Stage::kWaiting) forget(record);
   return status;
+}
+
+// The device may wait in an operation for ever, and returning memory waits for the device.
+void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
+  if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
+  record->keeps_memory = must_keep;
+  options_.keep_memory(must_keep ? 1 : -1);
 }
 
 // An operation that was cancelled before NCCL received it: it must not be launched later, since its memory

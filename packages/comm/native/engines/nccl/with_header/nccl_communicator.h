@@ -49,6 +49,7 @@ class NcclCommunicator : public Communicator, private ProcessGroups::Member {
   Status new_event(CUevent* event);
   void give_back_events(Record* record);
   void forget(const RecordPointer& record);
+  void keep_memory(Record* record, bool must_keep);
   void close_channels();
 
   // service.cc: the communicator's thread

@@ -167,6 +167,7 @@ void NcclCommunicator::launch_waiting(Channel* channel) {
       return fail(channel, "MTL_NCCL", job_->rank(), text_of(result, *channel));
     }
     record.stage = Record::Stage::kIssued;
+    if (!record.is_executed) keep_memory(&record, true);
     await_launch(channel, record);
   }
 }
@@ -192,6 +193,7 @@ void NcclCommunicator::take_done(Channel* channel) {
       return fail(channel, "MTL_CUDA", job_->rank(), nccl_.check(result, "cuEventQuery").failure().message);
     }
     record.stage = Record::Stage::kDone;
+    keep_memory(&record, false);
     // the event of an operation that has not been waited for is still needed
     if (record.is_executed) give_back_events(&record);
     channel->launched.pop_front();

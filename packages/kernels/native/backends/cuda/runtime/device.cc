@@ -1,7 +1,9 @@
 #include "backends/cuda/runtime/device.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace mtl::cuda {
 namespace {
@@ -14,6 +16,8 @@ struct Device {
 };
 
 Device opened;
+
+std::atomic<int> num_reasons_to_keep{0};
 
 // Memory may be requested from the driver while a graph is recorded: a graph has fixed addresses, but its
 // memory need not be older than it. Nor does the graph use memory that the device's arena returns meanwhile:
@@ -119,9 +123,17 @@ int compute_capability() { return opened.compute_capability; }
 cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
 
 DeviceMemory& device_memory() {
-  static DeviceMemory* memory = new DeviceMemory({reserve_device_memory, give_device_memory_back});
+  static DeviceMemory* memory = [] {
+    MemoryArena::Source source;
+    source.reserve = reserve_device_memory;
+    source.give_back = give_device_memory_back;
+    source.may_give_back = [] { return num_reasons_to_keep == 0; };
+    return new DeviceMemory(std::move(source));
+  }();
   return *memory;
 }
+
+void keep_device_memory(int32_t change) { num_reasons_to_keep += change; }
 
 Status allocate_device_memory(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
 void release_device_memory(void* data) { device_memory().release(data); }

@@ -24,6 +24,8 @@ cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 
 DeviceMemory& device_memory();
+// As MtlDeviceApi::keep_memory.
+void keep_device_memory(int32_t change);
 MemoryArena& pinned_memory();
 
 // For tensors and kernels. Ordered by the compute stream: the next user of the memory runs after the kernels

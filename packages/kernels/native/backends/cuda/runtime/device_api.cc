@@ -92,7 +92,8 @@ int refuse_in_graph(const char* what) { return result_of(refuse_while_capturing(
 const MtlDeviceApi* device_api() {
   static const MtlDeviceApi api = [] {
     MtlDeviceApi made = {device_index(), {},         stream,          create_event,   destroy_event, record_event, wait_event,
-                         query_event,    copy_async, allocate_pinned, release_pinned, last_error,     refuse_in_graph};
+                         query_event,    copy_async, allocate_pinned, release_pinned, last_error,     refuse_in_graph,
+                         keep_device_memory};
     std::memcpy(made.device_uuid, device_uuid(), sizeof made.device_uuid);
     return made;
   }();
