@@ -118,7 +118,7 @@ async function continueText(options: {
 }): Promise<number> {
   const { flags, prompt, loaded, sample, write } = options;
   const tokenizer = requiredTokenizer(loaded);
-  const encoded = tokenizer.encode(prompt);
+  const encoded = [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
   const ends = new Set(loaded.endTokens);
   const text = new TextStream((tokens) => tokenizer.decode(tokens));
   const chunks: string[] = [];

@@ -8,6 +8,7 @@ import { correctModel } from './correct-model.js';
 import { correctNormalizer } from './correct-normalizer.js';
 import { correctPreTokenizer } from './correct-pre-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
+import { startIdsOf } from './start-ids.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
 import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
@@ -69,6 +70,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     vocabularySize: largest(ids.values()) + 1,
     eod,
     padId: padToken === undefined ? undefined : ids.get(padToken),
+    startIds: startIdsOf(json.post_processor),
     tokenIds: ids,
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,

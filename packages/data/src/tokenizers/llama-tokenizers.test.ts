@@ -8,19 +8,29 @@ import { createTokenizer } from './create-tokenizer.js';
 const { cases } = JSON.parse(
   readFileSync(new URL('../../fixtures/llama-tokenizers.json', import.meta.url), 'utf8'),
 ) as {
-  cases: { name: string; json: object; encoded: [string, number[]][]; decoded: [number[], string][] }[];
+  cases: {
+    name: string;
+    json: object;
+    start: number[];
+    encoded: [string, number[]][];
+    decoded: [number[], string][];
+  }[];
 };
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe.each(cases)('a tokenizer.json as that of $name', async ({ name, json, encoded, decoded }) => {
+describe.each(cases)('a tokenizer.json as that of $name', async ({ name, json, start, encoded, decoded }) => {
   const tokenizerModel = join(directory, `${name}.json`);
   writeFileSync(tokenizerModel, JSON.stringify(json));
   const tokenizer = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel });
 
   it('encodes as the tokenizers library', () => {
     expect(encoded.map(([text]) => [text, tokenizer.encode(text)])).toEqual(encoded);
+  });
+
+  it('begins a text as the tokenizers library', () => {
+    expect(tokenizer.startIds).toEqual(start);
   });
 
   it('decodes as the tokenizers library', () => {

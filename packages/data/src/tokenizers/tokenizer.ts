@@ -12,6 +12,8 @@ export interface Tokenizer {
   readonly eod: number;
   /** The padding token, if there is one. */
   readonly padId?: number | undefined;
+  /** Special tokens that begin a text of its own, such as a prompt; absent where texts begin with none. */
+  readonly startIds?: readonly number[] | undefined;
   /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
   /** What names this tokenizer in the md5 of index caches. */

@@ -28,6 +28,8 @@ export interface BegunCheckpoint {
   /** The tokenizer that came with the model, if one did. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
+  /** What transformers calls the kind of the model, such as `gpt2`. */
+  readonly modelType: unknown;
 }
 
 /**
@@ -88,7 +90,8 @@ export async function huggingFaceToCheckpoint(options: {
         }),
       }),
     });
-    return { path, kind, tokenizer: tokenizerOptions, vocabularySize: model.vocabularySize };
+    const modelType = found.origin?.config.model_type;
+    return { path, kind, tokenizer: tokenizerOptions, vocabularySize: model.vocabularySize, modelType };
   } finally {
     optimizer.dispose();
     optimizer.buffers.dispose();

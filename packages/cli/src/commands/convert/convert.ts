@@ -76,10 +76,11 @@ async function convert(flags: ConvertFlags): Promise<void> {
 /**
  * A command that trains it on as it is printed, on the bundled corpus; its values are there to be changed.
  */
-function adviceFor({ kind, tokenizer, vocabularySize }: BegunCheckpoint, save: string): string {
+function adviceFor(begun: BegunCheckpoint, save: string): string {
+  const { kind, tokenizer, vocabularySize, modelType } = begun;
   const program = `npm run ${kind}-train --`;
   const load = `--load ${quoted(resolve(save))}`;
-  const isGpt2 = kind === 'gpt' && vocabularySize >= gpt2VocabularySize;
+  const isGpt2 = modelType === 'gpt2' && vocabularySize >= gpt2VocabularySize;
   if (tokenizer === undefined && !isGpt2) {
     return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
   }
