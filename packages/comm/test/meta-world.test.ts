@@ -1,4 +1,4 @@
-import { numLiveTensors, Tensor, tidy } from '@mtl/kernels';
+import { GraphMemory, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
 import { broadcastJson } from '../src/broadcast-json.js';
 import { createMeshGroups, type MetaOperation, MetaWorld, ProcessMesh } from '../src/index.js';
@@ -52,6 +52,18 @@ describe('MetaWorld', () => {
     const { allReduce, broadcast } = group.statistics();
     expect(allReduce).toEqual({ calls: 1, sentBytes: 2400, waitedSeconds: 0 });
     expect(broadcast).toEqual({ calls: 2, sentBytes: 1600, waitedSeconds: 0 });
+  });
+
+  it('is not part of a graph, as on GPUs', () => {
+    const { group } = new MetaWorld({ rank: 1, size: 4 });
+    using memory = new GraphMemory('meta-cuda');
+    using tensor = Tensor.empty({ shape: [4], dtype: 'bfloat16', device: 'meta-cuda' });
+    const started = group.allReduce(tensor);
+    for (const body of [() => group.allReduce(tensor), () => started.wait()]) {
+      expect(() => memory.capture(body)).toThrow(expect.objectContaining({ code: 'MTL_CAPTURE' }));
+    }
+    started.wait();
+    expect(group.statistics().allReduce.calls).toBe(1);
   });
 
   it('tells where a rank waits for an operation', () => {

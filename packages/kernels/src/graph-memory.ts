@@ -18,9 +18,20 @@ export function supportsGraphs(device: Device): boolean {
 }
 
 /**
+ * Refuses what cannot be part of a graph, for code that works outside of the device's stream: nothing happens
+ * on devices without graphs.
+ *
+ * @param what the subject of the error's sentence: `communication between ranks`
+ * @throws KernelError `MTL_CAPTURE` while this thread records a graph of the device
+ */
+export function refuseInGraph(device: Device, what: string): void {
+  callNative(() => addon().refuseInGraph(deviceNumber(device), what));
+}
+
+/**
  * Operations that were recorded, to be launched again and again with one call: on the tensors that they were
- * recorded on, which must still be there, and on what these hold by then. FLOPs and calls of operations are
- * counted when they are recorded, not when they are launched.
+ * recorded on, which must still be there, and on what these hold by then. `countedFlops` counts its FLOPs at
+ * every launch; `operationStatistics` counts calls when they are recorded.
  */
 export class DeviceGraph {
   readonly #device: number;

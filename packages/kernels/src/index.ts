@@ -33,7 +33,7 @@ export {
   type TypedArray,
   type TypedArrayOf,
 } from './dtype.js';
-export { DeviceGraph, GraphMemory, supportsGraphs } from './graph-memory.js';
+export { DeviceGraph, GraphMemory, refuseInGraph, supportsGraphs } from './graph-memory.js';
 export {
   type HostInformation,
   hostInformation,

@@ -1,5 +1,5 @@
 import { CommunicationError } from '@mtl/errors';
-import { hasValues, Tensor } from '@mtl/kernels';
+import { hasValues, refuseInGraph, Tensor } from '@mtl/kernels';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
 import type { CommunicationOperation, OperationCount, Work } from '../process-group.js';
@@ -55,11 +55,16 @@ export class MetaGroup extends CheckedGroup {
 
   protected start(call: CheckedOperation): Work {
     const { output } = call;
+    refuseInGraph('meta-cuda', 'communication between ranks');
     const isOfValues = output !== undefined && hasValues(output.device);
     if (isOfValues && call.operation === 'receive') throw this.#unknownMessage(call.peer!);
     const started = this.#count(call);
     if (isOfValues) this.#combine(call);
-    return { wait: () => this.#onWait?.(started), isDone: true };
+    const wait = (): void => {
+      refuseInGraph('meta-cuda', 'waiting for other ranks');
+      this.#onWait?.(started);
+    };
+    return { wait, isDone: true };
   }
 
   #unknownMessage(from: number): CommunicationError {

@@ -1,6 +1,8 @@
 // supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture,
-// endCapture, launchGraph, destroyGraph: core/graphs.h, the device's number first.
+// endCapture, launchGraph, destroyGraph, refuseInGraph: core/graphs.h and core/graph_recording.h, the
+// device's number first.
 #include "bindings/convert.h"
+#include "core/graph_recording.h"
 
 namespace mtl::bindings {
 namespace {
@@ -67,7 +69,7 @@ void leave_memory(const Napi::CallbackInfo& info) {
 }
 
 void begin_capture(const Napi::CallbackInfo& info) {
-  if (const GraphFunctions* const graphs = read_graphs(info)) report(info, graphs->begin_capture());
+  if (const GraphFunctions* const graphs = read_graphs(info)) report(info, begin_recording(*graphs));
 }
 
 // (device, whether to keep the graph)
@@ -75,22 +77,35 @@ Napi::Value end_capture(const Napi::CallbackInfo& info) {
   const GraphFunctions* const graphs = read_graphs(info);
   if (graphs == nullptr) return {};
   const bool is_wanted = info.Length() > 1 && info[1].ToBoolean().Value();
-  void* graph = nullptr;
-  const Status status = graphs->end_capture(is_wanted ? &graph : nullptr);
+  RecordedGraph* graph = nullptr;
+  const Status status = end_recording(*graphs, is_wanted ? &graph : nullptr);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  return is_wanted ? Napi::External<void>::New(info.Env(), graph) : info.Env().Undefined();
+  return is_wanted ? Napi::External<void>::New(info.Env(), static_cast<void*>(graph)) : info.Env().Undefined();
 }
 
 void launch(const Napi::CallbackInfo& info) {
   void* graph;
   const GraphFunctions* const graphs = read_graphs(info);
-  if (graphs != nullptr && read_pointer(info, 1, &graph)) report(info, graphs->launch(graph));
+  if (graphs != nullptr && read_pointer(info, 1, &graph)) {
+    report(info, launch_recorded(*graphs, *static_cast<RecordedGraph*>(graph)));
+  }
 }
 
 void destroy(const Napi::CallbackInfo& info) {
   void* graph;
   const GraphFunctions* const graphs = read_graphs(info);
-  if (graphs != nullptr && read_pointer(info, 1, &graph)) graphs->destroy(graph);
+  if (graphs != nullptr && read_pointer(info, 1, &graph)) {
+    destroy_recorded(*graphs, static_cast<RecordedGraph*>(graph));
+  }
+}
+
+// (device, what)
+void refuse_in_graph(const Napi::CallbackInfo& info) {
+  double device;
+  if (!read_number(info, 0, &device)) return;
+  const GraphFunctions* const graphs = find_graphs(device);
+  if (graphs == nullptr) return;  // no graphs, nothing to refuse
+  report(info, refuse_while_recording(*graphs, info[1].ToString().Utf8Value().c_str()));
 }
 
 }  // namespace
@@ -105,6 +120,7 @@ void register_graph_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("endCapture", Napi::Function::New(env, end_capture));
   exports.Set("launchGraph", Napi::Function::New(env, launch));
   exports.Set("destroyGraph", Napi::Function::New(env, destroy));
+  exports.Set("refuseInGraph", Napi::Function::New(env, refuse_in_graph));
 }
 
 }  // namespace mtl::bindings

@@ -25,4 +25,13 @@ struct GraphFunctions {
   void (*destroy)(void* graph);
 };
 
+// The refusals of every device.
+inline Status nested_capture() { return error_status("MTL_CAPTURE", "a graph is being recorded already"); }
+inline Status no_capture() { return error_status("MTL_CAPTURE", "no graph is being recorded"); }
+inline Status not_in_capture(const char* what) {
+  return error_status("MTL_CAPTURE", "%s cannot be part of a graph, and one is being recorded", what);
+}
+constexpr char kCopyFromHost[] = "a copy from the host", kCopyToHost[] = "a copy to the host",
+               kWaiting[] = "waiting for the device", kLaunchingGraph[] = "launching a graph";
+
 }  // namespace mtl

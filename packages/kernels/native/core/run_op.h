@@ -17,7 +17,7 @@ bool supports_op(int op_index, DeviceKind device);
 // their schemas.
 double counted_flops();
 void reset_counted_flops();
-// Adds to the count; of a device that only counts.
+// Adds to the count: of graphs that are launched.
 void count_flops(double flops);
 
 // Statistics of one op on this thread: calls, seconds inside its kernel (the rest of a step's time is

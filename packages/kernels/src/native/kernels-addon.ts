@@ -98,6 +98,8 @@ export interface KernelsAddon {
   endCapture(device: number, isWanted: boolean): NativePointer | undefined;
   launchGraph(device: number, graph: NativePointer): void;
   destroyGraph(device: number, graph: NativePointer): void;
+  /** MTL_CAPTURE while this thread records a graph of the device. */
+  refuseInGraph(device: number, what: string): void;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;

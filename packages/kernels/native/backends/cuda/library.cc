@@ -32,7 +32,7 @@ void trim_memory() { device_memory().arena().trim(); }
 void limit_memory(uint64_t bytes) { device_memory().arena().set_limit(bytes); }
 
 Status synchronize() {
-  MTL_RETURN_IF_ERROR(refuse_while_capturing("waiting for the device"));
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kWaiting));
   MTL_RETURN_IF_ERROR(use_device());
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
   return take_index_report();

@@ -71,7 +71,7 @@ KernelFunction find_meta_kernel(const char* op) {
 const Backend* meta_backend() {
   static const Backend backend =
       backend_without_values({DeviceKind::kMeta, "meta", allocate, release, memory_statistics, reset_peak_memory,
-                              trim_memory, limit_memory, find_meta_kernel, nullptr});
+                              trim_memory, limit_memory, find_meta_kernel});
   return &backend;
 }
 

@@ -8,7 +8,6 @@
 #include "backends/meta/without_values.h"
 #include "core/device_memory.h"
 #include "core/op_registry.h"
-#include "core/run_op.h"
 #include "ops/linear.h"
 
 namespace mtl {
@@ -64,13 +63,6 @@ KernelFunction find_kernel(const char* op) {
   return std::strcmp(op, "linear_weight_gradient") == 0 ? weight_gradient : count_scratch;
 }
 
-// A graph is the FLOPs of its operations, which are counted when it is launched.
-struct Graph {
-  double flops;
-};
-
-thread_local double flops_before_capture = -1.0;
-
 Status create_memory(void** separate) {
   *separate = memory().create_separate();
   return ok_status();
@@ -79,36 +71,49 @@ Status destroy_memory(void* separate) { return memory().destroy_separate(static_
 Status enter_memory(void* separate) { return memory().enter(static_cast<MemoryArena*>(separate)); }
 void leave_memory() { memory().leave(); }
 
+// Whether the calling thread records a graph; what CUDA refuses meanwhile is refused here too.
+thread_local bool is_capturing = false;
+
+Status refuse_while_capturing(const char* what) { return is_capturing ? not_in_capture(what) : ok_status(); }
+
 Status begin_capture() {
-  if (flops_before_capture >= 0.0) return error_status("MTL_CAPTURE", "a graph is being recorded already");
-  flops_before_capture = counted_flops();
+  if (is_capturing) return nested_capture();
+  is_capturing = true;
   return ok_status();
 }
 
+// Graphs have no content: their operations compute nothing.
 Status end_capture(void** graph) {
-  if (flops_before_capture < 0.0) return error_status("MTL_CAPTURE", "no graph is being recorded");
-  const double flops = counted_flops() - flops_before_capture;
-  flops_before_capture = -1.0;
-  if (graph != nullptr) *graph = new Graph{flops};
-  count_flops(-flops);  // recorded, not done
+  if (!is_capturing) return no_capture();
+  is_capturing = false;
+  if (graph != nullptr) *graph = nullptr;
   return ok_status();
 }
 
-Status launch(void* graph) {
-  count_flops(static_cast<const Graph*>(graph)->flops);
-  return ok_status();
-}
+Status launch(void*) { return refuse_while_capturing(kLaunchingGraph); }
+void destroy(void*) {}
 
-void destroy(void* graph) { delete static_cast<Graph*>(graph); }
+Status copy_from_host(void*, const void*, size_t) { return refuse_while_capturing(kCopyFromHost); }
+Status copy_to_host(void*, const void*, size_t) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyToHost));
+  return refuse_read("meta-cuda");
+}
+Status synchronize() { return refuse_while_capturing(kWaiting); }
 
 }  // namespace
 
 const Backend* meta_cuda_backend() {
   static const GraphFunctions graphs = {create_memory, destroy_memory, enter_memory, leave_memory,
                                         begin_capture, end_capture,    launch,       destroy};
-  static const Backend backend =
-      backend_without_values({DeviceKind::kMetaCuda, "meta-cuda", allocate, release, memory_statistics,
-                              reset_peak_memory, trim_memory, limit_memory, find_kernel, &graphs});
+  static const Backend backend = [] {
+    Backend made = backend_without_values({DeviceKind::kMetaCuda, "meta-cuda", allocate, release, memory_statistics,
+                                           reset_peak_memory, trim_memory, limit_memory, find_kernel});
+    made.copy_from_host = copy_from_host;
+    made.copy_to_host = copy_to_host;
+    made.synchronize = synchronize;
+    made.graphs = &graphs;
+    return made;
+  }();
   return &backend;
 }
 

@@ -6,15 +6,15 @@ namespace {
 Status fill(void*, uint8_t, size_t) { return ok_status(); }
 Status discard_copy(void*, const void*, size_t) { return ok_status(); }
 
-Status refuse_read(const char* device) {
-  return error_status("MTL_META", "a tensor on device %s has no values to read", device);
-}
 Status refuse_read_of_meta(void*, const void*, size_t) { return refuse_read("meta"); }
-Status refuse_read_of_meta_cuda(void*, const void*, size_t) { return refuse_read("meta-cuda"); }
 
 Status synchronize() { return ok_status(); }
 
 }  // namespace
+
+Status refuse_read(const char* device) {
+  return error_status("MTL_META", "a tensor on device %s has no values to read", device);
+}
 
 Backend backend_without_values(const CountingDevice& device) {
   Backend backend = {};
@@ -25,7 +25,7 @@ Backend backend_without_values(const CountingDevice& device) {
   backend.release = device.release;
   backend.fill = fill;
   backend.copy_from_host = discard_copy;
-  backend.copy_to_host = device.kind == DeviceKind::kMeta ? refuse_read_of_meta : refuse_read_of_meta_cuda;
+  backend.copy_to_host = refuse_read_of_meta;
   backend.copy_within = discard_copy;
   backend.memory_statistics = device.memory_statistics;
   backend.reset_peak_memory = device.reset_peak_memory;
@@ -33,7 +33,6 @@ Backend backend_without_values(const CountingDevice& device) {
   backend.limit_memory = device.limit_memory;
   backend.synchronize = synchronize;
   backend.find_kernel = device.find_kernel;
-  backend.graphs = device.graphs;
   return backend;
 }
 

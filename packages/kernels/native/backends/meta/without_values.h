@@ -16,10 +16,13 @@ struct CountingDevice {
   void (*trim_memory)();
   void (*limit_memory)(uint64_t bytes);
   KernelFunction (*find_kernel)(const char* op);
-  const GraphFunctions* graphs;
 };
 
-// Writes are accepted and have no effect; reading is MTL_META.
+// MTL_META: there is nothing to read.
+Status refuse_read(const char* device);
+
+// Device meta: writes are accepted and have no effect, reading is refused, nothing is waited for. Device
+// meta-cuda replaces what CUDA refuses while a graph is recorded.
 Backend backend_without_values(const CountingDevice& device);
 
 }  // namespace mtl

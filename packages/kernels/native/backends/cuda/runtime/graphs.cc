@@ -23,7 +23,7 @@ Status enter_memory(void* memory) { return device_memory().enter(static_cast<Mem
 void leave_memory() { device_memory().leave(); }
 
 Status begin_capture() {
-  if (capture.owns_lock()) return error_status("MTL_CAPTURE", "a graph is being recorded already");
+  if (capture.owns_lock()) return nested_capture();
   MTL_RETURN_IF_ERROR(use_device());
   std::unique_lock<std::mutex> begun(recorded_stream);
   // of this thread: others (a library's, a rank's) continue to work in other streams
@@ -33,7 +33,7 @@ Status begin_capture() {
 }
 
 Status end_capture(void** graph) {
-  if (!capture.owns_lock()) return error_status("MTL_CAPTURE", "no graph is being recorded");
+  if (!capture.owns_lock()) return no_capture();
   cudaGraph_t recorded = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(compute_stream(), &recorded);
   capture.unlock();
@@ -47,7 +47,7 @@ Status end_capture(void** graph) {
 }
 
 Status launch(void* graph) {
-  MTL_RETURN_IF_ERROR(refuse_while_capturing("launching a graph"));
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kLaunchingGraph));
   MTL_RETURN_IF_ERROR(use_device());
   return cuda_status(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), compute_stream()), "cudaGraphLaunch");
 }
@@ -64,8 +64,7 @@ const GraphFunctions* graph_functions() {
 }
 
 Status refuse_while_capturing(const char* what) {
-  if (!capture.owns_lock()) return ok_status();
-  return error_status("MTL_CAPTURE", "%s cannot be part of a graph, and one is being recorded", what);
+  return capture.owns_lock() ? not_in_capture(what) : ok_status();
 }
 
 std::unique_lock<std::mutex> between_graphs() { return std::unique_lock<std::mutex>(recorded_stream); }

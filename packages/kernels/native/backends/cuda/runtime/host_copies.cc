@@ -61,7 +61,7 @@ Status take(size_t bytes, size_t* offset, size_t* taken) {
 }  // namespace
 
 Status copy_from_host(void* destination, const void* source, size_t bytes) {
-  MTL_RETURN_IF_ERROR(refuse_while_capturing("a copy from the host"));
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyFromHost));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
   MTL_RETURN_IF_ERROR(open_ring());
@@ -81,7 +81,7 @@ Status copy_from_host(void* destination, const void* source, size_t bytes) {
 }
 
 Status copy_to_host(void* destination, const void* source, size_t bytes) {
-  MTL_RETURN_IF_ERROR(refuse_while_capturing("a copy to the host"));
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyToHost));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
   // separate pinned memory: the ring may contain data that is still to be read
