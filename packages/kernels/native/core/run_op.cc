@@ -2,9 +2,12 @@
 
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "core/op_registry.h"
+#include "core/shared_memory.h"
+#include "core/validation.h"
 
 namespace mtl {
 namespace {
@@ -35,6 +38,24 @@ double bytes_of(const TensorView* views, int num_views) {
     if (views[index].present()) bytes += static_cast<double>(views[index].size()) * static_cast<double>(size_of(views[index].dtype));
   }
   return bytes;
+}
+
+// Kernels write outputs in any order and with any number of threads.
+Status check_outputs(const OpCall& call, int num_outputs) {
+  for (int output = 0; output < num_outputs; ++output) {
+    if (!call.has(output)) continue;
+    if (overlaps_itself(call.tensor(output))) {
+      return error_status("MTL_SHAPE", "%s: elements of the strided view %s overlap in memory, expected an output whose "
+                          "strides keep them apart", call.op, tensor_name(call, output));
+    }
+    for (int other = 0; other < output; ++other) {
+      if (!call.has(other) || !overlap(call.tensor(output), call.tensor(other))) continue;
+      const std::string name = tensor_name(call, other);
+      return error_status("MTL_SHAPE", "%s: the outputs %s and %s overlap in memory, expected separate tensors or views "
+                          "without common elements", call.op, name.c_str(), tensor_name(call, output));
+    }
+  }
+  return ok_status();
 }
 
 bool is_optional(const char* name) { return name[std::strlen(name) - 1] == '?'; }
@@ -78,6 +99,7 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
   call.attributes = attributes;
   call.num_attributes = num_values;
   MTL_RETURN_IF_ERROR(schema.validate(call));
+  MTL_RETURN_IF_ERROR(check_outputs(call, schema.num_outputs));
   const KernelFunction kernel = backend->find_kernel(schema.name);
   if (kernel == nullptr) {
     return error_status("MTL_UNSUPPORTED", "%s has no kernel on device %s", schema.name, backend->name);
