@@ -15,34 +15,35 @@ double biased(const OpCall& call, int input, int bias, int64_t row, int64_t colu
          (call.has(bias) ? get(call.tensor(bias), column) : 0.0);
 }
 
-Status forward(const OpCall& call) {
-  using Op = BiasSwigluForward;
-  const TensorView& output = call.tensor(Op::kOutput);
-  const int64_t width = output.dim(-1);
-  for (int64_t row = 0; row < output.rows(); ++row) {
+// Calls body(row, column, gate, up) for every element of an operand of half the input's width.
+template <typename Op, typename Body>
+Status for_each_element(const OpCall& call, const TensorView& halved, const Body& body) {
+  const int64_t width = halved.dim(-1);
+  for (int64_t row = 0; row < halved.rows(); ++row) {
     for (int64_t f = 0; f < width; ++f) {
-      const double gate = biased(call, Op::kInput, Op::kBias, row, f);
-      const double up = biased(call, Op::kInput, Op::kBias, row, width + f);
-      set(output, row * width + f, gate * sigmoid(gate) * up);
+      body(row, f, biased(call, Op::kInput, Op::kBias, row, f), biased(call, Op::kInput, Op::kBias, row, width + f));
     }
   }
   return ok_status();
 }
 
+Status forward(const OpCall& call) {
+  using Op = BiasSwigluForward;
+  const TensorView& output = call.tensor(Op::kOutput);
+  return for_each_element<Op>(call, output, [&](int64_t row, int64_t f, double gate, double up) {
+    set(output, row * output.dim(-1) + f, gate * sigmoid(gate) * up);
+  });
+}
+
 Status backward(const OpCall& call) {
   using Op = BiasSwigluBackward;
-  const TensorView& output_gradient = call.tensor(Op::kOutputGradient);
+  const TensorView &output_gradient = call.tensor(Op::kOutputGradient), &input_gradient = call.tensor(Op::kInputGradient);
   const int64_t width = output_gradient.dim(-1);
-  for (int64_t row = 0; row < output_gradient.rows(); ++row) {
-    for (int64_t f = 0; f < width; ++f) {
-      const double gate = biased(call, Op::kInput, Op::kBias, row, f);
-      const double up = biased(call, Op::kInput, Op::kBias, row, width + f);
-      const double gradient = get(output_gradient, row * width + f), s = sigmoid(gate);
-      set(call.tensor(Op::kInputGradient), row * 2 * width + f, gradient * up * (s + gate * s * (1.0 - s)));
-      set(call.tensor(Op::kInputGradient), row * 2 * width + width + f, gradient * gate * s);
-    }
-  }
-  return ok_status();
+  return for_each_element<Op>(call, output_gradient, [&](int64_t row, int64_t f, double gate, double up) {
+    const double gradient = get(output_gradient, row * width + f), s = sigmoid(gate);
+    set(input_gradient, row * 2 * width + f, gradient * up * (s + gate * s * (1.0 - s)));
+    set(input_gradient, row * 2 * width + width + f, gradient * gate * s);
+  });
 }
 
 MTL_REGISTER_REFERENCE("bias_swiglu_forward", forward);

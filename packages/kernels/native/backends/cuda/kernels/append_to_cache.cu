@@ -16,18 +16,20 @@ struct Rows {
 };
 
 struct Sizes {
-  int64_t groups, size, capacity, first;  // G, D, M, the first new position
+  int64_t positions, groups, size, capacity, first;  // Q, G, D, M, the first new position
 };
 
 template <typename T>
 __device__ void append_row(const Rows<T>& rows, const Sizes& sizes) {
-  const int64_t query = blockIdx.x, batch = blockIdx.y / sizes.groups, group = blockIdx.y % sizes.groups;
+  const int64_t query = blockIdx.x % sizes.positions, head = blockIdx.x / sizes.positions;
+  const int64_t batch = head / sizes.groups, group = head % sizes.groups;
   const T* const from = rows.from + query * rows.position + batch * rows.sample + group * rows.group;
-  T* const to = rows.cache + (int64_t{blockIdx.y} * sizes.capacity + sizes.first + query) * sizes.size;
+  T* const to = rows.cache + (head * sizes.capacity + sizes.first + query) * sizes.size;
   for (int64_t d = threadIdx.x; d < sizes.size; d += blockDim.x) to[d] = from[d];
 }
 
-// Block (x, y): new position x of group y of all samples.
+// A block for each new position of each group of all samples, all in x: the other dimensions of a grid end at
+// 65,535.
 template <typename T>
 __global__ void append_kernel(Rows<T> keys, Rows<T> values, Sizes sizes) {
   append_row(keys, sizes);
@@ -41,8 +43,8 @@ Status append(const OpCall& call) {
     const TensorView& from = call.tensor(rows);
     return {static_cast<const T*>(from.data), from.stride(0), from.stride(1), from.stride(2), call.data<T>(cache)};
   };
-  const Sizes sizes = {key.dim(2), key.dim(3), call.tensor(Op::kKeyCache).dim(2), call.integer(Op::kPosition)};
-  MTL_RUN_KERNEL(call, (append_kernel<T>), grid_of(key.dim(0), row_threads(sizes.size), key.dim(1) * sizes.groups),
+  const Sizes sizes = {key.dim(0), key.dim(2), key.dim(3), call.tensor(Op::kKeyCache).dim(2), call.integer(Op::kPosition)};
+  MTL_RUN_KERNEL(call, (append_kernel<T>), grid_of(key.dim(0) * key.dim(1) * sizes.groups, row_threads(sizes.size)),
                  rows_of(Op::kKey, Op::kKeyCache), rows_of(Op::kValue, Op::kValueCache), sizes);
   return ok_status();
 }

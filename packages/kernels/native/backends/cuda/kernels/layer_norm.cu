@@ -13,12 +13,6 @@
 namespace mtl::cuda {
 namespace {
 
-// Whether each thread of a block can read its part of a row in one access.
-template <typename T>
-bool fits_registers(int64_t columns) {
-  return columns <= int64_t{kMaxRowThreads} * kPack<T>;
-}
-
 template <typename T>
 struct Forward {
   T* output;
@@ -183,7 +177,7 @@ Status forward_of(const OpCall& call) {
   const Forward<T> f = {call.data<T>(Op::kOutput), call.data<float>(Op::kMean), call.data<float>(Op::kRstd),
                         call.data<T>(Op::kInput), call.data<T>(Op::kWeight), call.data<T>(Op::kBias),
                         input.dim(-1), static_cast<float>(call.attribute(Op::kEpsilon))};
-  if (is_packed<T>(f.columns, {f.output, f.input, f.weight, f.bias}) && fits_registers<T>(f.columns)) {
+  if (is_packed<T>(f.columns, {f.output, f.input, f.weight, f.bias}) && fits_registers(f.columns, kPack<T>)) {
     const int threads = row_threads(ceiling(f.columns, kPack<T>), kMaxRowThreads);
     MTL_RUN_KERNEL(call, (forward_kernel<T>), grid_of(input.rows(), threads), f);
   } else {

@@ -14,12 +14,6 @@
 namespace mtl::cuda {
 namespace {
 
-// Whether each thread of a block can read its part of a row in one access.
-template <typename T>
-bool fits_registers(int64_t columns) {
-  return columns <= int64_t{kMaxRowThreads} * kPack<T>;
-}
-
 // The blocks for rows of `columns`. The caller sets the grid.
 template <typename T>
 Launch blocks_of_rows(int64_t columns) {
@@ -196,7 +190,7 @@ Status forward_of(const OpCall& call) {
                         input.dim(-1), static_cast<float>(call.attribute(Op::kEpsilon))};
   const bool packed = is_packed<T>(f.columns, {f.output, f.input, f.weight}) && is_packed_row<T>(f.columns, f.outputs) &&
                       is_packed_row<T>(f.columns, f.inputs);
-  if (packed && fits_registers<T>(f.columns)) {
+  if (packed && fits_registers(f.columns, kPack<T>)) {
     Launch how = blocks_of_rows<T>(f.columns);
     how.grid.x = static_cast<unsigned>(ceiling(f.rows, how.block.y));
     MTL_RUN_KERNEL(call, (forward_kernel<T>), how, f);

@@ -9,7 +9,7 @@ LayerNormRows layer_norm_backward_rows(const OpCall& call, const GpuProperties& 
   using Op = LayerNormBackward;
   const TensorView& input = call.tensor(Op::kInput);
   const int64_t rows = input.rows(), columns = input.dim(-1), pack = 16 / static_cast<int64_t>(size_of(input.dtype));
-  const bool is_packed = columns <= kMaxRowThreads * pack &&
+  const bool is_packed = fits_registers(columns, pack) &&
                          are_rows_packed(columns, pack,
                                          {call.tensor(Op::kInputGradient).data, call.tensor(Op::kOutputGradient).data,
                                           input.data, call.tensor(Op::kWeight).data, call.tensor(Op::kAddend).data});

@@ -9,6 +9,9 @@ namespace mtl::cuda {
 
 constexpr int kMaxRowThreads = 1024;
 
+// Whether each thread of a block can read its part of a row in one access. `pack`: elements in 16 bytes.
+inline bool fits_registers(int64_t columns, int64_t pack) { return columns <= kMaxRowThreads * pack; }
+
 struct LayerNormRows {
   bool is_packed;     // each thread of a block reads its part of a row in one access
   int threads;        // of a block, where packed

@@ -46,7 +46,7 @@ RowBlock block_of_rows(int64_t columns, int64_t pack) {
 RmsNormRows rms_norm_backward_rows(const OpCall& call, const GpuProperties& gpu) {
   const TensorView& input = call.tensor(RmsNormBackward::kInput);
   const int64_t rows = input.rows(), columns = input.dim(-1), pack = 16 / static_cast<int64_t>(size_of(input.dtype));
-  if (columns > kMaxRowThreads * pack || !are_operands_packed(call, columns, pack)) {
+  if (!fits_registers(columns, pack) || !are_operands_packed(call, columns, pack)) {
     return {false, std::min<int64_t>(rows, 64)};
   }
   const RowBlock block = block_of_rows(columns, pack);
