@@ -180,7 +180,7 @@ describe('keys that a query sees', () => {
             packed: {
               starts: Tensor.from(starts, { shape: [starts.length], dtype: 'int32', device }),
               longest: 129,
-              numScores: 0,
+              numScores: 70 ** 2 + 1 + 129 ** 2,
             },
           }),
         },
@@ -284,6 +284,14 @@ describe('attention with options for visible keys', () => {
       const keyMask = Tensor.zeros({ shape: [1, 4], dtype: 'uint8' });
       expect(run({ keyMask })).toThrow(/keyMask is given with packed samples/);
       expect(run({ firstQuery: 2 })).toThrow(/firstQuery is 2 with packed samples/);
+      const scores = (numScores: number) => run({ packed: { ...packed, numScores } });
+      for (const wrong of [-1, 3.5, 17, Number.NaN]) {
+        expect(scores(wrong)).toThrow(
+          /numScores is \S+, expected the sum of the squares.* an integer from 0 to/,
+        );
+      }
+      expect(scores(12)).toThrow(/numScores is 12, expected 16, the sum of the squares of all lengths/);
+      expect(scores(16)).not.toThrow();
     });
   });
 });

@@ -23,9 +23,11 @@ const headers = sourcesIn('ops')
   .map(read)
   .join('\n');
 
-/** The enumerators of an enumeration of a struct; none where there is no such enumeration. */
+/** The enumerators of an enumeration of a struct or its base; none where there is no such enumeration. */
 function enumerators(struct: string, enumeration: string): string[] {
-  const body = new RegExp(`^struct ${struct} \\{\\n(.*?)^\\};`, 'ms').exec(headers)?.[1] ?? '';
+  const [, base, body = ''] =
+    new RegExp(`^struct ${struct}(?: : (\\w+))? \\{\\n(.*?)^\\};`, 'ms').exec(headers) ?? [];
+  if (base !== undefined && !body.includes(`enum ${enumeration} `)) return enumerators(base, enumeration);
   const list = new RegExp(`enum ${enumeration} \\{(.*?)\\}`, 's').exec(body)?.[1] ?? '';
   return list.split(',').flatMap((name) => name.trim() || []);
 }

@@ -22,7 +22,8 @@
 //   operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp [A,
 //   T], samples [N]; no firstQuery, keyStart and keyMask. Rows from starts[N] on belong to no sample: output
 //   and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest: no sample has
-//   more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths.
+//   more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both are 0
+//   without packed samples.
 //
 // scale: of the scores, above 0.
 // dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
@@ -141,10 +142,24 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
   if (call.attribute(Op::kFirstQuery) != 0) {
     return argument_error(call, "firstQuery is %g with packed samples (starts), expected 0", call.attribute(Op::kFirstQuery));
   }
-  const double longest = call.attribute(Op::kLongest);
-  if (is_integer_below(longest, static_cast<double>(sizes.num_queries + 1))) return ok_status();
-  return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
-                        static_cast<long long>(sizes.num_queries));
+  const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
+  if (!is_integer_below(longest, static_cast<double>(sizes.num_queries + 1))) {
+    return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
+                          static_cast<long long>(sizes.num_queries));
+  }
+  // lengths that are at most the longest one add up to the rows
+  const double most = longest * static_cast<double>(sizes.num_queries);
+  if (is_integer_below(num_scores, most + 1)) return ok_status();
+  return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths: an integer from 0 to "
+                        "longest times the rows, %.17g", num_scores, most);
+}
+
+// They would be ignored without packed samples.
+template <typename Op>
+Status expect_nothing_packed(const OpCall& call) {
+  const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
+  if (longest == 0 && num_scores == 0) return ok_status();
+  return argument_error(call, "longest is %g and numScores %g without packed samples (starts), expected 0", longest, num_scores);
 }
 
 // Which keys a query attends to.
@@ -160,7 +175,7 @@ Status validate_visibility(const OpCall& call, const Sizes& sizes) {
   if (!is_integer_below(first_query, static_cast<double>(kNoWindow))) {
     return argument_error(call, "firstQuery is %g, expected an integer from 0 to 2^30 - 1", first_query);
   }
-  if (call.has(Op::kStarts)) MTL_RETURN_IF_ERROR(validate_packed<Op>(call, sizes));
+  MTL_RETURN_IF_ERROR(call.has(Op::kStarts) ? validate_packed<Op>(call, sizes) : expect_nothing_packed<Op>(call));
   if (call.has(Op::kKeyStart)) {
     MTL_RETURN_IF_ERROR(expect_shape(call, Op::kKeyStart, {sizes.batch, sizes.num_queries}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kKeyStart, {DType::kInt32}));
@@ -235,10 +250,10 @@ Status validate_backward(const OpCall& call) {
 template <typename Op>
 double matmul_flops(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
-  const double of_score = 2.0 * static_cast<double>(sizes.heads * sizes.head_size);
-  if (sizes.packed) return of_score * call.attribute(Op::kNumScores);
+  const double flops_per_score = 2.0 * static_cast<double>(sizes.heads * sizes.head_size);
+  if (sizes.packed) return flops_per_score * call.attribute(Op::kNumScores);
   const double window = call.attribute(Op::kWindowSize), keys = static_cast<double>(sizes.num_keys);
-  return of_score * static_cast<double>(sizes.num_queries * sizes.batch) * (window < 0 ? keys : std::fmin(keys, window + 1));
+  return flops_per_score * static_cast<double>(sizes.num_queries * sizes.batch) * (window < 0 ? keys : std::fmin(keys, window + 1));
 }
 
 double forward_flops(const OpCall& call) { return 2 * matmul_flops<AttentionForward>(call); }
@@ -301,6 +316,7 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.key_mask = call.data<const uint8_t>(Op::kKeyMask);
   problem.starts = call.data<const int32_t>(Op::kStarts);
   problem.rows = sizes.packed ? sizes.num_queries : 0;
+  problem.num_scores = call.integer(Op::kNumScores);
   problem.samples = call.data<const int64_t>(Op::kSamples);
   problem.scale = call.attribute(Op::kScale);
   problem.dropout_probability = call.attribute(Op::kDropoutProbability);
@@ -319,9 +335,18 @@ Status check_starts(const OpCall& call, const AttentionProblem& problem) {
                           static_cast<long long>(sample), starts[sample], starts[sample + 1],
                           static_cast<long long>(problem.num_keys));
   }
-  if (starts[0] == 0 && starts[problem.batch] <= problem.rows) return ok_status();
-  return argument_error(call, "starts go from %d to %d, expected from 0 to at most the %lld rows", starts[0],
-                        starts[problem.batch], static_cast<long long>(problem.rows));
+  if (starts[0] != 0 || starts[problem.batch] > problem.rows) {
+    return argument_error(call, "starts go from %d to %d, expected from 0 to at most the %lld rows", starts[0],
+                          starts[problem.batch], static_cast<long long>(problem.rows));
+  }
+  int64_t num_scores = 0;
+  for (int64_t sample = 0; sample < problem.batch; ++sample) {
+    const int64_t length = starts[sample + 1] - starts[sample];
+    num_scores += length * length;
+  }
+  if (problem.num_scores == num_scores) return ok_status();
+  return argument_error(call, "numScores is %lld, expected %lld, the sum of the squares of all lengths",
+                        static_cast<long long>(problem.num_scores), static_cast<long long>(num_scores));
 }
 
 // Writes zeros to the rows of an operand that belong to no sample.

@@ -7,8 +7,8 @@
 
 namespace mtl {
 
-struct AttentionForward {
-  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kStarts, kSamples };
+// Of both ops.
+struct AttentionAttributes {
   enum Attributes {
     kCausal,
     kWindowSize,
@@ -22,7 +22,10 @@ struct AttentionForward {
     kNumScores
   };
 };
-struct AttentionBackward {
+struct AttentionForward : AttentionAttributes {
+  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kStarts, kSamples };
+};
+struct AttentionBackward : AttentionAttributes {
   enum Tensors {
     kQueryGradient,
     kKeyGradient,
@@ -37,18 +40,6 @@ struct AttentionBackward {
     kKeyMask,
     kStarts,
     kSamples
-  };
-  enum Attributes {
-    kCausal,
-    kWindowSize,
-    kFirstQuery,
-    kScale,
-    kDropoutProbability,
-    kKeyLow,
-    kKeyHigh,
-    kHeadOffset,
-    kLongest,
-    kNumScores
   };
 };
 
@@ -88,6 +79,7 @@ struct AttentionProblem {
   // dimension.
   const int32_t* starts;  // [B + 1], or null
   int64_t rows;           // T
+  int64_t num_scores;     // the sum of the squares of all lengths
   // Dropout: requires samples.
   double scale, dropout_probability;
   PhiloxKey philox_key;
@@ -99,8 +91,9 @@ struct AttentionProblem {
 AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 
-// For kernels that compute on the host; does nothing without packed samples. Checks that starts are ascending
-// and within the rows, and writes the results of rows that belong to no sample.
+// For kernels that compute on the host; does nothing without packed samples. Checks that starts are
+// ascending, within the rows and those of num_scores, and writes the results of rows that belong to no
+// sample.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
 // The positions of a sample.

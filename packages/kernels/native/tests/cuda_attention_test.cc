@@ -237,6 +237,30 @@ MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   EXPECT(run("wmma") == cudaErrorInvalidValue);
 }
 
+// Without logSumExp: few queries by the kernel for generation, more by those of training, with the same bits.
+MTL_TEST(cuda_attention_without_statistics_is_chosen_by_shape) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t window : {-1, 20}) {
+      for (const int64_t sequence : {63, 64, 130}) {
+        Case one = {sequence, 2, 2, 64, true};
+        one.window = window;
+        const Tensors expected = reference_of(one, dtype);
+        Tensors trained(one, dtype), alone(one, dtype);
+        AttentionProblem problem = call_of(one, trained).problem();
+        EXPECT(ran(cuda::attention_forward({problem, nullptr, trained.first_keys.data<int32_t>()})));
+        problem = call_of(one, alone).problem();
+        problem.log_sum_exp = nullptr;
+        EXPECT(ran(cuda::attention_forward({problem, nullptr, alone.first_keys.data<int32_t>()})));
+        EXPECT((std::strstr(emulation::last_kernel(), "generation") != nullptr) == (sequence < 64));
+        if (sequence >= 64) EXPECT(alone.output.same_bits(trained.output));
+        EXPECT(rows_agree((name_of_case(one, dtype) + " without logSumExp").c_str(), alone.output, expected.output,
+                          one.head_size, row_tolerance(dtype)));
+        EXPECT(alone.output.guards_stand() && alone.log_sum_exp.guards_stand());
+      }
+    }
+  }
+}
+
 // Without tensor cores: float32, and head sizes that are not a multiple of 8.
 MTL_TEST(cuda_attention_agrees_in_plain_arithmetic) {
   for (const int64_t head_size : {1, 5, 64, 100, 256}) check({40, 1, 2, head_size, true}, DType::kFloat32);

@@ -31,6 +31,11 @@ struct Case {
     for (const int64_t length : lengths) sum += length;
     return sum;
   }
+  int64_t num_scores() const {
+    int64_t sum = 0;
+    for (const int64_t length : lengths) sum += length * length;
+    return sum;
+  }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
   // The length that recorded passes are launched with: more than that of any sample.
   int64_t bound() const { return std::min(rows(), longest() + 130); }
@@ -84,6 +89,7 @@ AttentionCall call_of(const Case& one, const Tensors& tensors, int64_t first_row
   call[Op::kDropoutProbability] = one.dropout;
   call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
   call[Op::kLongest] = static_cast<double>(one.bound());
+  call[Op::kNumScores] = static_cast<double>(one.num_scores());
   return call;
 }
 

@@ -93,6 +93,17 @@ void OwnedTensor::fill_steps(int64_t first, int64_t step) {
   write([&](int64_t index) { return static_cast<double>(first + index * step); });
 }
 
+void OwnedTensor::set(int64_t index, double value) const {
+  const TensorRecord mine = record();
+  const size_t size = size_of(mine.view.dtype);
+  char bytes[sizeof(double)];
+  TensorView host = mine.view;
+  host.data = bytes;
+  reference::set(host, 0, value);
+  char* const at = static_cast<char*>(mine.view.data) + static_cast<size_t>(index) * size;
+  EXPECT(succeeded(backend_of(mine.device)->copy_from_host(at, bytes, size)));
+}
+
 double OwnedTensor::get(int64_t index) const { return values()[static_cast<size_t>(index)]; }
 
 std::vector<double> OwnedTensor::values() const {

@@ -31,6 +31,7 @@ class OwnedTensor {
   void fill(uint32_t seed, double scale);
   void fill_integers(int64_t first, int64_t modulus);
   void fill_steps(int64_t first, int64_t step);
+  void set(int64_t index, double value) const;
   double get(int64_t index) const;
   std::vector<double> values() const;
 

@@ -83,12 +83,23 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
                    dtypes});
 }
 
+// The output alone, over ranges of keys: evaluation and generation.
+void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
+  const auto [sequence, batch, heads, size, more_keys, window] = of;
+  const std::vector<int64_t> out = {sequence, batch, heads, size};
+  const Spec operand = real(kCompute, out), key = real(kCompute, {sequence + more_keys, batch, heads, size});
+  cases.push_back({"attention_forward",
+                   {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent()},
+                   {1, static_cast<double>(window), static_cast<double>(more_keys), 0.3, 0, 7, 8, 4, 0, 0}});
+}
+
 // Two samples of slightly less than half of the rows; the others belong to no sample.
 void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
-                          const std::vector<DType>& dtypes) {
+                          const std::vector<DType>& dtypes, bool causal = false) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
   const std::vector<int64_t> lse = {heads, rows};
-  const std::vector<double> attributes = {0, -1, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
+  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length),
+                                          2.0 * length * length};
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
              samples = integers(kI64, {2}, int64_t{1} << 33, 9);
   cases.push_back({"attention_forward",
@@ -110,7 +121,11 @@ std::vector<Case> attention_cases() {
   for (const int64_t rows : {2, 70}) {
     for (const int64_t size : {5, 24}) add_packed_attention(cases, {rows, 3, size}, 0.2, Case{}.dtypes);
   }
+  add_packed_attention(cases, {70, 3, 24}, 0.0, Case{}.dtypes, true);
   for (const int64_t sequence : {1, 67}) add_attention(cases, {sequence, 2, 3, 24, 70, 40}, 0.2, Case{}.dtypes);
+  add_attention(cases, {67, 1, 2, 24}, 0.0, Case{}.dtypes);
+  for (const int64_t queries : {1, 5}) add_output_alone(cases, {queries, 1, 2, 24, 70});
+  add_output_alone(cases, {67, 1, 2, 24});
   for (const int64_t positions : {1, 5}) {
     const Spec cache = real(kCompute, {2, 3, 70, 19}), rows = real(kCompute, {positions, 2, 3, 19});
     cases.push_back({"append_to_cache", {cache, cache, rows, rows}, {65}});
@@ -375,6 +390,61 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   });
 }
 
+// The operations whose clamps, maxima and reciprocals could turn a NaN into a number.
+std::vector<Case> cases_of_not_a_number() {
+  std::vector<Case> cases;
+  const Spec rows = real(kCompute, {70, 1, 2, 24}), out = output(kCompute, {70, 1, 2, 24});
+  for (const Spec& statistics : {output(kF32, {1, 2, 70}), absent()}) {
+    cases.push_back({"attention_forward",
+                     {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent()},
+                     {0, -1, 0, 0.3, 0, 0, 0, 0, 0, 0}});
+  }
+  for (Case& one : llama_cases(37)) {
+    if (std::strcmp(one.op, "rotary_embedding") != 0) cases.push_back(one);
+  }
+  return cases;
+}
+
+// A NaN in an operand reaches the same elements of the outputs on a device as on the reference, and more than
+// none.
+void check_not_a_number(const Case& one, DType dtype, DeviceKind device) {
+  const int num_outputs = op_at(op_number(one.op))->schema.num_outputs;
+  for (size_t operand = static_cast<size_t>(num_outputs); operand < one.tensors.size(); ++operand) {
+    if (one.tensors[operand].fill == Fill::kAbsent) continue;
+    for (const int64_t at : {3, 36}) {  // in a whole vector and in the rest of a row
+      std::vector<std::vector<OwnedTensor>> calls;
+      for (const DeviceKind each : {DeviceKind::kReference, device}) {
+        calls.push_back(make_tensors({one, dtype}, each));
+        const OwnedTensor& tensor = calls.back()[operand];
+        tensor.set(at < tensor.view().size() ? at : 0, std::nan(""));
+        EXPECT(succeeded(run_case(one, calls.back())));
+      }
+      int64_t num_found = 0;
+      for (size_t output = 0; output < static_cast<size_t>(num_outputs); ++output) {
+        if (calls[0][output].handle() == 0) continue;
+        const std::vector<double> right = calls[0][output].values(), mine = calls[1][output].values();
+        for (size_t index = 0; index < right.size(); ++index) {
+          num_found += std::isnan(right[index]) ? 1 : 0;
+          if (std::isnan(right[index]) == std::isnan(mine[index])) continue;
+          std::printf("  %s dtype %d NaN in tensor %zu: tensor %zu [%zu] is %g, reference %g\n", one.op,
+                      static_cast<int>(dtype), operand, output, index, mine[index], right[index]);
+          EXPECT(!"a NaN reaches the same elements");
+          return;
+        }
+      }
+      EXPECT(num_found > 0 || (std::printf("  %s tensor %zu\n", one.op, operand), false));
+    }
+  }
+}
+
+MTL_TEST(not_a_number_reaches_the_outputs_as_on_the_reference) {
+  for_each_instruction_set([] {
+    for (const Case& one : cases_of_not_a_number()) {
+      for (const DType dtype : one.dtypes) check_not_a_number(one, dtype, DeviceKind::kCpu);
+    }
+  });
+}
+
 // Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation with the
 // threads of a block in several orders.
 template <typename Body>
@@ -403,6 +473,38 @@ MTL_TEST(cuda_kernels_agree_with_the_reference_at_odd_sizes_and_offsets) {
       }
     }
   });
+}
+
+MTL_TEST(not_a_number_reaches_the_outputs_on_cuda_as_on_the_reference) {
+  if (!open_cuda_for_tests()) return;
+  for (const Case& one : cases_of_not_a_number()) {
+    for (const DType dtype : one.dtypes) check_not_a_number(one, dtype, DeviceKind::kCuda);
+  }
+}
+
+// A grid ends at 65,535 in y: of caches, all rows are in x.
+MTL_TEST(cuda_appends_to_caches_of_more_groups_than_a_grid_is_high) {
+  if (!open_cuda_for_tests()) return;
+  const Spec cache = real(kCompute, {1 << 12, 17, 1, 1}), rows = real(kCompute, {1, 1 << 12, 17, 1});
+  check({Case{"append_to_cache", {cache, cache, rows, rows}, {0}}, kF32}, DeviceKind::kCuda);
+}
+
+// Heads of all samples are a grid's height in attention: refused there, and by the device that counts for it.
+MTL_TEST(more_heads_than_a_grid_is_high_are_refused_on_cuda_alone) {
+  if (!open_cuda_for_tests()) return;
+  std::vector<Case> cases;
+  add_attention(cases, {1, 1 << 12, 16, 1}, 0.0, {kF32});
+  for (const Case& one : cases) {
+    check({one, kF32});
+    Status refused[2];
+    const DeviceKind devices[] = {DeviceKind::kCuda, DeviceKind::kMetaCuda};
+    for (int i = 0; i < 2; ++i) refused[i] = run_case(one, make_tensors({one, kF32}, devices[i]));
+    for (const Status& status : refused) {
+      EXPECT(!status.ok() && std::strstr(status.message, "4096 samples of 16 heads on device cuda, expected 65535") != nullptr);
+      EXPECT(!status.ok() && std::strstr(status.message, "use fewer samples at a time") != nullptr);
+      EXPECT(failed_with(status, "MTL_UNSUPPORTED"));
+    }
+  }
 }
 
 MTL_TEST(cuda_kernels_of_wide_heads_agree_with_the_reference) {

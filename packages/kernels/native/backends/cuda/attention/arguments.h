@@ -1,12 +1,10 @@
 // The arguments of every attention kernel, passed by value.
 #pragma once
 
+#include "backends/cuda/alignment.h"
 #include "backends/cuda/attention/attention.h"
 
 namespace mtl::cuda {
-
-// Alignment for 16-byte accesses.
-inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
 constexpr float kLog2E = 1.44269504088896340736f;
 
@@ -131,7 +129,7 @@ cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_delta(const AttentionBackwardCall& call);
 cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call);
-cudaError_t launch_attention_without_statistics(const AttentionForwardCall& call);
+cudaError_t launch_generation_attention(const AttentionForwardCall& call);
 cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call);
 
 }  // namespace mtl::cuda

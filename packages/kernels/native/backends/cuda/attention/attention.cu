@@ -6,17 +6,9 @@ namespace mtl::cuda {
 namespace {
 
 bool is_supported(const AttentionProblem& problem) {
-  const DType dtype = problem.dtype;
-  const bool known = dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
-  // positions and heads have 32-bit indices; the head is a grid's second dimension, at most 65535
-  return known && problem.num_queries + problem.first_query < kNoWindow && problem.num_keys < kNoWindow &&
-         problem.batch * problem.heads < 65536 && has_supported_layout(problem);
-}
-
-// Whether a problem asks for the output alone, over one range of keys for every query; ranges may be empty.
-bool is_without_statistics(const AttentionProblem& problem) {
-  return problem.log_sum_exp == nullptr && problem.first_query < problem.num_keys && problem.starts == nullptr &&
-         problem.key_start == nullptr && problem.key_mask == nullptr && problem.dropout_probability == 0.0;
+  const Status status = check_attention("attention", problem);
+  discard(status);
+  return status.ok() && has_supported_layout(problem);
 }
 
 bool is_empty(const AttentionProblem& problem) { return problem.num_queries * problem.batch * problem.heads == 0; }
@@ -38,7 +30,7 @@ bool fits_tensor_cores(const Call& call, const Operands&... operands) {
   const AttentionProblem& problem = call.problem;
   if (problem.window != kNoWindow && (problem.starts != nullptr || call.first_keys == nullptr)) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && problem.num_keys == problem.num_queries &&
-         problem.first_query == 0 && problem.log_sum_exp != nullptr && has_values_like_keys(problem) &&
+         problem.first_query == 0 && has_values_like_keys(problem) &&
          (has_aligned_rows(operands) && ...);
 }
 
@@ -83,8 +75,7 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
   const AttentionProblem& p = call.problem;
-  if (is_without_statistics(p)) return launch_attention_without_statistics(call);
-  if (p.head_size > kMaxAttentionHeadSize) return cudaErrorNotSupported;
+  if (is_generation(p)) return launch_generation_attention(call);
   if (!fits_tensor_cores(call, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
   AttentionForwardCall without_window = call;
   const cudaError_t status = replace_window(&without_window);
@@ -93,7 +84,7 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
 }
 
 cudaError_t attention_backward(const AttentionBackwardCall& call) {
-  if (!is_supported(call.problem) || call.problem.head_size > kMaxAttentionHeadSize) return cudaErrorNotSupported;
+  if (!is_supported(call.problem)) return cudaErrorNotSupported;
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
   cudaError_t status = launch_attention_delta(call);

@@ -7,19 +7,17 @@
 //   to 16 bytes.
 // - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, keys at
 //   other positions than the queries and windows of packed samples, with head sizes up to 256.
-// - One block for each query (without_statistics.cu): forward without logSumExp, masks and dropout, as in
-//   generation; any head size.
+// - One block for each query (generation.cu): forward of few queries without logSumExp, masks and dropout;
+//   any head size.
 //
 // All give the same bits on every run: no sum depends on the order of blocks.
 #pragma once
 
 #include "backends/cuda/launch.h"
+#include "backends/cuda/scratch/attention.h"
 #include "mtl/dtype.h"
-#include "ops/attention.h"
 
 namespace mtl::cuda {
-
-constexpr int64_t kMaxAttentionHeadSize = 256;
 
 struct AttentionForwardCall {
   AttentionProblem problem;  // pointers are device pointers; float32, bfloat16 or float16

@@ -260,7 +260,7 @@ struct GroupPlace {
 template <bool kUniform>
 MTL_PTX GroupPlace group_place() {
   const int thread = static_cast<int>(threadIdx.x), number = thread / kGroupThreads;
-  return {(kUniform ? __shfl_sync(kAllLanes, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
+  return {(kUniform ? __shfl_sync(kWholeWarp, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
 }
 
 // A block of 128 queries and the keys that they attend to, in tiles of kKeys.

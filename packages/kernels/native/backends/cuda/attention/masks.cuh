@@ -3,10 +3,9 @@
 
 #include "backends/cuda/attention/arguments.h"
 #include "backends/cuda/attention/tiles.cuh"
+#include "backends/cuda/kernels/block_reduce.h"
 
 namespace mtl::cuda {
-
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 // Keys [begin, end).
 struct KeyRange {
@@ -37,8 +36,8 @@ MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first
     lowest = min(lowest, begin);
     highest = max(highest, begin);
   }
-  lowest = __reduce_min_sync(kAllLanes, lowest);
-  highest = __reduce_max_sync(kAllLanes, highest);
+  lowest = __reduce_min_sync(kWholeWarp, lowest);
+  highest = __reduce_max_sync(kWholeWarp, highest);
   return {{static_cast<int>(lowest), last_end}, {static_cast<int>(highest), first_end}};
 }
 
@@ -49,8 +48,8 @@ MTL_PTX uint64_t shown_keys(const AttentionArguments& a, int batch, int first_ke
   if (a.key_mask == nullptr) return real;
   const uint8_t* mask = a.key_mask + static_cast<int64_t>(batch) * a.sequence + first_key;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const unsigned low = __ballot_sync(kAllLanes, lane < left && mask[min(lane, left - 1)] != 0);
-  const unsigned high = __ballot_sync(kAllLanes, lane + 32 < left && mask[min(lane + 32, left - 1)] != 0);
+  const unsigned low = __ballot_sync(kWholeWarp, lane < left && mask[min(lane, left - 1)] != 0);
+  const unsigned high = __ballot_sync(kWholeWarp, lane + 32 < left && mask[min(lane + 32, left - 1)] != 0);
   return uint64_t{high} << 32 | low;
 }
 

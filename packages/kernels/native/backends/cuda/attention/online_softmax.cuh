@@ -21,8 +21,8 @@ struct RunningRows {
     float highest = maximum[half];
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-    highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 1));
-    highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 2));
+    highest = fmaxf(highest, __shfl_xor_sync(kWholeWarp, highest, 1));
+    highest = fmaxf(highest, __shfl_xor_sync(kWholeWarp, highest, 2));
     // for a query without keys so far; any finite number is valid, and -infinity would give NaN
     const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
     const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
@@ -62,12 +62,12 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, Ru
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = rows.sum[half];
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    sum += __shfl_xor_sync(kWholeWarp, sum, 1);
+    sum += __shfl_xor_sync(kWholeWarp, sum, 2);
     const int lane = static_cast<int>(threadIdx.x) % 32, query = first_query + lane / 4 + 8 * half;
     const bool empty = sum == 0.0f;
     factors[half] = empty ? 0.0f : (a.dropout_threshold == 0 ? 1.0f : a.inverse_keep) / sum;
-    if (lane % 4 == 0 && query < a.sequence) {
+    if (lane % 4 == 0 && query < a.sequence && a.log_sum_exp != nullptr) {
       a.log_sum_exp[place.statistics + query] =
           empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
     }

@@ -30,11 +30,11 @@ __global__ void __launch_bounds__(kPlainThreads)
     const int key = first_key + lane;
     const bool visible = is_visible(a, place.batch, range, key);
     const float score = visible ? a.scale * plain_dot(shared.own_left, shared.left, a.head_size) : -INFINITY;
-    const float highest = fmaxf(maximum, warp_maximum(score));
+    const float highest = Maximum::combine(maximum, warp_reduce<Maximum>(score));
     if (highest == -INFINITY) continue;  // the same in all lanes: no key so far
     const float shrink = expf(maximum - highest), weight = visible ? expf(score - highest) : 0.0f;
     maximum = highest;
-    denominator = denominator * shrink + warp_sum(weight);
+    denominator = denominator * shrink + warp_reduce<Sum>(weight);
 #pragma unroll
     for (int number = 0; number < kMaxColumns; ++number) sums[number] *= shrink;
     plain_accumulate(sums, is_kept(site, query, key) ? weight : 0.0f, shared.right, a.head_size);

@@ -63,7 +63,7 @@ MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
 MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const float* tile, int width) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = 0; row < kPlainRows; ++row) {
-    const float of_row = __shfl_sync(kAllLanes, weight, row);
+    const float of_row = __shfl_sync(kWholeWarp, weight, row);
 #pragma unroll
     for (int number = 0; number < kMaxColumns; ++number) {
       const int column = lane + 32 * number;
@@ -104,7 +104,7 @@ MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_q
   for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
     lowest = min(lowest, static_cast<unsigned>(plain_keys_of_query(a, batch, query).begin));
   }
-  return {static_cast<int>(__reduce_min_sync(kAllLanes, lowest)), end};
+  return {static_cast<int>(__reduce_min_sync(kWholeWarp, lowest)), end};
 }
 
 MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& range, int key) {
@@ -118,18 +118,6 @@ MTL_PTX bool is_kept(const DropoutSite& site, int query, int key) {
   const int word = philox_column_word(key);  // no index: it would put the words into local memory
   const uint32_t low = word & 1 ? random.words[1] : random.words[0], high = word & 1 ? random.words[3] : random.words[2];
   return (word & 2 ? high : low) >= site.threshold;
-}
-
-MTL_PTX float warp_sum(float value) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
-  return value;
-}
-
-MTL_PTX float warp_maximum(float value) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, step));
-  return value;
 }
 
 // One warp for each of num_rows queries or keys of every head (num_heads per sample).

@@ -42,7 +42,7 @@ MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_
                                       static_cast<uint32_t>(first_query + query), site.sample_low, site.sample_high);
 #pragma unroll
     for (int word = 0; word < 4; ++word) {
-      const unsigned kept = __ballot_sync(kAllLanes, random.words[word] >= site.threshold);
+      const unsigned kept = __ballot_sync(kWholeWarp, random.words[word] >= site.threshold);
       if (lane % 16 == 0) facts.kept[word][query] = static_cast<uint16_t>(kept >> lane);
     }
   }

@@ -9,15 +9,12 @@
 namespace mtl::cuda {
 namespace {
 
-Status status_of(const OpCall& call, const AttentionProblem& problem, cudaError_t error) {
+Status status_of(const OpCall& call, cudaError_t error) {
   if (!is_attention_variable_known()) {
     return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any GPU) or no value at all", call.op,
                         kAttentionVariable, std::getenv(kAttentionVariable));
   }
-  if (error != cudaErrorNotSupported) return cuda_status(error, call.op);
-  return error_status("MTL_UNSUPPORTED", "%s: %s with a head size of %lld, expected float32, bfloat16 or float16 and at "
-                      "most %lld", call.op, name_of(problem.dtype), static_cast<long long>(problem.head_size),
-                      static_cast<long long>(kMaxAttentionHeadSize));
+  return cuda_status(error, call.op);
 }
 
 }  // namespace
@@ -27,7 +24,7 @@ Status run_attention_forward(const OpCall& call, const AttentionProblem& problem
   MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
   int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(0) : nullptr;
-  return status_of(call, problem, attention_forward({problem, compute_stream(), first_keys}));
+  return status_of(call, attention_forward({problem, compute_stream(), first_keys}));
 }
 
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem) {
@@ -35,7 +32,7 @@ Status run_attention_backward(const OpCall& call, const AttentionProblem& proble
   MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
   int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(1) : nullptr;
-  return status_of(call, problem, attention_backward({problem, scratch.as<float>(0), compute_stream(), first_keys}));
+  return status_of(call, attention_backward({problem, scratch.as<float>(0), compute_stream(), first_keys}));
 }
 
 }  // namespace mtl::cuda

@@ -3,6 +3,7 @@
 // checked.
 #include "backends/cuda/kernels/attention_calls.h"
 #include "backends/cuda/kernels/dispatch.h"
+#include "backends/cuda/scratch/attention.h"
 
 namespace mtl::cuda {
 namespace {
@@ -43,6 +44,7 @@ Status clear_rest(const OpCall& call, const AttentionProblem& problem, const Att
 Status forward(const OpCall& call) {
   if (call.tensor(AttentionForward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_forward_problem(call);
+  MTL_RETURN_IF_ERROR(check_attention(call.op, problem));  // before anything is written
   if (problem.starts != nullptr) {
     MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.output));
     if (problem.log_sum_exp != nullptr) {
@@ -56,6 +58,7 @@ Status forward(const OpCall& call) {
 Status backward(const OpCall& call) {
   if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
+  MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
   if (problem.starts != nullptr) {
     MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.query_gradient));
     MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.key_gradient));

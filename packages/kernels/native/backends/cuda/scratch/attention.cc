@@ -5,12 +5,17 @@
 namespace mtl::cuda {
 namespace {
 
+constexpr int64_t kQueriesOfTile = 64;
+
 void add_first_keys(const AttentionProblem& problem, ScratchBlocks* blocks) {
   if (takes_first_keys(problem)) blocks->add(problem.batch * problem.num_queries * static_cast<int64_t>(sizeof(int32_t)));
 }
 
 Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
-  if (call.tensor(AttentionForward::kOutput).size() > 0) add_first_keys(attention_forward_problem(call), blocks);
+  if (call.tensor(AttentionForward::kOutput).size() == 0) return ok_status();
+  const AttentionProblem problem = attention_forward_problem(call);
+  MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
+  add_first_keys(problem, blocks);
   return ok_status();
 }
 
@@ -18,6 +23,7 @@ Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) 
 Status backward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
+  MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
   const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
   blocks->add(problem.heads * positions * static_cast<int64_t>(sizeof(float)));
   add_first_keys(problem, blocks);
@@ -28,4 +34,41 @@ MTL_REGISTER_CUDA_SCRATCH("attention_forward", forward);
 MTL_REGISTER_CUDA_SCRATCH("attention_backward", backward);
 
 }  // namespace
+
+bool is_generation(const AttentionProblem& problem) {
+  const bool is_output_alone = problem.log_sum_exp == nullptr && problem.first_query < problem.num_keys &&
+                               problem.starts == nullptr && problem.key_start == nullptr &&
+                               problem.key_mask == nullptr && problem.dropout_probability == 0.0;
+  // no other kernel computes larger heads
+  return is_output_alone && (problem.num_queries < kQueriesOfTile || problem.head_size > kMaxAttentionHeadSize);
+}
+
+bool takes_first_keys(const AttentionProblem& problem) {
+  return problem.window != kNoWindow && problem.starts == nullptr && !is_generation(problem);
+}
+
+Status check_attention(const char* op, const AttentionProblem& problem) {
+  const DType dtype = problem.dtype;
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16 && dtype != DType::kFloat16) {
+    return error_status("MTL_UNSUPPORTED", "%s: %s on device cuda, expected float32, bfloat16 or float16; devices cpu "
+                        "and reference have others", op, name_of(dtype));
+  }
+  if (problem.head_size > kMaxAttentionHeadSize && !is_generation(problem)) {
+    return error_status("MTL_UNSUPPORTED", "%s: a head size of %lld on device cuda, expected %lld at most: use more and "
+                        "smaller heads, or device cpu", op, static_cast<long long>(problem.head_size),
+                        static_cast<long long>(kMaxAttentionHeadSize));
+  }
+  if (problem.batch * problem.heads > kMaxHeadsOfSamples) {
+    return error_status("MTL_UNSUPPORTED", "%s: %lld samples of %lld heads on device cuda, expected %lld heads of all "
+                        "samples at most: use fewer samples at a time (a smaller micro-batch)", op,
+                        static_cast<long long>(problem.batch), static_cast<long long>(problem.heads),
+                        static_cast<long long>(kMaxHeadsOfSamples));
+  }
+  // positions have 32-bit indices
+  if (problem.num_queries + problem.first_query < kNoWindow && problem.num_keys < kNoWindow) return ok_status();
+  return error_status("MTL_UNSUPPORTED", "%s: %lld queries from position %lld on and %lld keys on device cuda, expected "
+                      "fewer than 2^30 positions: use shorter sequences", op, static_cast<long long>(problem.num_queries),
+                      static_cast<long long>(problem.first_query), static_cast<long long>(problem.num_keys));
+}
+
 }  // namespace mtl::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "backends/cuda/alignment.h"
 #include "core/tensor_view.h"
 
 namespace mtl::cuda {
@@ -17,8 +18,6 @@ constexpr int kThreads = 256;
 inline int row_threads(int64_t items, int maximum = kThreads) {
   return static_cast<int>(std::min<int64_t>(maximum, ceiling(std::max<int64_t>(items, 1), 32) * 32));
 }
-
-inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
 // Whether rows of `columns` elements, of which `pack` fill 16 bytes, can be read 16 bytes at a time in all of
 // these tensors (null: absent).

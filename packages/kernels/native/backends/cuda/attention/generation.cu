@@ -1,7 +1,6 @@
-// Attention forward without logSumExp, for generation: one block for each query and head. Bound by reading
+// Attention forward of few queries without logSumExp: one block for each query and head. Bound by reading
 // the keys and values of a cache once, which warps do key by key.
 #include "backends/cuda/attention/plain_rows.cuh"
-#include "backends/cuda/kernels/block_reduce.h"
 
 namespace mtl::cuda {
 namespace {
@@ -24,7 +23,7 @@ __device__ void score_keys(const AttentionArguments& a, const float* query, cons
 
 // Block (x, y): query x of head y of all samples.
 template <typename T>
-__global__ void __launch_bounds__(kScanThreads) attention_without_statistics_kernel(AttentionArguments a) {
+__global__ void __launch_bounds__(kScanThreads) generation_attention_kernel(AttentionArguments a) {
   MTL_SHARED(float, scores, [kKeysAtOnce]);
   MTL_SHARED(float, shared, [kMaxWarps]);
   MTL_DYNAMIC_SHARED(bytes);
@@ -76,12 +75,12 @@ cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const Launch how = {dim3(static_cast<unsigned>(a.sequence), static_cast<unsigned>(a.batch * a.heads)), kScanThreads,
                       2 * static_cast<size_t>(a.head_size) * sizeof(float), call.stream};
-  return MTL_LAUNCH(attention_without_statistics_kernel<T>, how, a);
+  return MTL_LAUNCH(generation_attention_kernel<T>, how, a);
 }
 
 }  // namespace
 
-cudaError_t launch_attention_without_statistics(const AttentionForwardCall& call) {
+cudaError_t launch_generation_attention(const AttentionForwardCall& call) {
   if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
   return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
 }

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace mtl::cuda {
+
+// Alignment for 16-byte accesses; null is aligned.
+inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+
+}  // namespace mtl::cuda
