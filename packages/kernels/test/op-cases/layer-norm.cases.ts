@@ -1,23 +1,17 @@
 import { layerNormBackward, layerNormForward } from '../../src/index.js';
-import { benchmarkSizes } from './benchmark-sizes.js';
+import {
+  epsilon,
+  gradientParts,
+  gradientsOf,
+  normBenchmarks,
+  normShapes,
+  normTolerance,
+  rowsOf,
+  rstdOfRows,
+} from './norm-cases.js';
 import type { GradientCase, OpCase, Tensors } from './op-case.js';
 
-const epsilon = 1e-5;
-const shapes = [
-  [3, 17],
-  [4, 2, 64],
-  [33, 384],
-];
-
-const rowsOf = (shape: readonly number[]): number =>
-  shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
-
-const tolerance = {
-  float32: { absolute: 1e-5, relative: 1e-5 },
-  // rstd enters the gradient of a bfloat16 tensor through rounded inputs; the sums themselves are float32
-  bfloat16: { absolute: 2e-2, relative: 2 ** -7 },
-  reason: 'sums over a row of centred values cancel; weight gradients sum over all rows in another order',
-};
+const tolerance = normTolerance('centred values');
 
 const forwardCase = (shape: readonly number[]): OpCase => ({
   name: `layer_norm_forward [${shape}]`,
@@ -48,7 +42,7 @@ const backwardInputs = (shape: readonly number[]) =>
     outputGradient: { shape },
     input: { shape },
     mean: { shape: [rowsOf(shape)], dtype: 'float32', scale: 0.1 },
-    rstd: { shape: [rowsOf(shape)], dtype: 'float32', values: (index: number) => 1 + 0.01 * (index % 50) },
+    rstd: rstdOfRows(rowsOf(shape)),
     weight: { shape: [shape.at(-1)!] },
   }) as const;
 
@@ -66,43 +60,26 @@ function runBackward(tensors: Tensors): void {
   });
 }
 
-const parts = ['all', 'input', 'weight'] as const;
-
 const backwardCases = (shape: readonly number[]): OpCase[] =>
-  parts.map((part) => ({
+  gradientParts.map((part) => ({
     name: `layer_norm_backward ${part} [${shape}]`,
     operation: 'layer_norm_backward',
     tensors: {
-      ...(part === 'weight' ? {} : { inputGradient: { shape, output: true }, addend: { shape } }),
-      ...(part === 'input'
-        ? {}
-        : {
-            weightGradient: { shape: [shape.at(-1)!], dtype: 'float32', output: true, accumulated: true },
-            biasGradient: { shape: [shape.at(-1)!], dtype: 'float32', output: true, accumulated: true },
-          }),
+      ...gradientsOf(part, { shape, weights: ['weightGradient', 'biasGradient'] }),
       ...backwardInputs(shape),
     },
     run: runBackward,
     tolerance,
   }));
 
-const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, hidden }) => {
+const benchmarks = normBenchmarks(({ sequence, batch, hidden }) => {
   const shape = [sequence, batch, hidden];
-  return [forwardCase(shape), ...backwardCases(shape)].map((one) => ({
-    ...one,
-    name: `${one.name} ${preset}`,
-    benchmark: {},
-    tolerance: {
-      float32: { absolute: 1e-3, relative: 1e-4 },
-      bfloat16: { absolute: 5e-2, relative: 2 ** -6 },
-      reason: 'weight gradients are sums of thousands of cancelling terms',
-    },
-  }));
+  return [forwardCase(shape), ...backwardCases(shape)];
 });
 
 export const cases: readonly OpCase[] = [
-  ...shapes.map(forwardCase),
-  ...shapes.flatMap(backwardCases),
+  ...normShapes.map(forwardCase),
+  ...normShapes.flatMap(backwardCases),
   ...benchmarks,
 ];
 

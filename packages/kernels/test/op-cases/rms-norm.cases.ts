@@ -1,23 +1,17 @@
 import { rmsNormBackward, rmsNormForward, splitProjection, tidy } from '../../src/index.js';
-import { benchmarkSizes } from './benchmark-sizes.js';
+import {
+  epsilon,
+  gradientParts,
+  gradientsOf,
+  normBenchmarks,
+  normShapes,
+  normTolerance,
+  rowsOf,
+  rstdOfRows,
+} from './norm-cases.js';
 import type { GradientCase, OpCase, Tensors } from './op-case.js';
 
-const epsilon = 1e-5;
-const shapes = [
-  [3, 17],
-  [4, 2, 64],
-  [33, 384],
-];
-
-const rowsOf = (shape: readonly number[]): number =>
-  shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
-
-const tolerance = {
-  float32: { absolute: 1e-5, relative: 1e-5 },
-  // rstd enters the gradient of a bfloat16 tensor through rounded inputs; the sums themselves are float32
-  bfloat16: { absolute: 2e-2, relative: 2 ** -7 },
-  reason: 'sums over a row of products cancel; weight gradients sum over all rows in another order',
-};
+const tolerance = normTolerance('products');
 
 const toleranceOfManyRows = {
   ...tolerance,
@@ -39,9 +33,6 @@ const forwardCase = (shape: readonly number[]): OpCase => ({
   tolerance,
 });
 
-const statistics = (rows: number) =>
-  ({ shape: [rows], dtype: 'float32', values: (index: number) => 1 + 0.01 * (index % 50) }) as const;
-
 function runBackward(tensors: Tensors): void {
   rmsNormBackward({
     inputGradient: tensors.inputGradient,
@@ -54,20 +45,15 @@ function runBackward(tensors: Tensors): void {
   });
 }
 
-const parts = ['all', 'input', 'weight'] as const;
-
 const backwardCases = (shape: readonly number[]): OpCase[] =>
-  parts.map((part) => ({
+  gradientParts.map((part) => ({
     name: `rms_norm_backward ${part} [${shape}]`,
     operation: 'rms_norm_backward',
     tensors: {
-      ...(part === 'weight' ? {} : { inputGradient: { shape, output: true }, addend: { shape } }),
-      ...(part === 'input'
-        ? {}
-        : { weightGradient: { shape: [shape.at(-1)!], dtype: 'float32', output: true, accumulated: true } }),
+      ...gradientsOf(part, { shape, weights: ['weightGradient'] }),
       outputGradient: { shape },
       input: { shape },
-      rstd: statistics(rowsOf(shape)),
+      rstd: rstdOfRows(rowsOf(shape)),
       weight: { shape: [shape.at(-1)!] },
     },
     run: runBackward,
@@ -130,7 +116,7 @@ function headCases([sequence, batch, groups, members, size]: readonly [
         normalizedGradient: { shape: packed },
         qkv: { shape: packed },
         addend: { shape: packed },
-        rstd: statistics(rows),
+        rstd: rstdOfRows(rows),
         weight: { shape: [size] },
       },
       run: ({ qkvGradient, weightGradient, normalizedGradient, qkv, addend, rstd, weight }) =>
@@ -150,27 +136,14 @@ function headCases([sequence, batch, groups, members, size]: readonly [
   ] satisfies OpCase[];
 }
 
-const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, hidden }) => {
+const benchmarks = normBenchmarks(({ sequence, batch, hidden }) => {
   const shape = [sequence, batch, hidden];
-  return [
-    forwardCase(shape),
-    ...backwardCases(shape),
-    ...headCases([sequence, batch, hidden / 64, 1, 64]),
-  ].map((one) => ({
-    ...one,
-    name: `${one.name} ${preset}`,
-    benchmark: {},
-    tolerance: {
-      float32: { absolute: 1e-3, relative: 1e-4 },
-      bfloat16: { absolute: 5e-2, relative: 2 ** -6 },
-      reason: 'weight gradients are sums of thousands of cancelling terms',
-    },
-  }));
+  return [forwardCase(shape), ...backwardCases(shape), ...headCases([sequence, batch, hidden / 64, 1, 64])];
 });
 
 export const cases: readonly OpCase[] = [
-  ...shapes.map(forwardCase),
-  ...shapes.flatMap(backwardCases),
+  ...normShapes.map(forwardCase),
+  ...normShapes.flatMap(backwardCases),
   ...[1e16, 1e-16].map(farCase),
   ...headCases([5, 2, 3, 2, 7]),
   ...headCases([3, 2, 2, 1, 64]),
