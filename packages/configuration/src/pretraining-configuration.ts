@@ -166,6 +166,8 @@ export interface CheckpointConfiguration {
 
 export interface LoggingConfiguration {
   readonly logInterval: number;
+  /** Whether steps are compared with what a plan predicts. */
+  readonly comparesWithPlan: boolean;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
   /** A trace of steps `first` to `last`. */

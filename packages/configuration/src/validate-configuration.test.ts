@@ -27,7 +27,7 @@ describe('validateConfiguration', () => {
       finetune: false,
       schedule: 'same',
     });
-    expect(logging).toEqual({ logInterval: 100 });
+    expect(logging).toEqual({ logInterval: 100, comparesWithPlan: false });
   });
 
   it('freezes everything', () => {

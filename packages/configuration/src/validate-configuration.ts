@@ -66,6 +66,7 @@ function loggingConfiguration(flags: FlagReader, training: TrainingConfiguration
   const metricsJsonl = flags.get('metrics-jsonl');
   return {
     logInterval: flags.required('log-interval'),
+    comparesWithPlan: flags.required('compare-with-plan'),
     ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
     ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
     ...profileOf(flags, training),

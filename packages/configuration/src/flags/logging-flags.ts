@@ -1,4 +1,4 @@
-import { count, counts, text } from './flag-kinds.js';
+import { count, counts, text, toggle } from './flag-kinds.js';
 
 /** What is reported while training. */
 export const loggingFlags = {
@@ -7,6 +7,9 @@ export const loggingFlags = {
   'metrics-jsonl': text(
     'A copy of the metrics.jsonl that every run writes in its --save directory: one JSON object per step and per evaluation.',
     { placeholder: 'FILE' },
+  ),
+  'compare-with-plan': toggle(
+    'Print how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
   ),
   'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
   'profile-trace': text('That trace, for ui.perfetto.dev and mtl schedule --compare.', {

@@ -28,7 +28,7 @@ const flagsOfOneRun = new Set<string>([
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
   ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes'],
-  ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace'],
+  ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace', 'compare-with-plan'],
 ]);
 
 /**

@@ -17,6 +17,7 @@ import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
+import { PlanComparison, planToCompare } from './plan-comparison.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
 import { shellWord } from './shell-word.js';
 import { Training } from './training.js';
@@ -126,11 +127,20 @@ async function trainAndShow(
   { joined, commandLine, say }: ShowOptions,
 ): Promise<void> {
   const corpusDirectory = join('.cache', 'mtl');
+  const { world } = joined;
+  const isCompared = configuration.logging.comparesWithPlan && (world === undefined || world.rank === 0);
+  const plan = isCompared ? await planToCompare(configuration, process.env) : undefined;
   const training = await Training.build({ configuration, corpusDirectory, commandLine, ...joined });
   try {
-    const { reason, checkpointPath } = await training.run();
+    const { processes, reporters } = training;
+    const write = (text: string): void => {
+      for (const reporter of reporters.all) reporter.message?.(text);
+    };
+    const comparison = plan && new PlanComparison({ plan, groups: processes.groups, write });
+    const { reason, checkpointPath } = await training.run({ reporters: comparison ? [comparison] : [] });
     training.reporters.close();
     say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
+    if (comparison !== undefined) say(comparison.text());
     if (reason === 'done') {
       const shown = await training.show();
       if (shown !== undefined) say(`\n${shown}`);

@@ -16,6 +16,7 @@ import {
   modelFlops,
   modelFlopsFormula,
   type Trainer,
+  type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
@@ -63,6 +64,11 @@ export interface BuildTrainingOptions {
   readonly commandLine?: string;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
+}
+
+/** What else is told of the steps of a run, on this rank. */
+export interface RunTrainingReporters {
+  readonly reporters?: readonly TrainingReporter[];
 }
 
 /** A rank's part of whichever model is trained. */
@@ -285,9 +291,9 @@ export class Training {
   }
 
   /** Trains to the end, or until a signal; saves and evaluates as the flags ask. */
-  async run(): Promise<TrainingResult> {
+  async run({ reporters = [] }: RunTrainingReporters = {}): Promise<TrainingResult> {
     try {
-      const result = await this.#run();
+      const result = await this.#run([...this.reporters.all, ...reporters]);
       this.#log?.end({ reason: result.reason, iteration: this.trainer.progress.iteration });
       return result;
     } catch (error) {
@@ -296,12 +302,12 @@ export class Training {
     }
   }
 
-  async #run(): Promise<TrainingResult> {
+  async #run(reporters: readonly TrainingReporter[]): Promise<TrainingResult> {
     const { checkpoint, training } = this.#configuration;
     const { save, saveInterval, keepLast, asyncSave, saveHuggingFace } = checkpoint;
     return await this.#assembled.run({
       trainer: this.trainer,
-      reporters: this.reporters.all,
+      reporters,
       exitInterval: training.exitInterval,
       deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
       onMessage: (text) => this.#report(text),
