@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { Parameter } from '@mtl/autograd';
 import { type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
 import { type Slice, sizeOf } from '@mtl/kernels';
@@ -11,7 +10,8 @@ import {
   ParameterBuffers,
 } from '../../src/index.js';
 
-interface MuonFixture {
+/** torch.optim.Muon: tooling/fixtures/muon.py. */
+export interface MuonFixture {
   readonly settings: { readonly lr: number; readonly weight_decay: number; readonly momentum: number };
   readonly shapes: Readonly<
     Record<string, { readonly shape: number[]; readonly boxes?: readonly (readonly [number, number])[][] }>
@@ -24,16 +24,12 @@ interface MuonFixture {
   >;
 }
 
-/** torch.optim.Muon: tooling/fixtures/muon.py. */
-export const muonFixture = JSON.parse(
-  readFileSync(new URL('../../fixtures/muon.json', import.meta.url), 'utf8'),
-) as MuonFixture;
-
 export interface MuonStepsArgument {
   readonly tp: number;
   readonly dp: number;
   readonly distributed: boolean;
   readonly dtype: 'float32' | 'bfloat16';
+  readonly fixture: MuonFixture;
   /** A case of the fixture. */
   readonly case: number;
   readonly numSteps: number;
@@ -65,7 +61,7 @@ export default (world: World, all: readonly MuonStepsArgument[]): MuonStepsResul
 /** Runs Muon, with AdamW for a bias after each matrix, on this rank's shards of the fixture's parameters. */
 function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
   const { tp, dp, distributed, dtype, splitQkv = true } = argument;
-  const { settings, shapes, cases } = muonFixture;
+  const { settings, shapes, cases } = argument.fixture;
   const { after: _, ...options } = cases[argument.case]!;
   const mesh = new ProcessMesh({ tp, dp });
   const coordinates = mesh.coordinatesOf(world.rank);
