@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { suitesLeftOut } from './slow-suites.mjs';
+import { SlowestFirst } from './slowest-first.mjs';
 import { workspaceConditions } from './workspace-conditions.mjs';
 
 const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default'];
@@ -27,6 +28,7 @@ export function library(test = {}) {
       pool: 'forks',
       fileParallelism: true,
       maxWorkers: 2,
+      sequence: { sequencer: SlowestFirst },
       testTimeout: 120_000,
       hookTimeout: 120_000,
       // how many threads a training run gets must not depend on what else the machine does

@@ -10,42 +10,44 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
  */
 export const slowSuites = {
   'apps/gpt-train': {
-    'test/failing-processes.test.ts': 78,
-    'test/many-processes.test.ts': 56,
+    'test/failing-processes.test.ts': 63,
+    'test/many-processes.test.ts': 45,
   },
   'packages/cli': {
-    'test/calibrate.test.ts': 12,
-    'test/eval-tasks.test.ts': 26,
-    'test/model.test.ts': 97,
-    'test/run/launchers.test.ts': 17,
-    'test/run/two-hosts.test.ts': 45,
-  },
-  'packages/optimizer': {
-    'test/muon.test.ts': 35,
+    'test/calibrate.test.ts': 18,
+    'test/eval-tasks.test.ts': 22,
+    'test/model.test.ts': 82,
+    'test/run/launchers.test.ts': 16,
+    'test/run/two-hosts.test.ts': 34,
   },
   'packages/recipes': {
-    'test/bert-layouts.test.ts': 56,
-    'test/bytes-on-the-wire.test.ts': 75,
-    'test/checkpoints-of-eight-ranks.test.ts': 40,
-    'test/fine-tuning-layouts.test.ts': 84,
-    'test/fine-tuning-recomputation.test.ts': 18,
-    'test/huggingface-llama.test.ts': 20,
-    'test/llama.test.ts': 32,
-    'test/many-processes.test.ts': 109,
-    'test/memory-of-checkpoints.test.ts': 24,
-    'test/memory-of-ranks.test.ts': 116,
-    'test/memory-of-stages.test.ts': 45,
-    'test/muon.test.ts': 65,
-    'test/overflow-in-one-stage.test.ts': 21,
-    'test/pipelines.test.ts': 105,
+    'test/bert-layouts.test.ts': 32,
+    'test/bytes-on-the-wire.test.ts': 41,
+    'test/checkpoints-of-eight-ranks.test.ts': 20,
+    'test/fine-tuning-layouts.test.ts': 46,
+    'test/fine-tuning-recomputation.test.ts': 12,
+    'test/huggingface-llama.test.ts': 15,
+    'test/llama.test.ts': 9,
+    'test/many-processes.test.ts': 39,
+    'test/memory-of-checkpoints.test.ts': 14,
+    'test/memory-of-ranks.test.ts': 25,
+    'test/memory-of-stages.test.ts': 31,
+    'test/muon.test.ts': 19,
+    'test/overflow-in-one-stage.test.ts': 10,
+    'test/pipelines.test.ts': 51,
   },
   tooling: {
-    'checks/gates.test.mjs': 35,
+    'checks/gates.test.mjs': 16,
     'fuzz/fuzz.test.mjs': 13,
-    'guides/guides.test.mjs': 62,
-    'packaging/packed-packages.test.mjs': 110,
+    'guides/guides.test.mjs': 43,
+    'packaging/packed-packages.test.mjs': 136,
   },
 };
+
+/** The seconds of a suite of the package in `folder` by its path there; 0 unless it is slow. */
+export function secondsOf(suite, folder = process.cwd()) {
+  return slowSuites[relative(root, folder)]?.[suite] ?? 0;
+}
 
 /** The slow suites of the package in `folder` where `npm test` runs without --all; otherwise none. */
 export function suitesLeftOut(folder = process.cwd()) {

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, it, vi } from 'vitest';
+import { BaseSequencer } from 'vitest/node';
 import { library } from './preset.mjs';
 import { slowSuites, suitesLeftOut } from './slow-suites.mjs';
+import { SlowestFirst } from './slowest-first.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const files = Object.entries(slowSuites).flatMap(([folder, suites]) =>
@@ -30,4 +32,15 @@ it('is what the preset excludes, also where a package excludes files of its own'
   const { exclude } = library({ exclude: ['**/node_modules/**', 'own.test.mjs'] }).test;
   const expected = ['**/node_modules/**', 'own.test.mjs', ...Object.keys(slowSuites.tooling)];
   expect(exclude).toEqual(expected);
+});
+
+it('gives the order in which suites start: the slowest, then the others as vitest has them', async () => {
+  const sort = vi.spyOn(BaseSequencer.prototype, 'sort').mockImplementation(async (files) => files);
+  const files = ['fast.test.mjs', ...Object.keys(slowSuites.tooling), 'other.test.mjs'];
+  const specifications = files.map((file) => ({ moduleId: join(root, 'tooling', file) }));
+  const sorted = await SlowestFirst.prototype.sort(specifications);
+  sort.mockRestore();
+  const seconds = sorted.map(({ moduleId }) => slowSuites.tooling[relative(join(root, 'tooling'), moduleId)]);
+  expect(seconds.slice(0, -2)).toEqual(Object.values(slowSuites.tooling).sort((left, right) => right - left));
+  expect(sorted.slice(-2)).toEqual([specifications[0], specifications.at(-1)]);
 });
