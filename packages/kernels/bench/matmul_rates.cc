@@ -101,10 +101,18 @@ Status fastest(double* milliseconds, Body body) {
 
 Status measure(const Shape& shape, double* ours, double* best) {
   Matrix left(shape.rows * shape.inner), right(shape.inner * shape.columns), output(shape.rows * shape.columns);
-  const MatmulProblem problem = {output.data(),        left.data(),           right.data(),     nullptr,
-                                 1,                    shape.rows,            shape.columns,    shape.inner,
-                                 shape.transpose_left, shape.transpose_right, shape.accumulate, DType::kFloat32,
-                                 DType::kFloat32,      DType::kFloat32};
+  MatmulProblem problem{};
+  problem.output = output.data();
+  problem.left = left.data();
+  problem.right = right.data();
+  problem.batch = 1;
+  problem.rows = shape.rows;
+  problem.columns = shape.columns;
+  problem.inner = shape.inner;
+  problem.transpose_left = shape.transpose_left;
+  problem.transpose_right = shape.transpose_right;
+  problem.accumulate = shape.accumulate;
+  problem = problem.contiguous();  // dtypes: float32
   BestMatmul library;
   MTL_RETURN_IF_ERROR(library.create(shape));
   for (int run = 0; run < kRuns; ++run) {

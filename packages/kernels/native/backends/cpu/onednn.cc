@@ -25,22 +25,16 @@ struct CachedPrimitive {
   MatmulScratch scratch;
 };
 
-// A matmul over `problem.columns` columns of a right operand and an output that both have `row_length`
-// columns.
-struct ColumnSlice {
-  MatmulProblem problem;
-  int64_t row_length;
-};
-
 // Code and scratchpad depend on the number of threads.
-using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
+using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
-Key key_of(const ColumnSlice& slice) {
-  const MatmulProblem& p = slice.problem;
+Key key_of(const MatmulProblem& p) {
   const int flags = p.transpose_left | p.transpose_right << 1 | p.accumulate << 2 | (p.bias != nullptr) << 3;
   const int dtypes = static_cast<int>(p.input_dtype) | static_cast<int>(p.output_dtype) << 4 |
                      static_cast<int>(p.bias == nullptr ? DType::kFloat32 : p.bias_dtype) << 8;
-  return {p.batch, p.rows, p.columns, slice.row_length, p.inner, flags, dtypes, omp_get_max_threads()};
+  return {p.batch,          p.rows,           p.columns,           p.inner,
+          p.left_row_length, p.right_row_length, p.output_row_length, flags,
+          dtypes,           omp_get_max_threads()};
 }
 
 dnnl_data_type_t data_type(DType dtype) {
@@ -85,42 +79,44 @@ constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands (a vocabulary's) are copied and multiplied in blocks of columns.
-constexpr int64_t kMostPackedBytes = int64_t{32} << 20;
-constexpr int64_t kColumnMultiple = 64;
+// Larger right operands (a vocabulary's) are copied and multiplied in parts of about this size.
+constexpr int64_t kMostPackedBytes = int64_t{12} << 20;
+constexpr int64_t kPartMultiple = 64;
 
-bool packs_right(const ColumnSlice& slice) {
-  const MatmulProblem& p = slice.problem;
+bool packs_right(const MatmulProblem& p) {
   return p.batch == 1 && !p.transpose_right && p.rows >= kFewestRowsToPack &&
-         slice.row_length % kCrowdedRowLength == 0 && p.inner * slice.row_length >= kFewestElementsToPack;
+         p.right_row_length % kCrowdedRowLength == 0 && p.inner * p.columns >= kFewestElementsToPack;
 }
 
-// The number of columns per block.
-int64_t columns_of_slices(const MatmulProblem& p) {
-  if (!packs_right({p, p.columns})) return p.columns;
+// The columns and the inner dimension of a part, or of several.
+struct PartSize {
+  int64_t columns, inner;
+};
+
+int64_t length_of_parts(int64_t length, int64_t num_parts) {
+  const int64_t shortest = (length + num_parts - 1) / num_parts;
+  return std::min(length, (shortest + kPartMultiple - 1) / kPartMultiple * kPartMultiple);
+}
+
+// Parts over columns read the left operand again, parts over the inner dimension read and write the output
+// again; the latter must be float32, which such sums would have been computed in anyway.
+PartSize size_of_parts(const MatmulProblem& p) {
+  if (!packs_right(p)) return {p.columns, p.inner};
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));
-  const int64_t num_slices = (bytes + kMostPackedBytes - 1) / kMostPackedBytes;
-  const int64_t columns = (p.columns + num_slices - 1) / num_slices;
-  return std::min(p.columns, (columns + kColumnMultiple - 1) / kColumnMultiple * kColumnMultiple);
+  const int64_t num_parts = (bytes + kMostPackedBytes - 1) / kMostPackedBytes;
+  if (p.output_dtype == DType::kFloat32 && p.inner > 2 * p.columns) {
+    return {p.columns, length_of_parts(p.inner, num_parts)};
+  }
+  return {length_of_parts(p.columns, num_parts), p.inner};
 }
 
 // [batch, rows, columns] where the last two may be stored transposed.
-MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, bool transposed) {
-  MatrixLayout layout{{batch, rows, columns}, {rows * columns, columns, 1}, 3};
-  if (transposed) {
-    layout.strides[1] = 1;
-    layout.strides[2] = rows;
-  }
+MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row_length, bool transposed) {
+  MatrixLayout layout{{batch, rows, columns}, {rows * row_length, row_length, 1}, 3};
+  if (transposed) layout = MatrixLayout{{batch, rows, columns}, {columns * row_length, 1, row_length}, 3};
   if (batch == 1) {  // the library has faster paths for two dimensions
     layout = MatrixLayout{{layout.dims[1], layout.dims[2]}, {layout.strides[1], layout.strides[2]}, 2};
   }
-  return layout;
-}
-
-// A range of columns of [batch, rows, row_length].
-MatrixLayout layout_of_columns(int64_t batch, int64_t rows, int64_t columns, int64_t row_length) {
-  MatrixLayout layout = layout_of(batch, rows, row_length, false);
-  layout.dims[layout.rank - 1] = columns;
   return layout;
 }
 
@@ -156,22 +152,21 @@ struct Description {
     if (handle != nullptr) dnnl_primitive_desc_destroy(handle);
   }
 
-  Status create(Library* lib, const ColumnSlice& slice) {
-    const MatmulProblem& p = slice.problem;
+  Status create(Library* lib, const MatmulProblem& p) {
     const dnnl_data_type_t input_type = data_type(p.input_dtype);
-    const MatrixLayout right = p.transpose_right ? layout_of(p.batch, p.inner, p.columns, true)
-                                                 : layout_of_columns(p.batch, p.inner, p.columns, slice.row_length);
+    const MatrixLayout left = layout_of(p.batch, p.rows, p.inner, p.left_row_length, p.transpose_left);
+    const MatrixLayout right = layout_of(p.batch, p.inner, p.columns, p.right_row_length, p.transpose_right);
+    const MatrixLayout output = layout_of(p.batch, p.rows, p.columns, p.output_row_length, false);
     MTL_RETURN_IF_ERROR(stored_right.describe(right, input_type));
-    if (packs_right(slice)) {
+    if (packs_right(p)) {
       MTL_RETURN_IF_ERROR(operands.right.leave_layout_open(right, input_type));
     } else {
       MTL_RETURN_IF_ERROR(operands.right.describe(right, input_type));
     }
-    MTL_RETURN_IF_ERROR(operands.left.describe(layout_of(p.batch, p.rows, p.inner, p.transpose_left), input_type));
-    MTL_RETURN_IF_ERROR(operands.output.describe(layout_of_columns(p.batch, p.rows, p.columns, slice.row_length),
-                                                 data_type(p.output_dtype)));
+    MTL_RETURN_IF_ERROR(operands.left.describe(left, input_type));
+    MTL_RETURN_IF_ERROR(operands.output.describe(output, data_type(p.output_dtype)));
     if (p.bias != nullptr) {
-      MatrixLayout bias = layout_of(1, 1, p.columns, false);
+      MatrixLayout bias = layout_of(1, 1, p.columns, p.columns, false);
       if (p.batch != 1) bias = MatrixLayout{{1, 1, p.columns}, {p.columns, p.columns, 1}, 3};
       MTL_RETURN_IF_ERROR(operands.bias.describe(bias, data_type(p.bias_dtype)));
     }
@@ -192,9 +187,9 @@ Status create_memory(Library* lib, MatrixDescriptor::Handle layout, dnnl_memory_
   return ok_status();
 }
 
-Status make_primitives(Library* lib, const ColumnSlice& slice, CachedPrimitive* cached) {
+Status make_primitives(Library* lib, const MatmulProblem& part, CachedPrimitive* cached) {
   Description description;
-  MTL_RETURN_IF_ERROR(description.create(lib, slice));
+  MTL_RETURN_IF_ERROR(description.create(lib, part));
   const MatmulDescriptors& operands = description.operands;
   cached->scratch = description.scratch();
   MTL_DNNL("create a primitive", dnnl_primitive_create(&cached->matmul, description.handle));
@@ -208,12 +203,12 @@ Status make_primitives(Library* lib, const ColumnSlice& slice, CachedPrimitive* 
   return create_reorder(lib->engine, description.stored_right.get(), description.right(), &cached->packing);
 }
 
-Status find_primitives(Library* lib, const ColumnSlice& slice, const CachedPrimitive** cached) {
-  auto found = lib->primitives.find(key_of(slice));
+Status find_primitives(Library* lib, const MatmulProblem& part, const CachedPrimitive** cached) {
+  auto found = lib->primitives.find(key_of(part));
   if (found == lib->primitives.end()) {
     CachedPrimitive made;  // inserted into the cache only when complete
-    MTL_RETURN_IF_ERROR(make_primitives(lib, slice, &made));
-    found = lib->primitives.emplace(key_of(slice), made).first;
+    MTL_RETURN_IF_ERROR(make_primitives(lib, part, &made));
+    found = lib->primitives.emplace(key_of(part), made).first;
   }
   *cached = &found->second;
   return ok_status();
@@ -231,10 +226,9 @@ Status pack_right(Library* lib, const CachedPrimitive& cached, void* packed) {
   return ok_status();
 }
 
-Status run_slice(Library* lib, const ColumnSlice& slice) {
-  const MatmulProblem& p = slice.problem;
+Status run_part(Library* lib, const MatmulProblem& p) {
   const CachedPrimitive* found;
-  MTL_RETURN_IF_ERROR(find_primitives(lib, slice, &found));
+  MTL_RETURN_IF_ERROR(find_primitives(lib, p, &found));
   const CachedPrimitive& cached = *found;
   const Scratch scratchpad(cached.scratch.scratchpad), packed(cached.scratch.packed_right);
   if (scratchpad.data == nullptr || packed.data == nullptr) {
@@ -261,19 +255,47 @@ Status run_slice(Library* lib, const ColumnSlice& slice) {
   return ok_status();
 }
 
-const void* columns_from(const void* data, int64_t column, DType dtype) {
+const void* element(const void* data, int64_t index, DType dtype) {
   if (data == nullptr) return nullptr;
-  return static_cast<const char*>(data) + column * static_cast<int64_t>(size_of(dtype));
+  return static_cast<const char*>(data) + index * static_cast<int64_t>(size_of(dtype));
 }
 
-ColumnSlice slice_of(const MatmulProblem& p, int64_t column, int64_t columns) {
-  ColumnSlice slice{p, p.columns};
-  if (columns == p.columns) return slice;
-  slice.problem.columns = columns;
-  slice.problem.output = const_cast<void*>(columns_from(p.output, column, p.output_dtype));
-  slice.problem.right = columns_from(p.right, column, p.input_dtype);
-  slice.problem.bias = columns_from(p.bias, column, p.bias_dtype);
-  return slice;
+// The part that begins at a column and an index of the inner dimension. Those behind the first of the inner
+// dimension add to its output, which contains the bias.
+MatmulProblem part_of(const MatmulProblem& p, const PartSize& size, int64_t column, int64_t inner) {
+  MatmulProblem part = p;
+  part.columns = std::min(size.columns, p.columns - column);
+  part.inner = std::min(size.inner, p.inner - inner);
+  part.output = const_cast<void*>(element(p.output, column, p.output_dtype));
+  part.left = element(p.left, p.transpose_left ? inner * p.left_row_length : inner, p.input_dtype);
+  part.right = element(p.right, p.transpose_right ? column * p.right_row_length + inner
+                                                  : inner * p.right_row_length + column,
+                       p.input_dtype);
+  part.bias = inner == 0 ? element(p.bias, column, p.bias_dtype) : nullptr;
+  part.accumulate = p.accumulate || inner > 0;
+  return part;
+}
+
+template <typename Visit>
+Status for_parts(const MatmulProblem& p, Visit visit) {
+  const PartSize size = size_of_parts(p);
+  for (int64_t column = 0; column < p.columns; column += size.columns) {
+    for (int64_t inner = 0; inner < p.inner; inner += size.inner) {
+      MTL_RETURN_IF_ERROR(visit(part_of(p, size, column, inner)));
+    }
+  }
+  return ok_status();
+}
+
+Status scratch_of_part(Library* lib, const MatmulProblem& part, MatmulScratch* scratch) {
+  auto found = lib->scratch.find(key_of(part));
+  if (found == lib->scratch.end()) {
+    Description description;
+    MTL_RETURN_IF_ERROR(description.create(lib, part));
+    found = lib->scratch.emplace(key_of(part), description.scratch()).first;
+  }
+  *scratch = found->second;
+  return ok_status();
 }
 
 }  // namespace
@@ -282,26 +304,38 @@ Status onednn_matmul(const MatmulProblem& p) {
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
-  const int64_t width = columns_of_slices(p);
-  for (int64_t column = 0; column < p.columns; column += width) {
-    MTL_RETURN_IF_ERROR(run_slice(lib, slice_of(p, column, std::min(width, p.columns - column))));
-  }
-  return ok_status();
+  return for_parts(p, [&](const MatmulProblem& part) { return run_part(lib, part); });
 }
 
 Status onednn_scratch(const MatmulProblem& p, MatmulScratch* scratch) {
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
-  const ColumnSlice widest = slice_of(p, 0, columns_of_slices(p));
-  auto found = lib->scratch.find(key_of(widest));
-  if (found == lib->scratch.end()) {
+  *scratch = MatmulScratch{};
+  return for_parts(p, [&](const MatmulProblem& part) {
+    MatmulScratch of_part;
+    MTL_RETURN_IF_ERROR(scratch_of_part(lib, part, &of_part));
+    scratch->scratchpad = std::max(scratch->scratchpad, of_part.scratchpad);
+    scratch->packed_right = std::max(scratch->packed_right, of_part.packed_right);
+    return ok_status();
+  });
+}
+
+bool onednn_multiplies(DType dtype) {
+  if (dtype == DType::kFloat32) return true;
+  if (dtype != DType::kBFloat16) return false;  // float16: needs avx512_fp16 and version 3
+  static const bool multiplies_bfloat16 = [] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    Library* lib = nullptr;
+    if (!library(&lib).ok()) return false;
+    MatmulProblem problem{};
+    problem.batch = 1;
+    problem.rows = problem.columns = problem.inner = 16;
+    problem.input_dtype = problem.output_dtype = problem.bias_dtype = DType::kBFloat16;
     Description description;
-    MTL_RETURN_IF_ERROR(description.create(lib, widest));
-    found = lib->scratch.emplace(key_of(widest), description.scratch()).first;
-  }
-  *scratch = found->second;
-  return ok_status();
+    return description.create(lib, problem.contiguous()).ok();
+  }();
+  return multiplies_bfloat16;
 }
 
 const char* onednn_version() {

@@ -7,7 +7,8 @@
 
 namespace mtl {
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate)
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate). Rows of a stored
+// matrix may be further apart than they are long; the matrices of a batch follow one another.
 struct MatmulProblem {
   void* output;
   const void* left;
@@ -18,7 +19,20 @@ struct MatmulProblem {
   bool transpose_right;  // right is stored [columns, inner]
   bool accumulate;
   DType input_dtype, output_dtype, bias_dtype;
+  int64_t left_row_length, right_row_length, output_row_length;  // from one stored row to the next, in elements
+
+  // Without space between rows.
+  MatmulProblem contiguous() const {
+    MatmulProblem problem = *this;
+    problem.left_row_length = transpose_left ? rows : inner;
+    problem.right_row_length = transpose_right ? inner : columns;
+    problem.output_row_length = columns;
+    return problem;
+  }
 };
+
+// Whether the library multiplies matrices of this dtype on this CPU (bfloat16: with AVX-512 only).
+bool onednn_multiplies(DType dtype);
 
 Status onednn_matmul(const MatmulProblem& problem);
 
