@@ -14,6 +14,7 @@ export type { TakenTrace, TraceEntry } from './native/comm-addon.js';
 export type { NativeGroup, NativeGroupOptions } from './native/native-group.js';
 export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
 export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
+export { ncclMessageChannels } from './nccl/nccl-message-channels.js';
 export type {
   CommunicationOperation,
   EngineName,

@@ -36,21 +36,25 @@ describe('MetaWorld', () => {
       group.send(part, { to: 3 }).wait();
       group.receive(part, { from: 0 }).wait();
       group.barrier().wait();
+      // values that ranks agree on
+      group.allReduce(Tensor.from([1], { shape: [1], dtype: 'float32' })).wait();
     });
+    const isOnDevice = true;
     expect(told).toEqual([
-      { group: 'world', operation: 'allReduce', bytes: 1600, sentBytes: 2400 },
-      { group: 'world', operation: 'allGather', bytes: 400, sentBytes: 1200 },
-      { group: 'world', operation: 'reduceScatter', bytes: 1600, sentBytes: 1200 },
-      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 1600 },
+      { group: 'world', operation: 'allReduce', bytes: 1600, sentBytes: 2400, isOnDevice },
+      { group: 'world', operation: 'allGather', bytes: 400, sentBytes: 1200, isOnDevice },
+      { group: 'world', operation: 'reduceScatter', bytes: 1600, sentBytes: 1200, isOnDevice },
+      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 1600, isOnDevice },
       // the last of the ring
-      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 0 },
-      { group: 'world', operation: 'allToAll', bytes: 1600, sentBytes: 1200 },
-      { group: 'world', operation: 'send', bytes: 400, sentBytes: 400, peer: 3 },
-      { group: 'world', operation: 'receive', bytes: 400, sentBytes: 0, peer: 0 },
-      { group: 'world', operation: 'barrier', bytes: 0, sentBytes: 0 },
+      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 0, isOnDevice },
+      { group: 'world', operation: 'allToAll', bytes: 1600, sentBytes: 1200, isOnDevice },
+      { group: 'world', operation: 'send', bytes: 400, sentBytes: 400, isOnDevice, peer: 3 },
+      { group: 'world', operation: 'receive', bytes: 400, sentBytes: 0, isOnDevice, peer: 0 },
+      { group: 'world', operation: 'barrier', bytes: 0, sentBytes: 0, isOnDevice: false },
+      { group: 'world', operation: 'allReduce', bytes: 4, sentBytes: 6, isOnDevice: false },
     ]);
     const { allReduce, broadcast } = group.statistics();
-    expect(allReduce).toEqual({ calls: 1, sentBytes: 2400, waitedSeconds: 0 });
+    expect(allReduce).toEqual({ calls: 2, sentBytes: 2406, waitedSeconds: 0 });
     expect(broadcast).toEqual({ calls: 2, sentBytes: 1600, waitedSeconds: 0 });
   });
 

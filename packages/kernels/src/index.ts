@@ -1,4 +1,5 @@
 export { checkedOperation } from './checked-operation.js';
+export { cublasltWorkspaceBytes } from './cuda/cublaslt-workspace-bytes.js';
 export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
 export {
   type CudaDevice,

@@ -1,4 +1,9 @@
 export { loadProfile, profileNames } from './load-profile.js';
+export {
+  type CommunicatorBytesOptions,
+  communicatorBytes,
+  type GroupUse,
+} from './memory/communicator-bytes.js';
 export { type ListedMemory, listedMemory } from './memory/listed-memory.js';
 export { calibratedProfilePath, type OpenProfileOptions, openProfile } from './open-profile.js';
 export { attentionBackward, attentionForward } from './operations/attention-operations.js';

@@ -53,6 +53,7 @@ export {
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
 export { type SampleTextOptions, sampleText } from './inference/sample-text.js';
 export { type SmallerRun, smallerRuns } from './memory/smaller-runs.js';
+export type { LibraryMemory } from './plan/library-memory.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';
 export type { LayoutCandidate } from './plan/search/layout-candidates.js';
@@ -62,6 +63,7 @@ export {
   type SearchLayoutsOptions,
   searchLayouts,
 } from './plan/search/search-layouts.js';
+export { wholeMemory } from './plan/whole-memory.js';
 export { withDeviceOfProfile } from './plan/with-device-of-profile.js';
 export {
   compareRuns,

@@ -14,6 +14,8 @@ export interface MetaOperation {
   readonly bytes: number;
   /** Bytes that this rank sends to others, as rings do. */
   readonly sentBytes: number;
+  /** Whether its tensors are on a device, not in memory of the host. */
+  readonly isOnDevice: boolean;
   /** The other rank of a message: a position in the group. */
   readonly peer?: number;
 }
@@ -77,7 +79,8 @@ export class MetaGroup extends CheckedGroup {
 
   #count({ operation, input, output, peer }: CheckedOperation): MetaOperation {
     const { rank, size } = this;
-    const bytes = (input ?? output)?.bytes ?? 0;
+    const tensor = input ?? output;
+    const bytes = tensor?.bytes ?? 0;
     const root = operation === 'broadcast' ? peer : undefined;
     const sent = sentBytes(operation, { inputBytes: bytes, size, rank, root });
     const count = this.#counts.get(operation) ?? { calls: 0, sentBytes: 0 };
@@ -89,6 +92,7 @@ export class MetaGroup extends CheckedGroup {
       operation,
       bytes,
       sentBytes: sent,
+      isOnDevice: tensor !== undefined && !hasValues(tensor.device),
       ...(root !== undefined || peer === undefined ? {} : { peer }),
     };
     this.#onOperation?.(started);

@@ -49,6 +49,19 @@ export const gpuProfile = z.strictObject({
   linkBetween: link,
   /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
   overlapCost: constant,
+  /** What a communicator of NCCL takes outside of the program's allocator. */
+  communicator: z
+    .strictObject({
+      /** Rings of a collective within a node. */
+      channelsInside: constant,
+      /** The same between nodes. */
+      channelsBetween: constant,
+      /** Buffers of a connection from which a rank receives, for each channel. */
+      receiveBytes: constant,
+      /** What it sends over: within a node to the receiver's buffers, between nodes from ones of its own. */
+      sendBytes: constant,
+    })
+    .optional(),
 });
 
 /** A model of a GPU, or what was measured on a machine. */

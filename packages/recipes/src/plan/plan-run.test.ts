@@ -3,6 +3,7 @@ import { type FusedAttentionOperation, loadProfile, type Operation, type Profile
 import { describe, expect, it } from 'vitest';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';
+import { wholeMemory } from './whole-memory.js';
 import { withDeviceOfProfile } from './with-device-of-profile.js';
 
 const tiny = [
@@ -131,6 +132,29 @@ describe('planRun', () => {
     expect(parts / iterationSeconds).toBeCloseTo(1, 9);
     const { fits: fitsLess } = await planRun(configuration, { profile, memoryBytes: 1 });
     expect(fitsLess).toBe(false);
+  });
+
+  it('counts what libraries take on each GPU, which has to fit, too', async () => {
+    const profile = loadProfile('h100-80gb');
+    const flags = ['--global-batch-size', '16', '--bf16', '--device', 'cuda', ...layout({ t: 2, p: 4 })];
+    const configuration = configured(flags, 16);
+    const { ranks } = await planRun(configuration, { profile });
+    const mebibyte = 2 ** 20;
+    const ofStage = (stage: number) =>
+      ranks.find(({ stages }) => stages.includes(stage))!.memoryOfLibraries!.communicators / mebibyte;
+    // of pairs that share a node (tensor, data) 24 rings of 12 MiB, of all ranks 16 of 20 MiB
+    const collectives = 2 * 24 * 12 + 16 * 20;
+    // 8 channels of 10 MiB for what is sent forward and received backward
+    expect(ofStage(1)).toBe(collectives + 4 * 8 * 10);
+    // a tied embedding, two messages instead of four
+    expect(ofStage(0)).toBe(collectives + 16 * 20 + 2 * 8 * 10);
+    const [first] = ranks;
+    expect(first!.memoryOfLibraries!.matmulWorkspace).toBe(32 * mebibyte);
+    const most = Math.max(...ranks.map(wholeMemory));
+    expect((await planRun(configuration, { profile, memoryBytes: most })).fits).toBe(true);
+    expect((await planRun(configuration, { profile, memoryBytes: most - 1 })).fits).toBe(false);
+    const onCpu = await planRun(configured(flags.slice(0, 2), 1), { profile });
+    expect(onCpu.ranks[0]!.memoryOfLibraries).toBeUndefined();
   });
 
   it('predicts other programs by lists, whole backward passes only', async () => {

@@ -19,9 +19,11 @@ import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { microBatchesOf } from '../training/micro-batches-of.js';
+import { type LibraryMemory, libraryMemory } from './library-memory.js';
 import { listedStep } from './listed-step.js';
 import { plannedThreads } from './planned-threads.js';
 import { recordRun } from './record-run.js';
+import { wholeMemory } from './whole-memory.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
@@ -38,6 +40,8 @@ export interface PlannedRanks {
   /** Peak of the allocator. */
   readonly memoryBytes: number;
   readonly memoryByKind: MemoryByKind;
+  /** Not in `memoryBytes`; absent where libraries take none, or an unknown program is planned. */
+  readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
 /** What a training run takes, before it is started. */
@@ -50,6 +54,7 @@ export interface RunPlan {
   readonly utilization: { readonly full: number; readonly causal: number };
   /** Of the whole training, evaluation and checkpoints not counted. */
   readonly trainingSeconds: number;
+  /** Whether what the allocator and the libraries of each process take fits. */
   readonly fits: boolean;
   /** What there is for each process. */
   readonly capacityBytes: number;
@@ -92,7 +97,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
     teraflopsPerGpu: rateOf('full') / 1e12,
     utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },
     trainingSeconds: (samples / training.globalBatchSize) * iterationSeconds,
-    fits: ranks.every((each) => each.memoryBytes <= memoryBytes),
+    fits: ranks.every((each) => wholeMemory(each) <= memoryBytes),
     capacityBytes: memoryBytes,
     ranks,
     breakdown: prediction.breakdown,
@@ -117,10 +122,15 @@ interface Parts {
 async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
   const { worldSize: numProcesses } = configuration.parallel;
   const run = await recordRun(configuration, { gpusPerNode: profile.hardware.gpusPerNode.value });
+  const isOnGpu = configuration.parallel.device === 'cuda';
   const memoryOf = new Map(
     run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
       `${coordinates.pp} ${coordinates.tp}`,
-      { memoryBytes: peakBytes, memoryByKind },
+      {
+        memoryBytes: peakBytes,
+        memoryByKind,
+        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[coordinates.pp]!, profile) : undefined,
+      },
     ]),
   );
   return {
@@ -149,7 +159,7 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
 /** All ranks of the run; those that take the same together. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
-  memoryOf: (tp: number, pp: number) => Pick<PlannedRanks, 'memoryBytes' | 'memoryByKind'>,
+  memoryOf: (tp: number, pp: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
   const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
   const mesh = new ProcessMesh({ tp, pp, dp });

@@ -6,11 +6,14 @@ export type MeshSizes = Pick<
   'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
 >;
 
+/** A group by its name: an axis of the mesh, or which ranks else. */
+export type GroupNamed = (name: string) => RankGroup;
+
 /**
  * The groups of a run by their names, and how many of their ranks are on one node. Ranks of a tensor-parallel
  * group are neighbours, then those of a data-parallel group, then the stages of a pipeline.
  */
-export function rankGroups(parallel: MeshSizes, gpusPerNode: number): (name: string) => RankGroup {
+export function rankGroups(parallel: MeshSizes, gpusPerNode: number): GroupNamed {
   const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
   const group = (
     axis: RankGroup['axis'],

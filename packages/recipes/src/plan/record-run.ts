@@ -1,6 +1,6 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import { metaDeviceOf } from '@mtl/kernels';
-import type { RecordedPasses, RecordedStep } from '@mtl/planner';
+import type { GroupUse, RecordedPasses, RecordedStep } from '@mtl/planner';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import { isPipelineInside, rankGroups } from './rank-groups.js';
 import { StepRecording } from './step-recording.js';
@@ -10,6 +10,8 @@ export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
   /** Of every chunk, bytes that the forward pass of a micro-batch leaves on its rank. */
   readonly keptBytes: readonly number[];
+  /** Of every pipeline rank, the groups that it communicates in on its device. */
+  readonly groups: readonly (readonly GroupUse[])[];
 }
 
 export interface RecordRunOptions extends Pick<DryRunOptions, 'isRun'> {
@@ -48,6 +50,7 @@ export async function recordRun(
   return {
     ...run,
     keptBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptBytes.get(chunk)!),
+    groups: stages.map(({ groups }) => groups.uses()),
     step: {
       schedule,
       chunks: schedule.placement.map((rank, chunk): RecordedPasses => stages[rank]!.passes.get(chunk)!),

@@ -3,10 +3,9 @@ import { countedFlops, type Device, memoryStatistics, observeOperations } from '
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
+import type { GroupNamed } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
-
-/** A group by its name: an axis of the mesh, or which ranks else. */
-export type GroupNamed = (name: string) => RankGroup;
+import { UsedGroups } from './used-groups.js';
 
 /** Gradients of less are no buckets: numbers that ranks agree on. */
 const smallestBucket = 4096;
@@ -23,6 +22,8 @@ export interface StepRecordingOptions {
  * the passes.
  */
 export class StepRecording implements StepListener {
+  /** That the rank communicates in, also before the step. */
+  readonly groups: UsedGroups;
   readonly #groupNamed: GroupNamed;
   readonly #device: Device;
   readonly #overlapsGather: boolean;
@@ -44,6 +45,7 @@ export class StepRecording implements StepListener {
 
   constructor(groupNamed: GroupNamed, { device, overlapsGather }: StepRecordingOptions) {
     this.#groupNamed = groupNamed;
+    this.groups = new UsedGroups(groupNamed);
     this.#device = device;
     this.#overlapsGather = overlapsGather;
   }
@@ -102,6 +104,7 @@ export class StepRecording implements StepListener {
   }
 
   readonly onOperation = (operation: MetaOperation): void => {
+    this.groups.add(operation);
     if (!this.#isInStep) return;
     const kind = this.#activity?.kind;
     if (operation.group === 'pp' && (operation.operation === 'send' || operation.operation === 'receive')) {

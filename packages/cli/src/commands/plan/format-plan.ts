@@ -1,6 +1,6 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { Profile, StepBreakdown } from '@mtl/planner';
-import type { PlannedRanks, RunPlan } from '@mtl/recipes';
+import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/recipes';
 import { formatBytes, formatDuration } from '@mtl/trainer';
 import { formatTable } from '../../terminal/format-table.js';
 import { formatSeconds } from './format-seconds.js';
@@ -20,12 +20,12 @@ const remedy =
 /** A plan as a short table. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
-  const fullest = plan.ranks.reduce((most, each) => (each.memoryBytes > most.memoryBytes ? each : most));
+  const fullest = plan.ranks.reduce((most, each) => (wholeMemory(each) > wholeMemory(most) ? each : most));
   const fits = plan.fits ? 'fits into' : 'does not fit into';
   return [
     `${title(plan, options)}\n`,
     formatTable([
-      ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(fullest.memoryBytes)}`],
+      ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(wholeMemory(fullest))}`],
       ['  by kind', kindsOf(fullest)],
       ...memoryLines(plan.ranks),
       ['step', `${formatSeconds(iterationSeconds)}, ${formatRate(teraflopsPerGpu)}`],
@@ -77,10 +77,20 @@ function formatCount(count: number): string {
   return `${count}`;
 }
 
-function kindsOf({ memoryByKind }: PlannedRanks): string {
-  return Object.entries(memoryByKind)
+function kindsOf({ memoryByKind, memoryOfLibraries }: PlannedRanks): string {
+  return [...Object.entries(memoryByKind), ...libraryKinds(memoryOfLibraries)]
     .map(([kind, bytes]) => `${kind} ${formatBytes(bytes)}`)
     .join(', ');
+}
+
+/** What libraries take outside of the allocator; nothing for communicators of a process alone. */
+function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, number][] {
+  if (memory === undefined) return [];
+  const { matmulWorkspace, communicators } = memory;
+  return [
+    ['matmul workspace', matmulWorkspace],
+    ...(communicators > 0 ? [['communicators', communicators] satisfies [string, number]] : []),
+  ];
 }
 
 /** More lines than these are drawn together between the first and the last stage. */
@@ -89,8 +99,10 @@ const mostLines = 4;
 /** A line for stages one after the other that take the same, in a pipeline. */
 function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   const memory = new Map<number, number>();
-  for (const { stages, memoryBytes } of ranks) {
-    for (const stage of stages) memory.set(stage, Math.max(memory.get(stage) ?? 0, memoryBytes));
+  for (const each of ranks) {
+    for (const stage of each.stages) {
+      memory.set(stage, Math.max(memory.get(stage) ?? 0, wholeMemory(each)));
+    }
   }
   if (memory.size === 1) return [];
   const stages = [...memory].sort(([a], [b]) => a - b);

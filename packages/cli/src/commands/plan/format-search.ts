@@ -1,5 +1,5 @@
 import type { StepBreakdown } from '@mtl/planner';
-import { type FoundLayout, type LayoutSearch, shellWord } from '@mtl/recipes';
+import { type FoundLayout, type LayoutSearch, shellWord, wholeMemory } from '@mtl/recipes';
 import { formatBytes } from '@mtl/trainer';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
@@ -51,7 +51,7 @@ function describe({ candidate }: FoundLayout): string {
 }
 
 function costsOf({ plan }: FoundLayout): string {
-  const memory = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+  const memory = Math.max(...plan.ranks.map(wholeMemory));
   return `${formatSeconds(plan.iterationSeconds)}, ${plan.teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU, ${formatBytes(memory)}`;
 }
 

@@ -1,0 +1,39 @@
+import type { RankGroup } from '../operations/operation.js';
+import type { GpuProfile } from '../profiles/hardware-profile.js';
+
+/** What a rank uses a group for. */
+export interface GroupUse {
+  readonly group: Pick<RankGroup, 'size' | 'perNode'>;
+  readonly hasCollectives: boolean;
+  /** Ranks of the group that it sends messages to, and receives messages from. */
+  readonly numReceivers: number;
+  readonly numSenders: number;
+}
+
+export interface CommunicatorBytesOptions {
+  readonly gpu: GpuProfile;
+  /** Channels of a communicator for the messages of one rank to another. */
+  readonly messageChannels: number;
+}
+
+/**
+ * Bytes that NCCL takes on the GPU of a rank, outside of the program's allocator: of the communicator of each
+ * group's collectives a ring through every channel, and of the communicators of messages, one for each pair
+ * of ranks and direction, what they send over or receive from. Trees and multicast, which NCCL may add for
+ * small collectives, are not counted. 0 for GPUs whose profile has no such constants.
+ */
+export function communicatorBytes(
+  uses: readonly GroupUse[],
+  { gpu, messageChannels }: CommunicatorBytesOptions,
+): number {
+  if (gpu.communicator === undefined) return 0;
+  const { channelsInside, channelsBetween, receiveBytes, sendBytes } = gpu.communicator;
+  return uses.reduce((sum, { group, hasCollectives, numReceivers, numSenders }) => {
+    const isInside = group.size <= group.perNode;
+    const sent = isInside ? sendBytes.value : receiveBytes.value;
+    const channels = isInside ? channelsInside.value : channelsBetween.value;
+    const collectives = hasCollectives ? channels * (receiveBytes.value + sent) : 0;
+    const messages = messageChannels * (numSenders * receiveBytes.value + numReceivers * sent);
+    return sum + collectives + messages;
+  }, 0);
+}
