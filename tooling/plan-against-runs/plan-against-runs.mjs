@@ -3,7 +3,8 @@
  * npm run plan-against-runs: calibrates this machine, predicts training runs with mtl plan, writes the
  * predictions down, and only then measures the runs. Prints a table of both. Not part of CI: nothing else
  * should run meanwhile.
- *   node plan-against-runs.mjs [--profile FILE] [--steps 16] [--only TEXT] [--output DIR]
+ *   node plan-against-runs.mjs [--profile FILE] [--steps 16] [--only TEXT] [--output DIR] [--parts]
+ * With --parts, the parts of each step follow, predicted and measured (--compare-with-plan).
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,6 +21,7 @@ const { values: options } = parseArgs({
     steps: { type: 'string', default: '16' },
     only: { type: 'string', default: '' },
     output: { type: 'string', default: '.cache/plan-against-runs' },
+    parts: { type: 'boolean', default: false },
   },
 });
 
@@ -29,10 +31,11 @@ const started = performance.now();
 const elapsed = () => `${((performance.now() - started) / 1000).toFixed(0)} s`;
 
 /** What the command prints. Ends this program with its errors where it fails. */
-function runMtl(words) {
+function runMtl(words, variables = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [mtl, ...words], {
     cwd: root,
     encoding: 'utf8',
+    env: { ...process.env, ...variables },
     maxBuffer: 2 ** 28,
   });
   if (status === 0) return stdout;
@@ -50,13 +53,19 @@ function predictedStep({ model, numProcesses, flags }, profile) {
   };
 }
 
-function runSteps({ model, numProcesses, flags }, directory) {
+/** The comparison that a run prints at its end. */
+const comparison = /compared with the plan[\s\S]*?slower than planned:.*/g;
+
+function runSteps({ model, numProcesses, flags }, { directory, profile }) {
   const program = join(root, `apps/${model}-train`);
   const ending = ['--exit-interval', options.steps, '--save', directory];
-  runMtl(['run', '--nproc-per-node', `${numProcesses}`, program, '--', ...flags, ...ending]);
+  if (options.parts) ending.push('--compare-with-plan');
+  const words = ['run', '--nproc-per-node', `${numProcesses}`, program, '--', ...flags, ...ending];
+  const printed = runMtl(words, { MTL_PROFILE: profile });
   const steps = readMetrics(join(directory, 'metrics.jsonl'));
   rmSync(directory, { recursive: true, force: true });
-  return measuredStep(steps);
+  const parts = printed.match(comparison)?.at(-1);
+  return { ...measuredStep(steps), ...(parts && { parts }) };
 }
 
 const output = join(root, options.output);
@@ -76,11 +85,12 @@ writeFileSync(
 );
 const results = predictions.map((run, index) => {
   console.error(`${elapsed()}: measuring ${index + 1} of ${runs.length}: ${run.name}`);
-  return { ...run, measured: runSteps(run, join(output, `run-${index}`)) };
+  return { ...run, measured: runSteps(run, { directory: join(output, `run-${index}`), profile }) };
 });
 writeFileSync(join(output, 'results.json'), `${JSON.stringify(results, undefined, 2)}\n`);
 const table = comparisonTable(results);
 writeFileSync(join(output, 'table.md'), table);
 console.log(table);
+for (const { name, measured } of results) if (measured.parts) console.log(`${name}: ${measured.parts}\n`);
 console.error(`${elapsed()}; predictions, measurements and table are in ${output}`);
 process.exitCode = isWithinBars(results) ? 0 : 1;
