@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../src/index.js';
 import { errorsOf, type PredictedRow } from '../validation/errors-of.js';
 import { costOf, fits } from '../validation/fits.js';
+import { paperOrders } from '../validation/paper-orders.js';
 import { paperRows } from '../validation/paper-rows.js';
 import { predictRow } from '../validation/predict-row.js';
 
@@ -16,7 +17,9 @@ describe('measured steps that no constant is fitted on', () => {
     ['Korthikanti table 5', 4, 0.05, 0.1],
     ['Narayanan table 1', 10, 0.07, 0.12],
     ['Narayanan table 2', 6, 0.07, 0.12],
-    ['Narayanan figures', 19, 0.12, 0.12],
+    ['Narayanan figures', 20, 0.12, 0.12],
+    // Not within 12 % where computation bounds the step: less of the communication is hidden than predicted.
+    ['Narayanan ZeRO-3', 6, 0.13, 0.25],
     ['Headline runs', 2, 0.1, 0.1],
     // The largest error is of groups of 16 data-parallel ranks, several of them on a node, in a pipeline.
     ['Megatron-DeepSpeed', 16, 0.1, 0.25],
@@ -44,6 +47,10 @@ describe('measured steps that no constant is fitted on', () => {
       }
     }
     expect(count).toBeGreaterThan(40);
+  });
+
+  it.each(paperOrders())('figure $figure, $statement', ({ predicted, holds }) => {
+    expect(holds, JSON.stringify(predicted)).toBe(true);
   });
 
   it.each([

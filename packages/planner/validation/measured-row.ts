@@ -15,4 +15,5 @@ export interface MeasuredRow {
   /** Settings of the software that differ from the profile's. */
   readonly scattersMessages?: boolean;
   readonly fusesKernels?: boolean;
+  readonly shardsParameters?: boolean;
 }

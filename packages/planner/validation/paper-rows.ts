@@ -92,7 +92,7 @@ function narayananWeakScaling(): MeasuredRow[] {
 }
 
 /**
- * Table 2, rows of PTD-P. (ZeRO-3 is no layout of the planner.) The paper does not state the virtual stages:
+ * Table 2, rows of PTD-P. The paper does not state the virtual stages:
  * those of figure 12 and table 1 are assumed, where the number of micro-batches allows them.
  */
 function narayananComparison(): MeasuredRow[] {
@@ -140,7 +140,38 @@ function narayananComparison(): MeasuredRow[] {
   );
 }
 
-/** Points of figures 11, 12, 13 and 18 and two runs without fused kernels, read off the plots. */
+/**
+ * Table 2, rows of ZeRO-3: DeepSpeed without other parallelism, which shards parameters, gradients and
+ * optimizer. Its constants are those of Megatron-DeepSpeed.
+ */
+function narayananZero3(): MeasuredRow[] {
+  const gpt3 = gpt(96, 12_288, 96);
+  const large = gpt(105, 20_480, 128);
+  const rows: readonly (readonly [string, ModelSize, Sizes, number])[] = [
+    ['175B on 384', gpt3, { d: 384, b: 4, batch: 1536 }, 144],
+    ['175B on 768', gpt3, { d: 768, b: 2, batch: 1536 }, 88],
+    ['175B on 1536', gpt3, { d: 1536, b: 1, batch: 1536 }, 44],
+    ['530B on 640', large, { d: 640, b: 4, batch: 2560 }, 138],
+    ['530B on 1120', large, { d: 1120, b: 2, batch: 2240 }, 98],
+    ['530B on 2240', large, { d: 2240, b: 1, batch: 2240 }, 48],
+  ];
+  return rows.map(([name, model, sizes, teraflops]) =>
+    ofTeraflops({
+      set: 'Narayanan ZeRO-3',
+      name,
+      profile: 'a100-80gb-deepspeed',
+      model,
+      layout: full(sizes),
+      teraflops,
+      shardsParameters: true,
+    }),
+  );
+}
+
+/**
+ * Points of figures 11, 12, 13 and 18, read off the plots. Of figure 13 only the best point was read, of the
+ * larger batch. What the paper states of figures 13 to 17 is in paper-orders.ts.
+ */
 function narayananFigures(): MeasuredRow[] {
   const rows: MeasuredRow[] = [];
   const add = (
@@ -172,6 +203,11 @@ function narayananFigures(): MeasuredRow[] {
       teraflops,
     });
   }
+  add('13: t 8, p 8, batch 128', {
+    model: gpt(32, 20_480, 128),
+    sizes: { t: 8, p: 8, b: 1, batch: 128 },
+    teraflops: 165,
+  });
   const gpt3 = gpt(96, 12_288, 96);
   const batches = [12, 24, 36, 48, 60];
   const points = {
@@ -336,6 +372,7 @@ export const paperRows: readonly MeasuredRow[] = [
   ...korthikanti(),
   ...narayananWeakScaling(),
   ...narayananComparison(),
+  ...narayananZero3(),
   ...narayananFigures(),
   ...deepspeed(),
   ...shoeybi(),

@@ -12,11 +12,12 @@ export function predictRow(
   row: MeasuredRow,
   profile: ListedProfile = listedProfile(loadProfile(row.profile)),
 ): StepPrediction {
-  const { model, layout, scattersMessages, fusesKernels } = row;
+  const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
   const software = {
     ...profile.software,
     ...(scattersMessages === undefined ? {} : { scattersMessages }),
     ...(fusesKernels === undefined ? {} : { fusesKernels }),
+    ...(shardsParameters === undefined ? {} : { shardsParameters }),
   };
   return predictStepTime({ model, layout, profile: { ...profile, software } });
 }

@@ -3,6 +3,7 @@
 // Usage: npm run validate
 import type { StepBreakdown } from '../src/index.js';
 import { errorsOf } from './errors-of.js';
+import { paperOrders } from './paper-orders.js';
 import { paperRows } from './paper-rows.js';
 import { predictRow } from './predict-row.js';
 
@@ -46,6 +47,19 @@ printTable(
     ...Object.keys(kinds).map((kind) =>
       Math.abs((100 * breakdown[kind as keyof StepBreakdown]) / predicted).toFixed(0),
     ),
+  ]),
+);
+
+console.log('\nWhat Narayanan et al. 2021 state of figures 13 to 17, and predicted samples per second:\n');
+printTable(
+  ['figure', 'statement', 'predicted', 'holds'],
+  paperOrders().map(({ figure, statement, predicted, holds }) => [
+    figure,
+    statement,
+    Object.entries(predicted)
+      .map(([setting, value]) => `${setting}: ${value.toPrecision(3)}`)
+      .join(', '),
+    holds ? 'yes' : 'no',
   ]),
 );
 

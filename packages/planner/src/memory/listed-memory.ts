@@ -8,6 +8,9 @@ import type { StepOptions } from '../step/step-options.js';
  * layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
  */
 
+/** Layers whose parameters a rank has whole while these are sharded: one that runs, and the next. */
+const numGathered = 2;
+
 /** Bytes of a rank by what they are for. */
 export interface ListedMemory {
   readonly parameters: number;
@@ -15,7 +18,10 @@ export interface ListedMemory {
   readonly optimizer: number;
   /** Of all micro-batches in flight. */
   readonly activations: number;
-  /** What the pass of one micro-batch adds: a layer that is recomputed, and the logits. */
+  /**
+   * What the pass of one micro-batch adds: a layer that is recomputed, the logits, and layers that were
+   * gathered. Or what the update adds, where that is more than activations and passes take.
+   */
   readonly temporary: number;
 }
 
@@ -28,7 +34,7 @@ export interface ListedMemory {
 export function listedMemory(options: StepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const { model, layout, profile } = options;
   const { tensorParallelSize: t, dataParallelSize: d } = layout;
-  const { gradientBytes, distributedOptimizer } = profile.software;
+  const { gradientBytes, distributedOptimizer, shardsParameters = false } = profile.software;
   const numChunks = schedule.placement.length;
   const { numLayers: L } = model;
   const { layer, table, positions, isTied } = parameterCounts(model, t);
@@ -41,13 +47,21 @@ export function listedMemory(options: StepOptions, schedule: PipelineSchedule): 
     const numTables = hasFirst && hasLast && isTied ? 1 : Number(hasFirst) + Number(hasLast);
     const parameters = own.length * (L / numChunks) * layer + numTables * table + (hasFirst ? positions : 0);
     const inFlight = peaks[rank]!.numAlive;
-    return {
-      parameters: 2 * parameters,
-      gradients: gradientBytes * parameters,
-      optimizer: (12 * parameters) / (distributedOptimizer ? d : 1),
+    const kept = shardsParameters ? parameters / d : parameters;
+    const owned = shardsParameters || distributedOptimizer ? parameters / d : parameters;
+    const gathered = shardsParameters ? 2 * numGathered * layer : 0;
+    const inPasses = {
       activations:
         inFlight * (L / numChunks) * activations.layer + (hasFirst ? inFlight * activations.embedding : 0),
-      temporary: activations.recomputed + (hasLast ? activations.head : 0),
+      temporary: activations.recomputed + (hasLast ? activations.head : 0) + gathered,
+    };
+    // gradients of 16 bits become fp32 ones for the update, when there are no activations
+    const inUpdate = { activations: 0, temporary: gradientBytes === 2 ? 4 * owned : 0 };
+    return {
+      parameters: 2 * kept,
+      gradients: gradientBytes * kept,
+      optimizer: 12 * owned,
+      ...(inUpdate.temporary > inPasses.activations + inPasses.temporary ? inUpdate : inPasses),
     };
   });
 }

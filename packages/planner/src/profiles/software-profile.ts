@@ -38,10 +38,24 @@ export const listedSoftware = z.strictObject({
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** Whether each tensor-parallel rank sends its part of a message only. */
   scattersMessages: z.boolean(),
-  overlapsDataReduction: z.boolean(),
+  /** When the reduction of gradients runs behind backward. */
+  dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
   /** Whether gradients are reduced in large buckets, or each tensor by itself. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
+  /** Whether ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
+  shardsParameters: z.boolean().optional(),
+  /** Which layouts the program has: a search offers no others. */
+  layouts: z.strictObject({
+    /** Of pipelines; none where the program has no pipeline. */
+    schedules: z.array(z.enum(['1f1b', 'interleaved'])),
+    /** Fewest stages that the interleaved schedule takes. */
+    leastInterleavedStages: z.int().min(2),
+    sequenceParallel: z.boolean(),
+    /** Ways to recompute that differ in time or memory. */
+    recomputations: z.array(z.enum(['none', 'selective', 'full'])).min(1),
+    source: z.string(),
+  }),
 });
 
 /** A training program. */

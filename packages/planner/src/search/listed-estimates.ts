@@ -4,6 +4,7 @@ import { chunkOperations } from '../step/chunk-operations.js';
 import { chunkPasses } from '../step/chunk-passes.js';
 import { endOfStep } from '../step/end-of-step.js';
 import { messageSeconds } from '../step/message-seconds.js';
+import { shardedPasses } from '../step/sharded-passes.js';
 import type { Layout, StepOptions } from '../step/step-options.js';
 import { passSeconds } from '../timing/operations-seconds.js';
 import { estimateSeconds } from './estimate-seconds.js';
@@ -28,12 +29,15 @@ export class ListedEstimates {
     const backward = passes.reduce((sum, each) => sum + passSeconds(each.backward), 0) / pipeline;
     const end = endOfStep(options, backward);
     const message = messageSeconds(options);
+    const sharded = shardedPasses(options, passes);
     const isBlocking = profile.software.pipelineMessages === 'blocking';
     const seconds = estimateSeconds({
       chunks: passes.map(
         ({ forward, backward: after }, chunk) =>
           passSeconds(forward) +
           passSeconds(after) +
+          sharded[chunk]!.forward +
+          sharded[chunk]!.backward +
           (isBlocking ? message * (Number(chunk > 0) + Number(chunk < passes.length - 1)) : 0),
       ),
       pipeline,

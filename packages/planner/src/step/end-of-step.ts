@@ -1,6 +1,6 @@
-import type { RankGroup } from '../operations/operation.js';
 import { parameterCounts } from '../operations/parameter-counts.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { dataGroup } from './data-group.js';
 import type { StepOptions } from './step-options.js';
 
 /** What follows the passes of a step, on the rank with the most parameters. */
@@ -25,20 +25,18 @@ const tensorsOfLayer = 12;
 const lastBucket = 0.05;
 
 /**
- * Single tensors are small messages, for which NCCL uses few channels: one adapter of a node. Buckets use
- * those of all ranks of the group.
+ * What follows the passes. Sharded parameters are gathered and reduced in passes (`shardedPasses`), not here.
  *
- * `lastBackward`: seconds of the backward passes of a micro-batch on a rank, which can hide a reduction.
+ * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can hide a reduction
  */
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
-  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
+  const { pipelineParallelSize: p, dataParallelSize: d } = layout;
   const { embedding, isTied, total: parameters } = parametersOf(model, layout);
-  const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
-  const adapters = software.reducesInBuckets ? perNode : 1;
-  const data: RankGroup = { axis: 'data', size: d, perNode, adapters };
+  const data = dataGroup({ layout, profile });
   const gradients = parameters * software.gradientBytes;
-  const isSharded = software.distributedOptimizer;
+  const hasShards = software.shardsParameters === true;
+  const isSharded = software.distributedOptimizer || hasShards;
   const numMessages = software.reducesInBuckets ? 1 : 1 + (tensorsOfLayer * model.numLayers) / p;
   const reduction =
     numMessages *
@@ -53,8 +51,10 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   const gather = isSharded
     ? collectiveSeconds({ collective: 'all-gather', bytes: 2 * parameters, group: data }, profile)
     : 0;
+  const isOverlapped =
+    software.dataOverlap === 'always' || (software.dataOverlap === 'without-pipeline' && p === 1);
   const exposed = (seconds: number): number => {
-    if (!software.overlapsDataReduction) return seconds;
+    if (!isOverlapped) return seconds;
     const waiting = Math.max(lastBucket * seconds, seconds - lastBackward);
     return waiting + (seconds - waiting) * hardware.overlapCost.value;
   };
@@ -72,7 +72,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   const bandwidth = hardware.memory.bytesPerSecond.value * hardware.memory.efficiency.value;
   const owned = parameters / (isSharded ? d : 1);
   return {
-    dataCommunication: exposed(reduction) + exposed(gather),
+    dataCommunication: hasShards ? 0 : exposed(reduction) + exposed(gather),
     embeddingCommunication,
     optimizer: (owned * optimizerBytes[software.gradientBytes]) / bandwidth,
   };

@@ -56,40 +56,6 @@ describe('predictStepTime', () => {
     );
   });
 
-  it('finds the best division of 64 GPUs of figure 13: tensor parallelism within a node (takeaway 1)', () => {
-    for (const globalBatchSize of [32, 128]) {
-      const seconds = [2, 4, 8, 16, 32].map((tensorParallelSize) =>
-        secondsOf({ tensorParallelSize, pipelineParallelSize: 64 / tensorParallelSize, globalBatchSize }),
-      );
-      expect(seconds.indexOf(Math.min(...seconds))).toBe(2);
-    }
-  });
-
-  it('has data parallelism faster than a pipeline where the model fits (takeaway 2, figure 14)', () => {
-    const small = { hiddenSize: 3840, numHeads: 32 };
-    const seconds = [2, 4, 8, 16, 32].map((pipelineParallelSize) =>
-      secondsOf(
-        {
-          tensorParallelSize: 1,
-          pipelineParallelSize,
-          dataParallelSize: 64 / pipelineParallelSize,
-          globalBatchSize: 128,
-        },
-        small,
-      ),
-    );
-    expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
-  });
-
-  it('finds the best micro-batch of figure 16: 2 for 91 B on t 8, p 8 (takeaway 3)', () => {
-    for (const globalBatchSize of [128, 512]) {
-      const seconds = [1, 2, 4, 8].map((microBatchSize) =>
-        secondsOf({ microBatchSize, globalBatchSize }, { hiddenSize: 15_360 }),
-      );
-      expect(seconds.indexOf(Math.min(...seconds)), `batch ${globalBatchSize}: ${seconds}`).toBe(1);
-    }
-  });
-
   it('takes operations from elsewhere, and shows what they cost', () => {
     const options = { model, layout, profile };
     const operations = chunkOperations(options);

@@ -7,6 +7,7 @@ import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
 import { endOfStep } from './end-of-step.js';
 import { messageSeconds } from './message-seconds.js';
 import { scheduleOfLayout } from './schedule-of-layout.js';
+import { shardedPasses } from './sharded-passes.js';
 import type { StepOptions } from './step-options.js';
 
 /** Seconds of a step by what they are spent on, mean of the ranks; their sum is the step. */
@@ -52,6 +53,7 @@ export function predictStepTime(options: PredictOptions): StepPrediction {
   const message = messageSeconds(options);
   const isBlocking = profile.software.pipelineMessages === 'blocking';
   const numRanks = layout.pipelineParallelSize;
+  const sharded = shardedPasses(options, chunks);
   const passMessage = isBlocking ? message : 0;
   const backward = chunks.map((chunk) => passSeconds(chunk.backward));
   const lastBackward = backward.reduce((sum, seconds) => sum + seconds, 0) / numRanks;
@@ -61,22 +63,24 @@ export function predictStepTime(options: PredictOptions): StepPrediction {
     schedule,
     times: {
       forward: chunks.map(
-        (chunk, i) => passSeconds(chunk.forward) + (i < chunks.length - 1 ? passMessage : 0),
+        (chunk, i) =>
+          passSeconds(chunk.forward) + sharded[i]!.forward + (i < chunks.length - 1 ? passMessage : 0),
       ),
-      backward: backward.map((seconds, i) => seconds + (i > 0 ? passMessage : 0)),
+      backward: backward.map((seconds, i) => seconds + sharded[i]!.backward + (i > 0 ? passMessage : 0)),
       communication: isBlocking ? 0 : message,
       optimizer: end.dataCommunication + end.embeddingCommunication + end.optimizer,
     },
   });
   const numMicroBatches = schedule.numMicroBatches;
   const idle = simulation.ranks.reduce((sum, rank) => sum + rank.idle, 0) / numRanks;
+  const inPasses = sharded.reduce((sum, each) => sum + each.forward + each.backward, 0) / numRanks;
   const numMessages = (2 * (chunks.length - 1) * numMicroBatches) / numRanks;
   return {
     seconds: simulation.stepTime,
     breakdown: {
       ...meanOfRanks(chunks, numMicroBatches / numRanks),
       pipelineCommunication: passMessage * numMessages + end.embeddingCommunication,
-      dataCommunication: end.dataCommunication,
+      dataCommunication: end.dataCommunication + numMicroBatches * inPasses,
       bubble: idle,
       optimizer: end.optimizer,
     },

@@ -41,7 +41,7 @@ export function listedStep(
         ...listed.software,
         hasDropout: listed.software.hasDropout && configuration.model.hiddenDropout > 0,
         distributedOptimizer: parallel.useDistributedOptimizer,
-        overlapsDataReduction: listed.software.overlapsDataReduction || parallel.overlapGradReduce,
+        ...(parallel.overlapGradReduce ? { dataOverlap: 'always' as const } : {}),
       },
     },
   };

@@ -23,8 +23,9 @@ export interface CandidateSpace {
   readonly headCounts: readonly number[];
   readonly globalBatchSize: number;
   readonly fixed: Partial<LayoutCandidate>;
-  /** Whether there are schedules with halves of backward passes. */
-  readonly hasHalves: boolean;
+  readonly schedules: readonly LayoutCandidate['schedule'][];
+  /** Fewest stages of the interleaved schedule. */
+  readonly leastInterleavedStages: number;
   /** Ways to recompute that differ. */
   readonly recomputations: readonly Recomputation[];
 }
@@ -66,15 +67,19 @@ function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
 }
 
 function schedulesOf(
-  { fixed, hasHalves }: CandidateSpace,
+  { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
   // there a schedule that is given has no effect
   if (pipeline === 1) return ['none'];
-  const all = chunks > 1 ? 'interleaved' : '1f1b';
   if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
-  const possible = [all, ...(all === '1f1b' && hasHalves ? (['zb-h1'] as const) : [])] as const;
-  return possible.filter((name) => fixed.schedule === undefined || name === fixed.schedule);
+  const isInterleaved = chunks > 1;
+  return schedules.filter(
+    (name) =>
+      (name === 'interleaved') === isInterleaved &&
+      (!isInterleaved || pipeline >= leastInterleavedStages) &&
+      (fixed.schedule === undefined || name === fixed.schedule),
+  );
 }
 
 function withSettings(

@@ -1,16 +1,12 @@
-import { type Flags, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
+import { gptFlags, papers, searchPaper, unusedFlags as unused } from '../../../validation/paper-searches.js';
 import { planRun } from '../plan-run.js';
+import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 import { type FoundLayout, searchLayouts } from './search-layouts.js';
 
-const unused: Flags = { lr: 1, 'train-iters': 1000, 'data-path': ['bundled'] };
-const model = (layers: number, hidden: number, heads: number, batch: number): string[] => [
-  ...['--preset', 'none', '--bf16', '--seq-length', '2048', '--max-position-embeddings', '2048'],
-  ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', '51199', '--num-layers', `${layers}`],
-  ...['--hidden-size', `${hidden}`, '--num-attention-heads', `${heads}`, '--global-batch-size', `${batch}`],
-];
 const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonly number[] => [
   tensor,
   pipeline,
@@ -18,36 +14,80 @@ const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonl
 ];
 
 describe('searchLayouts', () => {
-  // Korthikanti et al. 2022, table 5, and Narayanan et al. 2021, table 1, with predicted seconds of their
-  // layouts
-  it.each([
-    { name: '175 B of 2022', argv: model(96, 12_288, 96, 64), n: 64, mesh: [8, 8, 1], published: 13.57 },
-    { name: '530 B of 2022', argv: model(105, 20_480, 128, 280), n: 280, mesh: [8, 35, 1], published: 36.58 },
-    { name: '76 B of 2021', argv: model(60, 10_240, 80, 1792), n: 1024, mesh: [8, 4, 32], published: 14.9 },
-  ])('has the published layout of $name among the best', async ({ name, argv, n, mesh, published }) => {
-    const is2022 = name.endsWith('2022');
-    const profile = loadProfile(is2022 ? 'a100-80gb-megatron' : 'a100-80gb-megatron-2021');
-    const full = [
-      '--recompute-granularity',
-      'full',
-      '--recompute-method',
-      'uniform',
-      '--no-sequence-parallel',
-    ];
-    const flags = is2022 ? argv : [...argv, ...full];
-    const { layouts, numCandidates } = await searchLayouts({ argv: flags, unused, numProcesses: n, profile });
-    expect(numCandidates).toBeGreaterThan(60);
-    expect(layouts.map(meshOf)).toContainEqual(mesh);
-    const seconds = layouts.map(({ plan }) => plan.iterationSeconds);
-    expect(published / seconds[0]!).toBeLessThan(1.05);
-    expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
-    for (const { plan, estimatedSeconds } of layouts) {
-      expect(plan.fits).toBe(true);
-      expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+  it.each(['175 B of 2022', '530 B of 2022', '76.1 B of 2021'])(
+    'has the published layout of %s among the best',
+    async (wanted) => {
+      const model = papers.find(({ name }) => name === wanted)!;
+      const { layouts, numCandidates, place, distance } = await searchPaper(model);
+      expect(numCandidates).toBeGreaterThan(40);
+      expect(place).toBeGreaterThan(0);
+      expect(distance).toBeLessThan(0.05);
+      const seconds = layouts.map(({ plan }) => plan.iterationSeconds);
+      expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
+      for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
+        expect(plan.fits).toBe(true);
+        expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+        expect(estimatedBytes).toBe(Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes)));
+      }
+    },
+  );
+
+  it.each(['7.5 B of 2021', '18.4 B of 2021', '39.1 B of 2021'])(
+    'has it also for %s with the published micro-batch and chunks',
+    async (wanted) => {
+      const model = papers.find(({ name }) => name === wanted)!;
+      const { place, distance } = await searchPaper(model, 'micro-batch and chunks');
+      expect(place).toBeGreaterThan(0);
+      expect(distance).toBeLessThan(0.05);
+    },
+  );
+
+  const bestOf = async (argv: readonly string[]): Promise<LayoutCandidate> => {
+    const profile = loadProfile('a100-80gb-megatron-2021');
+    const { layouts } = await searchLayouts({ argv, unused, numProcesses: 64, profile });
+    return layouts[0]!.candidate;
+  };
+  const full = ['--recompute-granularity', 'full'];
+
+  // the takeaways of Narayanan et al. 2021, sections 3.2 to 3.4, on the models of figures 13, 14 and 16
+  it('divides 162 B by tensor parallelism within a node, then by a pipeline (takeaway 1)', async () => {
+    for (const batch of [32, 128]) {
+      const flags = [...gptFlags(32, 20_480, 128, batch), ...full, '--pipeline-schedule', '1f1b'];
+      const best = await bestOf([...flags, '--micro-batch-size', '1']);
+      expect(best).toMatchObject({ tensor: 8, pipeline: 8, data: 1 });
     }
   });
 
-  const tiny = [...model(4, 64, 4, 8), '--threads', '1'];
+  it('divides 5.9 B no further than it has to, and the batch as far as it can (takeaway 2)', async () => {
+    const best = await bestOf([...gptFlags(32, 3840, 32, 512), ...full]);
+    expect(best.tensor * best.pipeline).toBe(2);
+    expect(best.data).toBe(32);
+  });
+
+  it('chooses the micro-batch by batch and layout: 2 for 91 B (takeaway 3)', async () => {
+    const mesh = ['--tensor-model-parallel-size', '8', '--pipeline-model-parallel-size', '8'];
+    for (const batch of [128, 512]) {
+      const flags = [...gptFlags(32, 15_360, 128, batch), ...full, ...mesh, '--pipeline-schedule', '1f1b'];
+      expect((await bestOf(flags)).microBatch).toBe(2);
+    }
+  });
+
+  it('offers what the program of the profile has', async () => {
+    const argv = gptFlags(48, 6144, 64, 64);
+    const search = async (name: string) =>
+      (await searchLayouts({ argv, unused, numProcesses: 8, profile: loadProfile(name), memoryBytes: 1e13 }))
+        .numCandidates;
+    const of2021 = await search('a100-80gb-megatron-2021');
+    const of2022 = await search('a100-80gb-megatron');
+    const withoutInterleaving = await search('a100-80gb-deepspeed');
+    const withoutPipeline = await search('v100-32gb-megatron');
+    expect(of2022).toBeGreaterThan(2 * of2021);
+    expect(withoutInterleaving).toBeLessThan(of2021);
+    // t of 1, 2, 4 and 8, micro-batches that divide 64 / d, with recomputation or without
+    expect(withoutPipeline).toBe(2 * (4 + 5 + 6 + 7));
+  });
+
+  const tiny = [...gptFlags(4, 64, 4, 8), '--threads', '1'];
 
   it('composes recordings, leaves what is given as it is, and plans the best whole', async () => {
     const argv = [...tiny, '--tensor-model-parallel-size', '2', '--micro-batch-size', '2'];

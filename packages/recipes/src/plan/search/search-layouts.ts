@@ -21,6 +21,7 @@ import { candidateWords } from './candidate-words.js';
 import { checkLayoutFlags } from './check-layout-flags.js';
 import { fixedLayout } from './fixed-layout.js';
 import { type CandidateSpace, type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
+import { offeredLayouts } from './offered-layouts.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
@@ -44,8 +45,9 @@ export interface FoundLayout {
   /** The flags that the candidate adds to those that were given. */
   readonly words: readonly string[];
   readonly plan: RunPlan;
-  /** What the search expected before the layout was planned. */
+  /** What the search expected before the layout was planned: of a step, and of the fullest rank. */
   readonly estimatedSeconds: number;
+  readonly estimatedBytes: number;
 }
 
 export interface LayoutSearch {
@@ -82,11 +84,11 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     .sort((a, b) => a.seconds - b.seconds);
   const layouts: FoundLayout[] = [];
   const kinds = new Set<string>();
-  for (const { candidate, seconds } of fitting) {
+  for (const { candidate, ...estimate } of fitting) {
     if (kinds.has(kindOf(candidate))) continue;
     // estimates are near enough that the order of a few more cannot change
     if (layouts.length > numBest) break;
-    const found = await planned(candidate, { ...context, estimatedSeconds: seconds, memoryBytes });
+    const found = await planned(candidate, { ...context, estimate, memoryBytes });
     if (!found?.plan.fits) continue;
     layouts.push(found);
     kinds.add(kindOf(candidate));
@@ -142,25 +144,17 @@ function parsed(
 function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
   const { values } = resolved;
   const heads = values['num-attention-heads']!;
-  const isRecorded = profile.software.operations === 'recorded';
+  const { fixed, ...offered } = offeredLayouts(profile);
   return {
+    ...offered,
     numProcesses,
     gpusPerNode: profile.hardware.gpusPerNode.value,
     numLayers: values['num-layers']!,
     headCounts: [heads, values['num-query-groups'] ?? heads],
     globalBatchSize: values['global-batch-size']!,
-    fixed: {
-      ...(hasDistributedOptimizer(profile) ? {} : { distributedOptimizer: false }),
-      ...fixedLayout(resolved),
-    },
-    hasHalves: isRecorded,
-    // attention of these programs keeps no scores: there is nothing that selective recomputation leaves out
-    recomputations: isRecorded ? (['none', 'full'] as const) : (['none', 'selective', 'full'] as const),
+    fixed: { ...fixed, ...fixedLayout(resolved) },
   };
 }
-
-const hasDistributedOptimizer = ({ software }: Profile): boolean =>
-  software.operations === 'recorded' || software.distributedOptimizer;
 
 /** The run of a candidate; undefined where its flags contradict each other. */
 function configured(
@@ -260,13 +254,19 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
 
 async function planned(
   candidate: LayoutCandidate,
-  context: Context & { readonly estimatedSeconds: number; readonly memoryBytes: number },
+  context: Context & { readonly estimate: LayoutEstimate; readonly memoryBytes: number },
 ): Promise<FoundLayout | undefined> {
   const run = configured(candidate, context);
   if (run === undefined) return undefined;
-  const { options, estimatedSeconds, memoryBytes } = context;
+  const { options, estimate, memoryBytes } = context;
   const plan = await planRun(run.configuration, { profile: options.profile, memoryBytes });
-  return { candidate, ...run, plan, estimatedSeconds };
+  return {
+    candidate,
+    ...run,
+    plan,
+    estimatedSeconds: estimate.seconds,
+    estimatedBytes: estimate.memoryBytes,
+  };
 }
 
 function nothingDivides(
