@@ -6,7 +6,10 @@ export interface ParameterStorage {
   dispose(): void;
 }
 
-/** Gives every parameter zero-filled storage of its own, with float32 main gradients when asked for. */
+/**
+ * Gives every parameter zero-filled storage of its own, with float32 main gradients when asked for, except
+ * for those that are frozen.
+ */
 export function allocateParameters(
   parameters: readonly Parameter[],
   { device, dtype, mainGradients = false }: { device: Device; dtype: DType; mainGradients?: boolean },
@@ -19,7 +22,7 @@ export function allocateParameters(
   };
   for (const parameter of parameters) {
     parameter.assignData(allocate(parameter, dtype));
-    if (mainGradients) {
+    if (mainGradients && !parameter.isFrozen) {
       parameter.assignMainGradient(allocate(parameter, dtype === 'float64' ? 'float64' : 'float32'));
     }
   }

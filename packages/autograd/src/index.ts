@@ -5,6 +5,12 @@ export type {
   PendingTensor,
 } from './collective.js';
 export { initializeParameter } from './initialize-parameter.js';
+export {
+  type AdaptedLinearOptions,
+  adaptedLinear,
+  type LinearAdapter,
+  type LinearAdapters,
+} from './operations/adapted-linear.js';
 export { type AttentionOptions, attention, type PackedRows } from './operations/attention.js';
 export {
   type BiasDropoutResidualOptions,
@@ -39,6 +45,7 @@ export {
   Parameter,
   type ParameterOptions,
 } from './parameter.js';
+export { philox } from './philox.js';
 export { type PhiloxKey, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';

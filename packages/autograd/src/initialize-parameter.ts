@@ -1,6 +1,6 @@
-import type { Slice } from '@mtl/kernels';
-import { philoxNormal, type Tensor } from '@mtl/kernels';
+import { cast, hasValues, philoxNormal, type Slice, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
+import { philox } from './philox.js';
 import { siteKey } from './random.js';
 
 /** Columns of the matrix that a slice of some tensor is a rectangle of, if there is such a matrix. */
@@ -53,7 +53,41 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
     case 'normal':
       normal(parameter, target, { mean: 0, standardDeviation: initialization.standardDeviation, seed });
       return;
+    case 'uniform':
+      uniform(parameter, target, { bound: initialization.bound, seed });
+      return;
   }
+}
+
+/**
+ * Element e of the whole tensor takes word e % 4 of Philox counter e / 4, as normal values do: a 32-bit
+ * number, from the middle of its interval.
+ */
+function uniform(
+  parameter: Parameter,
+  target: Tensor,
+  { bound, seed }: { readonly bound: number; readonly seed: number },
+): void {
+  const { globalColumns, rowOffset, columnOffset, rows, columns } = rectangleOf(parameter);
+  using values = Tensor.empty({ shape: [rows * columns], dtype: 'float32', device: target.device });
+  if (hasValues(target.device)) {
+    const key = siteKey(seed, parameter.name);
+    const onHost = new Float32Array(rows * columns);
+    let [block, words] = [-1, philox(key, [0, 0, 0, 0])];
+    for (let row = 0; row < rows; row++) {
+      for (let column = 0; column < columns; column++) {
+        const element = (row + rowOffset) * globalColumns + column + columnOffset;
+        const counter = Math.floor(element / 4);
+        if (counter !== block) {
+          words = philox(key, [counter >>> 0, Math.floor(counter / 2 ** 32), 0, 0]);
+          block = counter;
+        }
+        onHost[row * columns + column] = bound * ((words[element % 4]! + 0.5) / 2 ** 31 - 1);
+      }
+    }
+    values.write(onHost);
+  }
+  cast({ output: target, input: values });
 }
 
 function normal(

@@ -2,9 +2,11 @@ import { type MeshAxis, meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 
-/** How a parameter starts. Normal values come from Philox by global coordinates. */
+/** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
 export type Initialization =
   | { readonly kind: 'normal'; readonly standardDeviation: number }
+  /** Between -bound and bound. */
+  | { readonly kind: 'uniform'; readonly bound: number }
   | { readonly kind: 'zeros' }
   | { readonly kind: 'ones' };
 
@@ -40,9 +42,9 @@ export interface ParameterOptions {
 }
 
 /**
- * A trained tensor: what it is called, which part of it this process holds, its values in the compute dtype
- * and its main gradient in float32. It owns no memory: the memory planner (the optimizer's flat buffers,
- * or `allocateParameters` for inference) assigns the storage of both.
+ * A tensor of a model, trained unless it is frozen: what it is called, which part of it this process holds,
+ * its values in the compute dtype and its main gradient in float32. It owns no memory: the memory planner
+ * (the optimizer's flat buffers, or `allocateParameters` for inference) assigns the storage of both.
  */
 export class Parameter {
   readonly name: string;
@@ -59,6 +61,7 @@ export class Parameter {
   readonly initialization: Initialization;
   readonly decays: boolean;
   readonly matrices: readonly (readonly Slice[])[];
+  #isFrozen = false;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
@@ -77,12 +80,13 @@ export class Parameter {
       (axis) => this.isReplicatedOver(axis) && (axis === 'pp' || rowsShardedOver.includes(axis)),
     );
     this.initialization = options.initialization;
-    if (!['normal', 'zeros', 'ones'].includes(options.initialization?.kind)) {
+    if (!['normal', 'uniform', 'zeros', 'ones'].includes(options.initialization?.kind)) {
       throw new UsageError(
         'MTL_INITIALIZATION',
         `parameter ${this.name} has no initialization that there is`,
         {
-          expected: "{ kind: 'normal', standardDeviation }, { kind: 'zeros' } or { kind: 'ones' }",
+          expected:
+            "{ kind: 'normal', standardDeviation }, { kind: 'uniform', bound }, { kind: 'zeros' } or { kind: 'ones' }",
         },
       );
     }
@@ -95,6 +99,26 @@ export class Parameter {
    */
   isReplicatedOver(axis: MeshAxis): boolean {
     return !this.shardedOver.includes(axis);
+  }
+
+  /** Whether it is not trained: it has no main gradient, and backward computes none. */
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  /**
+   * Takes the parameter out of training, before it gets storage.
+   *
+   * @throws UsageError MTL_FROZEN when it has a main gradient already
+   */
+  freeze(): void {
+    if (this.#mainGradient !== undefined) {
+      throw new UsageError('MTL_FROZEN', `parameter ${this.name} is trained already`, {
+        expected: 'a parameter without a main gradient',
+        remedy: 'freeze parameters before the optimizer is built',
+      });
+    }
+    this.#isFrozen = true;
   }
 
   /** Values in the compute dtype, of `shape`; waits for values that are still on their way (`deferData`). */
@@ -131,7 +155,13 @@ export class Parameter {
     this.#waitForData = wait;
   }
 
+  /** @throws UsageError MTL_FROZEN for a frozen parameter */
   assignMainGradient(tensor: Tensor): void {
+    if (this.#isFrozen) {
+      throw new UsageError('MTL_FROZEN', `a main gradient for parameter ${this.name}, which is frozen`, {
+        expected: 'a parameter that is trained',
+      });
+    }
     this.#checkShape(tensor);
     this.#mainGradient = tensor;
   }

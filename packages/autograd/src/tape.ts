@@ -99,13 +99,10 @@ export class Tape {
       activation,
     }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation },
   ): Variable {
-    return this.#enter(
-      new Variable(tensor, {
-        requiresGradient: requiresGradient && this.recording,
-        recipe,
-        activation,
-      }),
-    );
+    const isRecorded = requiresGradient && this.recording;
+    // nothing holds the ingredients of what is not recorded, such as an activation behind frozen layers
+    const remade = isRecorded ? { recipe, activation } : {};
+    return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 
   /** Keeps a variable for backward. For authors of operations. */

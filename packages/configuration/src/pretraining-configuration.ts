@@ -4,6 +4,7 @@ import type {
   BlockVariants,
   LayerLayout,
   LayerNormPlacement,
+  LoraConfiguration,
   PositionEmbeddingType,
   Recomputation,
   RotaryVariants,
@@ -162,6 +163,9 @@ export interface CheckpointConfiguration {
   readonly schedule: 'same' | 'override' | 'checkpoint';
   readonly loadHuggingFace?: string;
   readonly saveHuggingFace?: string;
+  /** A directory of adapters as PEFT writes them. */
+  readonly loadLora?: string;
+  readonly saveLora?: string;
 }
 
 export interface LoggingConfiguration {
@@ -183,6 +187,8 @@ export interface PretrainingConfiguration {
   readonly model: ModelConfiguration;
   /** Of a BERT. */
   readonly bert?: BertConfiguration;
+  /** Of a GPT: the adapters that are trained in place of its weights. */
+  readonly lora?: LoraConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;
   readonly data: DataConfiguration;

@@ -5,6 +5,7 @@ import type {
   PretrainingConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
+import { adapterConfiguration } from './validation/adapter-configuration.js';
 import { bertSettings } from './validation/bert-settings.js';
 import { checkAddressable } from './validation/check-addressable.js';
 import { checkRequiredFlags } from './validation/check-required-flags.js';
@@ -28,7 +29,7 @@ export interface ValidateConfigurationOptions {
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
  *   `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
- *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
+ *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
@@ -44,9 +45,11 @@ export function validateConfiguration(
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel });
   checkAddressable({ flags, model, training, parallel });
+  const lora = adapterConfiguration(flags, model);
   return deepFreeze({
     kind: resolved.model,
     model,
+    ...(lora === undefined ? {} : { lora }),
     ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
     training,
     optimizer: optimizerConfiguration({ flags, training, notices }),

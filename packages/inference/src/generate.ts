@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
-import { siteKey } from '@mtl/autograd';
+import { philox, siteKey } from '@mtl/autograd';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
-import { philox } from './philox.js';
 import { checkSampling, logProbability, type Sampling, sampleToken } from './sampling.js';
 
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {

@@ -133,8 +133,8 @@ export class Tensor {
 
   /**
    * A strided view: the element at index (i, j, ...) is element `offset + i * strides[0] + j * strides[1] +
-   * ...` of this tensor, sharing memory. Attention, RMSNorm, the rotary embedding and `cast` take strided
-   * views; everything else reports `MTL_SHAPE`.
+   * ...` of this tensor, sharing memory. Attention, RMSNorm, the rotary embedding, `cast` and `scale` take
+   * strided views; everything else reports `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;

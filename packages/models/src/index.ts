@@ -12,12 +12,14 @@ export { bertTaskParameters } from './bert/bert-task-parameters.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-batch.js';
 export type { FeedForwardSpecification } from './blocks/activated-feed-forward.js';
+export type { BlockAdapter } from './blocks/block-adapter.js';
 export { attentions, feedForwards, norms } from './blocks/block-kinds.js';
 export type { BlockSpecification, LayerNormPlacement } from './blocks/block-specification.js';
 export type { BlockVariants } from './blocks/block-variants.js';
 export type { GeluFeedForwardSpecification } from './blocks/gelu-feed-forward-specification.js';
 export type { KindRegistry } from './blocks/kind-registry.js';
 export type { LayerLosses } from './blocks/layer-losses.js';
+export type { LoraSpecification, LoraTarget } from './blocks/lora-specification.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { PositionTable } from './blocks/position-table.js';
@@ -37,6 +39,7 @@ export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.
 export { type GptMatmulSizes, gptMatmulSizes } from './gpt/gpt-matmul-sizes.js';
 export type { GptModelConfiguration, PositionEmbeddingType } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
+export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export { numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
@@ -72,6 +75,14 @@ export {
   type WriteHuggingFaceGptOptions,
   writeHuggingFaceGpt,
 } from './huggingface/write-huggingface-gpt.js';
+export { isAdapter } from './lora/is-adapter.js';
+export type { LoraConfiguration } from './lora/lora-configuration.js';
+export { type LoraModule, loraModules } from './lora/lora-modules.js';
+export { loraSpecificationOf } from './lora/lora-specification-of.js';
+export { mergedWeights } from './lora/merged-weights.js';
+export { readLoraConfiguration } from './lora/read-lora-configuration.js';
+export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';
+export { type WriteLoraDirectoryOptions, writeLoraDirectory } from './lora/write-lora-directory.js';
 export { bertEmbeddingAndHeadCost } from './partition/bert-embedding-and-head-cost.js';
 export { bertTaskEmbeddingAndHeadCost } from './partition/bert-task-embedding-and-head-cost.js';
 export {

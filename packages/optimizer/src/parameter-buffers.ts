@@ -1,4 +1,9 @@
-import { initializeParameter, type Parameter } from '@mtl/autograd';
+import {
+  allocateParameters,
+  initializeParameter,
+  type Parameter,
+  type ParameterStorage,
+} from '@mtl/autograd';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   type Bucket,
@@ -48,9 +53,14 @@ const defaultBucketBytes = 16 * 1024 * 1024;
  *   gradients   float32 main gradients
  *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
  *               after the other
+ *
+ * Frozen parameters have only their values in the compute dtype, outside of the buffers.
  */
 export class ParameterBuffers {
+  /** Of the parameters that are trained. */
   readonly ranges: readonly ParameterRange[];
+  /** Those that are not. */
+  readonly frozen: readonly Parameter[];
   /** In the order in which their gradients become ready. */
   readonly buckets: readonly Bucket[];
   /**
@@ -71,8 +81,11 @@ export class ParameterBuffers {
   readonly gradients: Tensor;
   readonly sharing: DataParallelSharing;
   readonly #views: Tensor[] = [];
+  readonly #frozenStorage: ParameterStorage;
 
-  constructor(parameters: readonly Parameter[], options: ParameterBuffersOptions) {
+  constructor(all: readonly Parameter[], options: ParameterBuffersOptions) {
+    const parameters = all.filter(({ isFrozen }) => !isFrozen);
+    this.frozen = all.filter(({ isFrozen }) => isFrozen);
     const { device, dtype, sharing = alone } = options;
     const { rank, size, distributed, bucketBytes = defaultBucketBytes } = sharing;
     this.sharing = sharing;
@@ -98,6 +111,7 @@ export class ParameterBuffers {
       ? this.model.view({ shape })
       : Tensor.zeros({ shape: [this.ownedSize], dtype: 'float32', device });
     this.gradients = Tensor.zeros({ shape, dtype: 'float32', device });
+    this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
     for (const range of this.ranges) {
       range.parameter.assignData(this.#view(this.model, range));
       range.parameter.assignMainGradient(this.#view(this.gradients, range));
@@ -109,6 +123,7 @@ export class ParameterBuffers {
    * communication.
    */
   initialize(seed: number): void {
+    for (const parameter of this.frozen) initializeParameter(parameter, parameter.data, seed);
     for (const range of this.ranges) {
       const { parameter } = range;
       if (this.model.dtype === 'float32') {
@@ -161,6 +176,7 @@ export class ParameterBuffers {
 
   dispose(): void {
     for (const tensor of [...this.#views, this.master, this.model, this.gradients]) tensor.dispose();
+    this.#frozenStorage.dispose();
   }
 
   #view(buffer: Tensor, range: ParameterRange): Tensor {

@@ -5,10 +5,12 @@ export {
   type CheckpointToHuggingFaceOptions,
   checkpointToHuggingFace,
 } from './conversion/checkpoint-to-hugging-face.js';
+export { type CheckpointToLoraOptions, checkpointToLora } from './conversion/checkpoint-to-lora.js';
 export {
   type BegunCheckpoint,
   huggingFaceToCheckpoint,
 } from './conversion/hugging-face-to-checkpoint.js';
+export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
 export {
   type DefaultCorpusOptions,
   type PreparedCorpus,

@@ -1,4 +1,6 @@
 import {
+  adaptedLinear,
+  type LinearAdapters,
   type LinearGeluOptions,
   type LinearOptions,
   linear,
@@ -11,6 +13,8 @@ import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight' | 'bias'> {
+  /** Of `columnParallelAdapter`. Default: none. */
+  readonly adapters?: LinearAdapters | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
@@ -27,9 +31,11 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
 export const columnParallelLinear = checkedOperation(
   'columnParallelLinear',
   (tape: Tape, options: ColumnParallelLinearOptions): Variable => {
-    const { tensorParallel, ...operands } = options;
+    const { tensorParallel, adapters, ...operands } = options;
     const { enter, leave } = regionCollectives(tensorParallel);
-    return linear(tape, { ...operands, collectives: { gatherInput: enter, reduceInputGradient: leave } });
+    const collectives = { gatherInput: enter, reduceInputGradient: leave };
+    if (adapters !== undefined) return adaptedLinear(tape, { ...operands, adapters, collectives });
+    return linear(tape, { ...operands, collectives });
   },
 );
 

@@ -1,3 +1,4 @@
+export { type ColumnParallelAdapterOptions, columnParallelAdapter } from './column-parallel-adapter.js';
 export {
   type ColumnParallelLinearGeluOptions,
   type ColumnParallelLinearOptions,
@@ -12,6 +13,7 @@ export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSharded } from './is-sharded.js';
 export { type RegionCollectives, regionCollectives } from './region-collectives.js';
 export { type ReplicatedParameterOptions, replicatedParameter } from './replicated-parameter.js';
+export { type RowParallelAdapterOptions, rowParallelAdapter } from './row-parallel-adapter.js';
 export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';
 export { type RowParallelParametersOptions, rowParallelParameters } from './row-parallel-parameters.js';
 export { sliceOfRank } from './slice-of-rank.js';

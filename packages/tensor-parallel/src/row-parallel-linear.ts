@@ -1,5 +1,7 @@
 import {
+  adaptedLinear,
   biasDropoutResidual,
+  type LinearAdapters,
   type LinearOptions,
   linear,
   type Parameter,
@@ -13,6 +15,8 @@ import type { TensorParallel } from './tensor-parallel.js';
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
   /** [O], replicated: added once, to the sum. Leave it out where a later operation adds it. */
   readonly bias?: Parameter | undefined;
+  /** Of `rowParallelAdapter`. Default: none. */
+  readonly adapters?: LinearAdapters | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
@@ -25,12 +29,14 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
   (tape: Tape, options: RowParallelLinearOptions): Variable => {
-    const { tensorParallel, bias, ...operands } = options;
+    const { tensorParallel, bias, adapters, ...operands } = options;
     const { enter, leave } = regionCollectives(tensorParallel);
     const collectives = { reduceOutput: leave, gatherOutputGradient: enter };
-    if (bias === undefined) return linear(tape, { ...operands, collectives });
-    return tape.scope(() =>
-      biasDropoutResidual(tape, { input: linear(tape, { ...operands, collectives }), bias }),
-    );
+    const sum = (): Variable =>
+      adapters === undefined
+        ? linear(tape, { ...operands, collectives })
+        : adaptedLinear(tape, { ...operands, adapters, collectives });
+    if (bias === undefined) return sum();
+    return tape.scope(() => biasDropoutResidual(tape, { input: sum(), bias }));
   },
 );

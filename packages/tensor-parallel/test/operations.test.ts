@@ -5,23 +5,34 @@ import { describe, expect, it } from 'vitest';
 import type { NetworkComparison } from './ranks/compare-network.js';
 
 describe.each([2, 4])('embedding, column- and row-parallel matmuls and cross entropy on %i ranks', (size) => {
-  it.each([false, true])('are the whole ones, sequence parallelism %s', async (sequenceParallel) => {
-    const before = numLiveTensors();
-    const ranks = await runInMemoryRanks<NetworkComparison>({
-      worldSize: size,
-      ...rankThreads(new URL('./ranks/compare-network.ts', import.meta.url)),
-      argument: sequenceParallel,
-    });
-    expect(numLiveTensors()).toBe(before);
-    for (const { isSameEmbedding, narrowed, losses, gradients } of ranks) {
-      // one rank has a token's row and the others zeros
-      expect(isSameEmbedding).toBe(true);
-      // float32 sums of 192 numbers around 10, in another order
-      expect(narrowed).toBeLessThan(1e-4);
-      expect(losses).toBeLessThan(1e-4);
-      for (const [name, share] of Object.entries(gradients)) expect(share, name).toBeLessThan(1e-5);
-    }
-  });
+  const layouts = [
+    [false, false],
+    [true, false],
+  ];
+  // four ranks tell no more of adapters than two
+  const adapted = layouts.map(([sequenceParallel]) => [sequenceParallel!, true]);
+  it.each(size === 2 ? [...layouts, ...adapted] : layouts)(
+    'are the whole ones, sequence parallelism %s, adapters %s',
+    async (sequenceParallel, isAdapted) => {
+      const before = numLiveTensors();
+      const ranks = await runInMemoryRanks<NetworkComparison>({
+        worldSize: size,
+        ...rankThreads(new URL('./ranks/compare-network.ts', import.meta.url)),
+        argument: { sequenceParallel, isAdapted },
+      });
+      expect(numLiveTensors()).toBe(before);
+      for (const { isSameEmbedding, narrowed, losses, gradients } of ranks) {
+        // one rank has a token's row and the others zeros
+        expect(isSameEmbedding).toBe(true);
+        // float32 sums of 192 numbers around 10, in another order
+        expect(narrowed).toBeLessThan(1e-4);
+        expect(losses).toBeLessThan(1e-4);
+        for (const [name, share] of Object.entries(gradients)) expect(share, name).toBeLessThan(1e-5);
+        const adapted = Object.keys(gradients).filter((name) => name.includes('lora'));
+        expect([adapted.length, 'up' in gradients]).toEqual(isAdapted ? [6, false] : [0, true]);
+      }
+    },
+  );
 });
 
 describe('tokens and labels out of the range of the whole vocabulary', () => {

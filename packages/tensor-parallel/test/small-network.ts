@@ -1,14 +1,18 @@
 import {
   allocateParameters,
+  type Dropout,
   gelu,
   initializeParameter,
+  type LinearAdapter,
   Parameter,
   type ParameterOptions,
   Tape,
 } from '@mtl/autograd';
 import { Tensor } from '@mtl/kernels';
 import {
+  columnParallelAdapter,
   columnParallelLinear,
+  rowParallelAdapter,
   rowParallelLinear,
   sliceOfRank,
   type TensorParallel,
@@ -30,11 +34,16 @@ export interface NetworkResult {
 
 /**
  * Embedding, feed-forward network and loss, unsharded or sharded over processes; every operation of the
- * package.
+ * package. `isAdapted`: with adapters of the linear layers, whose weights are frozen.
  */
 export function runNetwork(
   tensorParallel: TensorParallel | undefined,
-  wrong: { readonly token?: number; readonly label?: number; readonly ignoreIndex?: number } = {},
+  wrong: {
+    readonly token?: number;
+    readonly label?: number;
+    readonly ignoreIndex?: number;
+    readonly isAdapted?: boolean;
+  } = {},
 ): NetworkResult {
   const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
@@ -52,9 +61,14 @@ export function runNetwork(
   const down = parameter('down', { globalShape: [H, F], slices: [all(H), own(F)] });
   const downBias = parameter('downBias', { globalShape: [H], ...whole });
   const head = parameter('head', { globalShape: [V, H], slices: [own(V), all(H)] });
-  const parameters = [words, places, up, upBias, down, downBias, head];
-  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32', mainGradients: true });
-  for (const each of parameters) initializeParameter(each, each.data, 3);
+  const base = [words, places, up, upBias, down, downBias, head];
+  const adapters = wrong.isAdapted === true ? adaptersOf({ up, down, tensorParallel }) : undefined;
+  const trained = adapters === undefined ? base : [...base, ...adapters.parameters];
+  if (adapters !== undefined) for (const each of [up, upBias, down]) each.freeze();
+  const storage = allocateParameters(trained, { device: 'cpu', dtype: 'float32', mainGradients: true });
+  for (const each of trained) initializeParameter(each, each.data, 3);
+  for (const each of adapters?.ups ?? []) writeSines(each);
+  const parameters = trained.filter(({ isFrozen }) => !isFrozen);
 
   const tape = new Tape();
   const ids = (values: readonly number[]) =>
@@ -66,6 +80,20 @@ export function runNetwork(
   const placeIds = ids(
     indices.slice(positions.start * B, positions.end * B).map((index) => Math.floor(index / B)),
   );
+  const samples = tape.input(
+    Tensor.from(
+      indices.map((index) => 100 + (index % B)),
+      { shape: [S, B], dtype: 'int64' },
+    ),
+  );
+  const allPlaces = ids(indices.map((index) => Math.floor(index / B)));
+  const dropout = (firstColumn: number): Dropout => ({
+    probability: 0.4,
+    key: [1, 2],
+    samples,
+    positions: allPlaces,
+    firstColumn,
+  });
   const weights = tape.input(
     Tensor.from(
       indices.map((index) => (index % 6 === 5 ? 0 : 1 / 14)),
@@ -77,12 +105,19 @@ export function runNetwork(
     others: [{ ids: placeIds, table: places }],
     tensorParallel,
   });
-  const widened = columnParallelLinear(tape, { input: embedded, weight: up, bias: upBias, tensorParallel });
+  const widened = columnParallelLinear(tape, {
+    input: embedded,
+    weight: up,
+    bias: upBias,
+    adapters: adapters && { adapters: adapters.ofUp, scale: 0.5, dropout: dropout(0) },
+    tensorParallel,
+  });
   const activated = gelu(tape, { input: widened, kind: 'tanh' });
   const narrowed = rowParallelLinear(tape, {
     input: activated,
     weight: down,
     bias: downBias,
+    adapters: adapters && { adapters: adapters.ofDown, scale: 2, dropout: dropout(own(F).start) },
     tensorParallel,
   });
   const losses = vocabularyParallelCrossEntropy(tape, {
@@ -112,6 +147,8 @@ export function runNetwork(
     tokens,
     labels,
     placeIds,
+    allPlaces,
+    samples,
     weights,
   ]) {
     variable.release();
@@ -119,4 +156,33 @@ export function runNetwork(
   tape.dispose();
   storage.dispose();
   return result;
+}
+
+/** Two adapters of the first layer and one of the second, of different ranks. */
+function adaptersOf(options: {
+  readonly up: Parameter;
+  readonly down: Parameter;
+  readonly tensorParallel: TensorParallel | undefined;
+}) {
+  const { up, down, tensorParallel } = options;
+  const ofUp: LinearAdapter[] = [
+    columnParallelAdapter({ name: 'up.one', weight: up, rank: 3, tensorParallel }),
+    columnParallelAdapter({ name: 'up.two', weight: up, rank: 2, tensorParallel }),
+  ];
+  const ofDown = [rowParallelAdapter({ name: 'down', weight: down, rank: 2, tensorParallel })];
+  const all = [...ofUp, ...ofDown];
+  const ups = all.map((adapter) => adapter.up);
+  return { ofUp, ofDown, ups, parameters: [...all.map((adapter) => adapter.down), ...ups] };
+}
+
+/** Values by global row and column: adapters begin with zeros, which give their other factor no gradient. */
+function writeSines({ data, slices, globalShape }: Parameter): void {
+  const [rows, columns] = slices as [{ start: number; end: number }, { start: number; end: number }];
+  const values = new Float32Array(data.size);
+  for (let at = 0, row = rows.start; row < rows.end; row++) {
+    for (let column = columns.start; column < columns.end; column++) {
+      values[at++] = Math.sin(row * globalShape[1]! + column);
+    }
+  }
+  data.write(values);
 }

@@ -1,9 +1,10 @@
 import type { Parameter } from '@mtl/autograd';
 import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit } from '@mtl/checkpoint';
-import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import type { Slice, Tensor } from '@mtl/kernels';
-import { copiesAlong, type LossScaler, type ModelOptimizer, type ParameterRange } from '@mtl/optimizer';
+import type { LossScaler, ModelOptimizer, ParameterRange } from '@mtl/optimizer';
+import { frozenTensors } from './frozen-tensors.js';
+import { replicaNumbers } from './replica-numbers.js';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -88,7 +89,10 @@ function ownedTensors(
   },
 ): LogicalTensor[] {
   const { buffers } = optimizer;
-  const replicas = replicaNumbers(optimizer);
+  const replicas = replicaNumbers(
+    buffers.ranges.map(({ parameter }) => parameter),
+    { groups: optimizer.groups, sharing: buffers.sharing },
+  );
   return buffers.ranges.flatMap((range) => {
     const { parameter } = range;
     const parts = options.partsOf(range);
@@ -118,30 +122,6 @@ function ownedTensors(
 }
 
 /**
- * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so
- * that each saves about as many bytes.
- */
-function replicaNumbers({ buffers, groups }: ModelOptimizer): ReadonlyMap<Parameter, number> {
-  const { rank, size, distributed } = buffers.sharing;
-  const assigned = new Array<number>(size).fill(0);
-  return new Map(
-    buffers.ranges.map(({ parameter }) => {
-      const turn = assigned.indexOf(Math.min(...assigned));
-      assigned[turn]! += parameter.size;
-      let replica = distributed ? 0 : (rank - turn + size) % size;
-      let scale = distributed ? 1 : size;
-      for (const axis of meshAxes) {
-        if (axis === 'dp' || !parameter.isReplicatedOver(axis)) continue;
-        const copies = copiesAlong(groups, axis);
-        replica += (copies?.rank ?? 0) * scale;
-        scale *= copies?.size ?? 1;
-      }
-      return [parameter, replica];
-    }),
-  );
-}
-
-/**
  * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in
  * float16, its square in float32 and bfloat16, so that no forward pass computes a finite loss.
  */
@@ -151,15 +131,20 @@ function weightLimit({ buffers }: ModelOptimizer): ValueLimit {
     : { magnitude: 2 ** 64, why: 'whose square overflows in float32' };
 }
 
-/** Master weights under their logical names: what this rank holds of them. */
+/**
+ * Master weights under their logical names: what this rank holds of them. Of frozen parameters, which have
+ * none, the values that the model computes with, in float32 as well: the same after a round trip.
+ */
 export function weightTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { buffers } = optimizer;
-  return ownedTensors(optimizer, {
+  const limit = weightLimit(optimizer);
+  const trained = ownedTensors(optimizer, {
     prefix: '',
     buffer: buffers.master,
     partsOf: (range) => buffers.ownedPartsOf(range).map((part) => ({ ...part, first: part.masterStart })),
-    limit: weightLimit(optimizer),
+    limit,
   });
+  return [...trained, ...frozenTensors(optimizer, { limit })];
 }
 
 /**

@@ -7,6 +7,7 @@ import {
 } from '@mtl/kernels';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
@@ -22,6 +23,8 @@ export interface Dropout {
    * packed or the sequence is sharded.
    */
   readonly positions?: Variable | undefined;
+  /** Of a slice of the features: where it begins. Default: 0. */
+  readonly firstColumn?: number | undefined;
 }
 
 export interface BiasDropoutResidualOptions {
@@ -34,13 +37,17 @@ export interface BiasDropoutResidualOptions {
   readonly dropout?: Dropout | undefined;
 }
 
-interface MaskCoordinates {
+export interface MaskCoordinates {
   readonly samples: { readonly tensor: Tensor };
   readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-function maskOf({ probability, key }: Dropout, { samples, positions }: MaskCoordinates): DropoutMask {
-  return { probability, key, samples: samples.tensor, positions: positions?.tensor };
+/** The mask of a site, whose coordinates may be saved ones. */
+export function maskOf(
+  { probability, key, firstColumn }: Dropout,
+  { samples, positions }: MaskCoordinates,
+): DropoutMask {
+  return { probability, key, firstColumn, samples: samples.tensor, positions: positions?.tensor };
 }
 
 /**
@@ -59,8 +66,9 @@ export const biasDropoutResidual = checkedOperation(
       residual: residual?.tensor,
       dropout: dropout === undefined ? undefined : maskOf(dropout, dropout),
     });
+    const trained = trainedParameters(bias);
     const requiresGradient =
-      input.requiresGradient || bias !== undefined || residual?.requiresGradient === true;
+      input.requiresGradient || trained.length > 0 || residual?.requiresGradient === true;
     const result = tape.result(output, { requiresGradient });
     tape.record(result, () => {
       const coordinates = dropout && {
@@ -81,11 +89,11 @@ export const biasDropoutResidual = checkedOperation(
       return {
         name: 'biasDropoutResidual',
         inputs: residual === undefined ? [input] : [input, residual],
-        parameters: bias === undefined ? [] : [bias],
+        parameters: trained,
         saved: Object.values(coordinates ?? {}).filter((saved) => saved !== undefined),
         backward: ({ parts, outputGradient }) => {
           const inputGradient = inputGradientOf(outputGradient!);
-          if (parts.weight && bias !== undefined) addBiasGradient(bias, inputGradient);
+          if (parts.weight) for (const one of trained) addBiasGradient(one, inputGradient);
           if (!parts.input || !input.requiresGradient) inputGradient.dispose();
           return [
             parts.input && input.requiresGradient ? inputGradient : undefined,

@@ -2,6 +2,7 @@ import { checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@
 import { type MatmulCollectives, startCollective } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 
 /** A table and the ids that choose its rows. */
@@ -38,13 +39,14 @@ export const embedding = checkedOperation(
     freeingOnError(output, () => {
       for (const lookup of others) lookUp(lookup, { output, accumulate: true });
     });
-    const result = tape.result(output, { requiresGradient: true });
+    const trained = trainedParameters(...lookups.map(({ table }) => table));
+    const result = tape.result(output, { requiresGradient: trained.length > 0 });
     tape.record(result, () => {
       const saved = lookups.map(({ ids }) => tape.save(ids));
       return {
         name: 'embedding',
         inputs: [],
-        parameters: lookups.map(({ table }) => table),
+        parameters: trained,
         saved,
         backward: ({ parts, outputGradient }) => {
           if (!parts.weight) return [];
@@ -93,6 +95,7 @@ function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<Emb
 }
 
 function addTableGradient(lookup: Omit<EmbeddingLookup, 'ids'>, ids: Tensor, outputGradient: Tensor): void {
+  if (lookup.table.isFrozen) return;
   const tableGradient = lookup.table.mainGradient;
   embeddingBackward({ tableGradient, outputGradient, ids, ...rowsToChoose(lookup) });
 }

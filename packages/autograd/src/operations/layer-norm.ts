@@ -1,6 +1,7 @@
 import { checkedOperation, layerNormBackward, layerNormForward, Tensor } from '@mtl/kernels';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import { Variable } from '../variable.js';
 
 export interface LayerNormOptions {
@@ -41,8 +42,9 @@ export const layerNorm = checkedOperation(
       });
       return output;
     };
+    const trained = trainedParameters(weight, bias);
     const result = tape.result(compute(), {
-      requiresGradient: true,
+      requiresGradient: input.requiresGradient || trained.length > 0,
       recipe: { dependencies: [input, mean, rstd], compute },
     });
     tape.record(result, () => {
@@ -50,7 +52,7 @@ export const layerNorm = checkedOperation(
       return {
         name: `layerNorm ${weight.name}`,
         inputs: [input],
-        parameters: [weight, bias],
+        parameters: trained,
         saved: [savedInput, savedMean, savedRstd],
         addsAccumulated: true,
         backward: ({ parts, outputGradient, accumulated }) => {
@@ -58,8 +60,8 @@ export const layerNorm = checkedOperation(
             parts.input && input.requiresGradient ? Tensor.empty({ shape, dtype, device }) : undefined;
           layerNormBackward({
             inputGradient,
-            weightGradient: parts.weight ? weight.mainGradient : undefined,
-            biasGradient: parts.weight ? bias.mainGradient : undefined,
+            weightGradient: parts.weight && !weight.isFrozen ? weight.mainGradient : undefined,
+            biasGradient: parts.weight && !bias.isFrozen ? bias.mainGradient : undefined,
             outputGradient: outputGradient!,
             input: savedInput.tensor,
             mean: savedMean.tensor,

@@ -10,6 +10,7 @@ import {
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
 import { logitRowsAtATime } from './logit-rows-at-a-time.js';
@@ -201,9 +202,10 @@ export const linearCrossEntropy = checkedOperation(
       };
       const held = tape.save(result);
       const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-        const localGradient = parts.input
-          ? Tensor.empty({ shape: rows.input.shape, dtype, device })
-          : undefined;
+        const localGradient =
+          parts.input && input.requiresGradient
+            ? Tensor.empty({ shape: rows.input.shape, dtype, device })
+            : undefined;
         let inputGradient: PendingTensor | undefined;
         forChunks(rows, size, (chunk, start, end) => {
           const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
@@ -216,8 +218,8 @@ export const linearCrossEntropy = checkedOperation(
               inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
           }
           if (parts.weight) {
-            addWeightGradient(weight, logitGradient, chunk.input);
-            if (bias !== undefined) addBiasGradient(bias, logitGradient);
+            if (!weight.isFrozen) addWeightGradient(weight, logitGradient, chunk.input);
+            if (bias !== undefined && !bias.isFrozen) addBiasGradient(bias, logitGradient);
           }
           logitGradient.dispose();
         });
@@ -227,7 +229,7 @@ export const linearCrossEntropy = checkedOperation(
       return {
         name: `linearCrossEntropy ${weight.name}`,
         inputs: [input],
-        parameters: bias === undefined ? [weight] : [weight, bias],
+        parameters: trainedParameters(weight, bias),
         saved: [...Object.values(saved), held],
         backward: ({ parts }) => {
           let inputGradient: Tensor | undefined;

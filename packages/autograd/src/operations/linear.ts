@@ -12,6 +12,7 @@ import {
 import type { Collective, MatmulCollectives, PendingTensor } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import type { Activation, Variable } from '../variable.js';
 import { geluOf } from './gelu.js';
 
@@ -80,21 +81,22 @@ export const linearGelu = checkedOperation(
 
 function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
   const { input, weight, bias, collectives = {} } = options;
-  const result = tape.result(output, { requiresGradient: true });
+  const trained = trainedParameters(weight, bias);
+  const result = tape.result(output, { requiresGradient: input.requiresGradient || trained.length > 0 });
   // a gradient that is summed over processes is the input's own
   const activation = collectives.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
-    const savedInput = tape.save(input);
+    const savedInput = weight.isFrozen ? undefined : tape.save(input);
     const preactivation = activation && tape.save(activation.input);
     return {
       name: `linear ${weight.name}`,
       inputs: [activation?.input ?? input],
-      parameters: bias === undefined ? [weight] : [weight, bias],
-      saved: preactivation === undefined ? [savedInput] : [savedInput, preactivation],
+      parameters: trained,
+      saved: [savedInput, preactivation].filter((saved) => saved !== undefined),
       backward: ({ parts, outputGradient }) => {
         const gathered = collectives.gatherOutputGradient?.(outputGradient!).wait();
         const gradient = gathered ?? outputGradient!;
-        const wholeInput = parts.weight ? collectives.gatherInput?.(savedInput.tensor) : undefined;
+        const wholeInput = parts.weight && savedInput && collectives.gatherInput?.(savedInput.tensor);
         let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
           const own = inputGradientOf(
@@ -105,8 +107,8 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
           inputGradient = communicated(collectives.reduceInputGradient, own);
         }
         if (parts.weight) {
-          const whole = wholeInput?.wait();
-          addGradients({ weight, bias }, gradient, whole ?? savedInput.tensor);
+          const whole = wholeInput ? wholeInput.wait() : undefined;
+          addGradients({ weight, bias }, gradient, whole ?? savedInput?.tensor);
           whole?.dispose();
         }
         gathered?.dispose();
@@ -123,13 +125,21 @@ function forward({ input, weight, bias, collectives = {} }: LinearOptions): Tens
   const whole = collectives.gatherInput?.(input.tensor).wait();
   const left = whole ?? input.tensor;
   const output = Tensor.empty({ shape: [...left.shape.slice(0, -1), numOutputs], dtype, device });
+  multiplyByWeight({ output, left, weight, bias });
+  whole?.dispose();
+  return communicated(collectives.reduceOutput, output).wait();
+}
+
+/** output [..., O] = left weight^T + bias. */
+export function multiplyByWeight(
+  options: Pick<LinearOptions, 'weight' | 'bias'> & { readonly output: Tensor; readonly left: Tensor },
+): void {
+  const { output, left, weight, bias } = options;
   withMatrix(weight.data, (right) => {
     const operands = { output, left, right, transposeRight: true };
     if (bias === undefined) matmul(operands);
-    else withShape(bias.data, [numOutputs], (row) => matmul({ ...operands, bias: row }));
+    else withShape(bias.data, [bias.size], (row) => matmul({ ...operands, bias: row }));
   });
-  whole?.dispose();
-  return communicated(collectives.reduceOutput, output).wait();
 }
 
 function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivation: Tensor } {
@@ -154,10 +164,10 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
  * outputGradient [..., O] weight: [..., I]; where the input is an activation's output, the gradient of the
  * activation's input.
  */
-function inputGradientOf(
+export function inputGradientOf(
   weight: Parameter,
   outputGradient: Tensor,
-  activation: { readonly preactivation: Tensor; readonly kind: Activation['kind'] } | undefined,
+  activation?: { readonly preactivation: Tensor; readonly kind: Activation['kind'] } | undefined,
 ): Tensor {
   const { dtype, device, shape } = outputGradient;
   const output = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
@@ -177,13 +187,22 @@ function inputGradientOf(
   return output;
 }
 
-/** Adds the gradients of weight and bias, in one pass where the device can. */
+/**
+ * Adds the gradients of those of weight and bias that are trained, of both in one pass where the device can.
+ *
+ * param input of a weight that is trained
+ */
 function addGradients(
   { weight, bias }: Pick<LinearOptions, 'weight' | 'bias'>,
   outputGradient: Tensor,
-  input: Tensor,
+  input: Tensor | undefined,
 ): void {
-  if (bias === undefined) {
+  const isBiasTrained = bias !== undefined && !bias.isFrozen;
+  if (input === undefined) {
+    if (isBiasTrained) addBiasGradient(bias, outputGradient);
+    return;
+  }
+  if (!isBiasTrained) {
     addWeightGradient(weight, outputGradient, input);
     return;
   }
@@ -197,7 +216,7 @@ function addGradients(
 /**
  * Starts a collective on a tensor that it takes over; without a collective the result is the tensor itself.
  */
-function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
+export function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective === undefined) return { wait: () => tensor };
   const pending = collective(tensor);
   tensor.dispose();

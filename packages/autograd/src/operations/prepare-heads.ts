@@ -12,6 +12,7 @@ import {
 } from '@mtl/kernels';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
 
 /** RMSNorm over the features of every query and every key. */
@@ -150,7 +151,7 @@ function backward(
     ] as const) {
       rmsNormBackward({
         inputGradient: parts.input ? to[part] : undefined,
-        weightGradient: parts.weight ? weight.mainGradient : undefined,
+        weightGradient: parts.weight && !weight.isFrozen ? weight.mainGradient : undefined,
         outputGradient: from[part],
         input: input[part],
         rstd: saved[part]!.tensor,
@@ -181,13 +182,13 @@ export const prepareHeads = checkedOperation(
     }
     const heads = new Heads(options);
     const statistics = norm && heads.statistics();
-    const parameters = norm === undefined ? [] : [norm.queryWeight, norm.keyWeight];
+    const parameters = trainedParameters(norm?.queryWeight, norm?.keyWeight);
     const compute = (): Tensor => prepare(options, heads, statistics);
     const dependencies = [qkv, statistics?.query, statistics?.key, rotation?.positions].filter(
       (variable) => variable !== undefined,
     );
     const result = tape.result(compute(), {
-      requiresGradient: qkv.requiresGradient || norm !== undefined,
+      requiresGradient: qkv.requiresGradient || parameters.length > 0,
       // without a norm, backward does not need `qkv`: keeping the result costs no memory
       ...(norm === undefined ? {} : { recipe: { dependencies, compute } }),
     });

@@ -1,6 +1,7 @@
 import { checkedOperation, rmsNormBackward, rmsNormForward, Tensor } from '@mtl/kernels';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
 import { Variable } from '../variable.js';
 
 export interface RmsNormOptions {
@@ -38,8 +39,9 @@ export const rmsNorm = checkedOperation(
       });
       return output;
     };
+    const trained = trainedParameters(weight);
     const result = tape.result(compute(), {
-      requiresGradient: true,
+      requiresGradient: input.requiresGradient || trained.length > 0,
       recipe: { dependencies: [input, rstd], compute },
     });
     tape.record(result, () => {
@@ -47,13 +49,13 @@ export const rmsNorm = checkedOperation(
       return {
         name: `rmsNorm ${weight.name}`,
         inputs: [input],
-        parameters: [weight],
+        parameters: trained,
         saved: [savedInput, savedRstd],
         addsAccumulated: true,
         backward: ({ parts, outputGradient, accumulated }) => {
           const inputGradient =
             parts.input && input.requiresGradient ? Tensor.empty({ shape, dtype, device }) : undefined;
-          const weightGradient = parts.weight ? weight.mainGradient : undefined;
+          const weightGradient = parts.weight && !weight.isFrozen ? weight.mainGradient : undefined;
           if (inputGradient !== undefined || weightGradient !== undefined) {
             rmsNormBackward({
               inputGradient,

@@ -35,7 +35,17 @@ export const checkpointFlags = {
       placeholder: 'DIR',
     },
   ),
-  'save-hf': text('Folder to write a Hugging Face model to when training ends.', {
+  'save-hf': text(
+    'Folder to write a Hugging Face model to when training ends, with adapters merged into its weights.',
+    {
+      placeholder: 'DIR',
+    },
+  ),
+  'load-lora': text(
+    'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on; needs --load-hf, or --load with --finetune.',
+    { placeholder: 'DIR' },
+  ),
+  'save-lora': text('Folder to write the adapters to when training ends, as PEFT loads them.', {
     placeholder: 'DIR',
   }),
 };

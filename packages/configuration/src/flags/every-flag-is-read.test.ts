@@ -13,6 +13,7 @@ const lines = [
   ['gpt', 1, '--lr-decay-style WSD --lr-wsd-decay-iters 5'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
   ['gpt', 1, '--train-samples 800 --optimizer muon'],
+  ['gpt', 1, '--preset default --lora-rank 4 --load x --save-lora y'],
   ['bert', 1, ''],
 ] as const;
 

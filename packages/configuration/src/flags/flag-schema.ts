@@ -6,6 +6,7 @@ import { dataFlags } from './data-flags.js';
 import { dryRunFlags } from './dry-run-flags.js';
 import { type FlagFacts, flagFacts } from './flag-kinds.js';
 import { loggingFlags } from './logging-flags.js';
+import { loraFlags } from './lora-flags.js';
 import { optimizerFlags } from './optimizer-flags.js';
 import { parallelFlags } from './parallel-flags.js';
 import { recomputeFlags } from './recompute-flags.js';
@@ -20,6 +21,7 @@ export const flagGroups = [
   { title: 'BERT', flags: bertFlags },
   { title: 'Training', flags: trainingFlags },
   { title: 'Optimizer', flags: optimizerFlags },
+  { title: 'LoRA', flags: loraFlags },
   { title: 'Data', flags: dataFlags },
   { title: 'Device and parallelism', flags: parallelFlags },
   { title: 'Checkpoints', flags: checkpointFlags },
@@ -37,6 +39,7 @@ export const flagSchema = z
     ...bertFlags,
     ...trainingFlags,
     ...optimizerFlags,
+    ...loraFlags,
     ...dataFlags,
     ...parallelFlags,
     ...checkpointFlags,

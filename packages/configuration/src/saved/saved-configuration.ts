@@ -1,7 +1,7 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin, LoraConfiguration, TransformerConfiguration } from '@mtl/models';
 import { z } from 'zod';
 import type { Flags } from '../flags/flag-schema.js';
 import type { ModelKind } from '../model-kind.js';
@@ -28,6 +28,8 @@ interface SavedRun {
   readonly trainedOn?: TrainedOn;
   /** Of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin;
+  /** Its adapters, which are not part of its weights. */
+  readonly lora?: LoraConfiguration;
 }
 
 /** What a checkpoint saves: enough to use its model without a flag. */
@@ -46,6 +48,15 @@ const savedRun = z.looseObject({
   trainedOn: z.looseObject({ dataPath: z.array(z.string()), split: z.string() }).optional(),
   huggingFace: z
     .looseObject({ config: z.looseObject({}), generation: z.looseObject({}).optional() })
+    .optional(),
+  lora: z
+    .looseObject({
+      rank: z.int().min(1),
+      alpha: z.number().gt(0),
+      useRslora: z.boolean(),
+      dropout: z.number().min(0).lt(1),
+      targets: z.array(z.string()),
+    })
     .optional(),
 });
 
@@ -79,6 +90,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
+    ...(configuration.lora === undefined ? {} : { lora: configuration.lora }),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
@@ -107,7 +119,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
   const run = parse(savedRun, { value: configuration, name: 'configuration', place }) as SavedRun &
     SavedTokenizer;
   const model = parse(savedModelSchema(kind), { value: configuration[key], name: key, place });
-  const { flags, resolved, threads, trainedOn, huggingFace } = run;
+  const { flags, resolved, threads, trainedOn, huggingFace, lora } = run;
   return {
     kind,
     model: model as ModelOfKind[Kind],
@@ -117,6 +129,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     ...(threads === undefined ? {} : { threads }),
     ...(trainedOn === undefined ? {} : { trainedOn }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
+    ...(lora === undefined ? {} : { lora }),
   };
 }
 

@@ -24,6 +24,17 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
   }
   const finetune = flags.required('finetune');
+  const loadLora = flags.get('load-lora');
+  if (loadLora !== undefined && load !== undefined && !finetune) {
+    flags.conflict({
+      flags: ['load-lora', 'load'],
+      why: 'a resumed run has the adapters of its checkpoint',
+      remedy: 'leave --load-lora out, or add --finetune to begin a new run with its weights',
+    });
+  }
+  if (loadLora !== undefined && load === undefined && loadHuggingFace === undefined) {
+    flags.needs('load-lora', '--load-hf DIR', 'has no weights to adapt');
+  }
   const overrides = flags.required('override-opt-param-scheduler');
   const usesCheckpoint = flags.required('use-checkpoint-opt-param-scheduler');
   if (overrides && usesCheckpoint) {
@@ -40,6 +51,8 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     checkpointStep: flags.get('ckpt-step'),
     loadHuggingFace,
     saveHuggingFace: flags.get('save-hf'),
+    loadLora,
+    saveLora: flags.get('save-lora'),
   };
   return {
     ...(Object.fromEntries(

@@ -6,6 +6,8 @@
 //   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
 //   element depends only on its sample, position and column (core/philox.h), the position being its index in
 //   S. With positions? int32 [S, B] every row has its own coordinates: positions and then samples are [S, B].
+//   Column 0 of the tensors is column firstColumn of the mask: a slice of the features has the masks of the
+//   whole.
 #include "core/validation.h"
 #include "ops/bias_dropout_residual.h"
 
@@ -18,6 +20,7 @@ Status validate_mask(const OpCall& call, int activations, int samples) {
   if (!(probability >= 0.0 && probability < 1.0)) {
     return argument_error(call, "dropout probability %g, expected at least 0 and below 1", probability);
   }
+  if (call.integer(Op::kFirstColumn) < 0) return argument_error(call, "firstColumn is negative, expected 0 or more");
   if (probability == 0.0 && !call.has(samples)) return ok_status();
   const int positions = samples + 1;
   if (call.has(positions)) {
@@ -55,13 +58,13 @@ Status validate_backward(const OpCall& call) {
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_forward",
                          1,
                          {"output", "input", "bias?", "residual?", "samples?", "positions?"},
-                         {"probability", "keyLow", "keyHigh"},
+                         {"probability", "keyLow", "keyHigh", "firstColumn"},
                          validate_forward,
                          nullptr});
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_backward",
                          1,
                          {"inputGradient", "outputGradient", "samples?", "positions?"},
-                         {"probability", "keyLow", "keyHigh"},
+                         {"probability", "keyLow", "keyHigh", "firstColumn"},
                          validate_backward,
                          nullptr});
 

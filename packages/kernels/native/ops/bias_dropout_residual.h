@@ -6,11 +6,11 @@ namespace mtl {
 
 struct BiasDropoutResidualForward {
   enum Tensors { kOutput, kInput, kBias, kResidual, kSamples, kPositions };
-  enum Attributes { kProbability, kKeyLow, kKeyHigh };
+  enum Attributes { kProbability, kKeyLow, kKeyHigh, kFirstColumn };
 };
 struct BiasDropoutResidualBackward {
   enum Tensors { kInputGradient, kOutputGradient, kSamples, kPositions };
-  enum Attributes { kProbability, kKeyLow, kKeyHigh };
+  enum Attributes { kProbability, kKeyLow, kKeyHigh, kFirstColumn };
 };
 
 }  // namespace mtl

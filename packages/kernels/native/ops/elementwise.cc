@@ -1,6 +1,9 @@
 // cast: output = input, converted between floating dtypes (same dtype: a copy); either may be a strided view
 // of
 //       whole rows, and then both have one shape
+// scale: output = factor * input, added to output with accumulate; of any floating dtypes and one shape,
+// where
+//       either may be a strided view of whole rows
 // add:  output = left + right, all of one floating dtype; output may be either
 #include "core/validation.h"
 #include "ops/elementwise.h"
@@ -26,6 +29,19 @@ Status validate_cast(const OpCall& call) {
                         static_cast<long long>(output.size()));
 }
 
+Status validate_scale(const OpCall& call) {
+  using Op = Scale;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutput));
+  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
+  bool same = output.rank == input.rank;
+  for (int dim = 0; same && dim < output.rank; ++dim) same = output.dim(dim) == input.dim(dim);
+  if (!same) return argument_error(call, "input and output of different shapes");
+  MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
+  return expect_whole_rows(call, Op::kInput);
+}
+
 Status validate_add(const OpCall& call) {
   using Op = Add;
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kLeft));
@@ -35,6 +51,13 @@ Status validate_add(const OpCall& call) {
 
 MTL_REGISTER_OP(OpSchema{
     "cast", 1, {"output", "input"}, {}, validate_cast, nullptr, strided_tensors(Cast::kOutput, Cast::kInput)});
+MTL_REGISTER_OP(OpSchema{"scale",
+                         1,
+                         {"output", "input"},
+                         {"factor", "accumulate"},
+                         validate_scale,
+                         nullptr,
+                         strided_tensors(Scale::kOutput, Scale::kInput)});
 MTL_REGISTER_OP(OpSchema{"add", 1, {"output", "left", "right"}, {}, validate_add, nullptr});
 
 }  // namespace

@@ -6,6 +6,10 @@ namespace mtl {
 struct Cast {
   enum Tensors { kOutput, kInput };
 };
+struct Scale {
+  enum Tensors { kOutput, kInput };
+  enum Attributes { kFactor, kAccumulate };
+};
 struct Add {
   enum Tensors { kOutput, kLeft, kRight };
 };

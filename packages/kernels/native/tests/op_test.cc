@@ -163,6 +163,8 @@ std::vector<Case> row_cases(int64_t width) {
       {"sum_rows", {real(kF32, column), x}, {1}},
       {"sum_of_squares", {output(DType::kFloat64, {1}), loose(real(kF32, rows))}, {0}, {kF32}},
       {"cast", {out, x}, {}},
+      {"scale", {out, x}, {0.5, 0}},
+      {"scale", {real(kF32, rows), x}, {-1.5, 1}},
       {"add", {out, x, x}, {}},
       {"tanh_forward", {out, x}, {}},
       {"tanh_backward", {out, x, x}, {}},
@@ -177,7 +179,7 @@ std::vector<Case> row_cases(int64_t width) {
     cases.push_back({"bias_gelu_backward", {out, x, x, vector}, {erf}});
   }
   for (const double probability : {0.0, 0.3}) {
-    const std::vector<double> attributes = {probability, 5, 6};
+    const std::vector<double> attributes = {probability, 5, 6, probability == 0.0 ? 0.0 : 70.0};
     const Spec samples = integers(kI64, {5}, 100, 7);
     cases.push_back({"bias_dropout_residual_forward", {out, x, vector, x, samples, absent()}, attributes});
     cases.push_back({"bias_dropout_residual_backward", {out, x, samples, absent()}, attributes});

@@ -18,12 +18,14 @@ export interface DropoutMask {
    * packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
+  /** Of a slice of the features: where it begins. Default: 0. */
+  readonly firstColumn?: number | undefined;
 }
 
 function maskOperands(dropout: DropoutMask | undefined): Operands {
   const [keyLow, keyHigh] = dropout?.key ?? [0, 0];
-  const { samples, positions, probability = 0 } = dropout ?? {};
-  return { samples, positions, probability, keyLow, keyHigh };
+  const { samples, positions, probability = 0, firstColumn = 0 } = dropout ?? {};
+  return { samples, positions, probability, keyLow, keyHigh, firstColumn };
 }
 
 export interface BiasDropoutResidualForwardOptions {

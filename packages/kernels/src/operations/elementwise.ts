@@ -31,3 +31,23 @@ export const add = checkedOperation(
     runOperation('add', { output, left, right });
   },
 );
+
+/**
+ * output = factor * input, or output + factor * input with `accumulate`; of any floating dtypes and of one
+ * shape. Either may be a strided view whose last dimension is contiguous.
+ *
+ * @throws KernelError `MTL_ARGUMENT` for tensors of different shapes, `MTL_SHAPE` or `MTL_DTYPE` for others
+ *   that do not fit
+ */
+export const scale = checkedOperation(
+  'scale',
+  (options: {
+    readonly output: Tensor;
+    readonly input: Tensor;
+    readonly factor: number;
+    readonly accumulate?: boolean;
+  }): void => {
+    const { output, input, factor, accumulate = false } = options;
+    runOperation('scale', { output, input, factor, accumulate });
+  },
+);

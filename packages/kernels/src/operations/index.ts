@@ -44,7 +44,7 @@ export {
   crossEntropyStatistics,
   type VocabularyColumns,
 } from './cross-entropy.js';
-export { add, cast } from './elementwise.js';
+export { add, cast, scale } from './elementwise.js';
 export {
   type EmbeddingBackwardOptions,
   type EmbeddingForwardOptions,

@@ -12,8 +12,8 @@ const samples: TensorSpec = { shape: [3], dtype: 'int64', values: [5, 4294967296
 const widths = [17, 64, 200];
 const probabilities = [0, 0.1, 0.5];
 
-function mask(probability: number, samples: Tensor): DropoutMask {
-  return { probability, key: [0xdeadbeef, 0x12345678], samples };
+function mask(probability: number, samples: Tensor, firstColumn?: number): DropoutMask {
+  return { probability, key: [0xdeadbeef, 0x12345678], samples, firstColumn };
 }
 
 const forward: OpCase[] = widths.flatMap((hidden) =>
@@ -54,6 +54,36 @@ const backward: OpCase[] = widths.map((hidden) => ({
       dropout: mask(0.3, samples!),
     }),
 }));
+
+/** Slices of the features, on and off the boundary of a group of random numbers. */
+const slices: OpCase[] = [128, 37].flatMap((firstColumn): OpCase[] => [
+  {
+    name: `bias_dropout_residual_forward of columns from `,
+    operation: 'bias_dropout_residual_forward',
+    tensors: { output: { shape: [5, 3, 128], output: true }, input: { shape: [5, 3, 128] }, samples },
+    run: ({ output, input, samples }) =>
+      biasDropoutResidualForward({
+        output: output!,
+        input: input!,
+        dropout: mask(0.3, samples!, firstColumn),
+      }),
+  },
+  {
+    name: `bias_dropout_residual_backward of columns from `,
+    operation: 'bias_dropout_residual_backward',
+    tensors: {
+      inputGradient: { shape: [5, 3, 70], output: true },
+      outputGradient: { shape: [5, 3, 70] },
+      samples,
+    },
+    run: ({ inputGradient, outputGradient, samples }) =>
+      biasDropoutResidualBackward({
+        inputGradient: inputGradient!,
+        outputGradient: outputGradient!,
+        dropout: mask(0.3, samples!, firstColumn),
+      }),
+  },
+]);
 
 // samples that lie one after the other: every row has coordinates of its own
 const rowSamples: TensorSpec = {
@@ -139,7 +169,7 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, 
   }),
 );
 
-export const cases: readonly OpCase[] = [...forward, ...backward, ...ofRows, ...benchmarks];
+export const cases: readonly OpCase[] = [...forward, ...backward, ...slices, ...ofRows, ...benchmarks];
 
 export const gradientCases: readonly GradientCase[] = [
   {

@@ -1,4 +1,4 @@
-import { add, cast, type DType, splitProjection, tidy } from '../../src/index.js';
+import { add, cast, type DType, scale, splitProjection, tidy } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase, Tensors } from './op-case.js';
 
@@ -43,6 +43,38 @@ const stridedCasts: OpCase[] = [5, 32].map((size) => ({
   },
 }));
 
+/** Contiguous, and a box of a wide matrix as adapters of fused projections are placed. */
+const scales: OpCase[] = [
+  ...[false, true].map(
+    (accumulate): OpCase => ({
+      name: `scale [5, 21]`,
+      operation: 'scale',
+      tensors: {
+        output: { shape: [5, 21], output: true, accumulated: accumulate },
+        input: { shape: [5, 21] },
+      },
+      run: ({ output, input }) => scale({ output: output!, input: input!, factor: 1.5, accumulate }),
+      dtypes,
+    }),
+  ),
+  {
+    name: 'scale of a box',
+    operation: 'scale',
+    tensors: {
+      wide: { shape: [3, 4, 5, 9], output: true, accumulated: true },
+      narrow: { shape: [3, 2, 5, 3], output: true, dtype: 'float32' },
+      input: { shape: [3, 2, 5, 3] },
+    },
+    run: ({ wide, narrow, input }) =>
+      tidy(() => {
+        const box = wide!.strided({ offset: 45 + 6, shape: [3, 2, 5, 3], strides: [180, 45, 9, 1] });
+        scale({ output: box, input: input!, factor: -0.5, accumulate: true });
+        scale({ output: narrow!, input: box, factor: 2 });
+      }),
+    dtypes,
+  },
+];
+
 const sums: OpCase[] = [
   {
     name: 'add [5, 21]',
@@ -84,4 +116,4 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ],
 );
 
-export const cases: readonly OpCase[] = [...casts, ...stridedCasts, ...sums, ...benchmarks];
+export const cases: readonly OpCase[] = [...casts, ...stridedCasts, ...scales, ...sums, ...benchmarks];

@@ -1,7 +1,10 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import { columnParallelParameters, rowParallelLinear, rowParallelParameters } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from './block-adapter.js';
 import type { FeedForwardActivation } from './feed-forward-activation.js';
+import { LoraAdapters } from './lora-adapters.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
+import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
 /** Which feed-forward network, with what. Kinds may add fields. */
@@ -17,13 +20,17 @@ export interface FeedForwardSpecification {
 export class ActivatedFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly outputBias: Parameter | undefined;
+  readonly adapters: readonly BlockAdapter[];
+  readonly reads: readonly RowCoordinate[];
   readonly #activation: FeedForwardActivation;
   readonly #up: ReturnType<typeof columnParallelParameters>;
   readonly #down: ReturnType<typeof rowParallelParameters>;
+  readonly #upAdapters: LoraAdapters;
+  readonly #downAdapters: LoraAdapters;
 
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when features cannot be sharded evenly */
   constructor(options: SublayerOptions<FeedForwardSpecification>, activation: FeedForwardActivation) {
-    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, lora, tensorParallel } = options;
     const { ffnHiddenSize, bias } = specification;
     const what = 'feed-forward features';
     this.#activation = activation;
@@ -46,17 +53,46 @@ export class ActivatedFeedForward implements Sublayer {
       bias,
       tensorParallel,
     });
+    const part = (index: number) => [
+      { start: index, end: index + 1 },
+      { start: 0, end: ffnHiddenSize },
+    ];
+    this.#upAdapters = new LoraAdapters({
+      name: `${name}.linear_fc1`,
+      weight: this.#up.weight,
+      parallel: 'column',
+      lora,
+      tensorParallel,
+      boxes: { fc1: 'all', ...(activation.numParts === 2 && { gate: part(0), up: part(1) }) },
+    });
+    this.#downAdapters = new LoraAdapters({
+      name: `${name}.linear_fc2`,
+      weight: this.#down.weight,
+      parallel: 'row',
+      lora,
+      tensorParallel,
+      boxes: { fc2: 'all' },
+    });
+    this.adapters = [...this.#upAdapters.all, ...this.#downAdapters.all];
+    this.reads = [...this.#upAdapters.reads, ...this.#downAdapters.reads];
     this.outputBias = this.#down.bias;
-    this.parameters = [this.#up, this.#down]
-      .flatMap(({ weight, bias: own }) => [weight, own])
-      .filter((parameter) => parameter !== undefined);
+    const first = [this.#up.weight, this.#up.bias, ...this.#upAdapters.parameters];
+    const last = [this.#down.weight, ...this.#downAdapters.parameters, this.#down.bias];
+    this.parameters = [...first, ...last].filter((parameter) => parameter !== undefined);
   }
 
-  forward(tape: Tape, { input, used }: SublayerInput, { tensorParallel }: MicroBatchContext): Variable {
-    const activated = this.#activation.apply(tape, { input, ...this.#up, tensorParallel });
+  forward(tape: Tape, { input, used }: SublayerInput, context: MicroBatchContext): Variable {
+    const { tensorParallel } = context;
+    const activated = this.#activation.apply(tape, {
+      input,
+      ...this.#up,
+      adapters: this.#upAdapters.in(context),
+      tensorParallel,
+    });
     used();
     const { weight } = this.#down;
-    const output = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
+    const adapters = this.#downAdapters.in(context);
+    const output = rowParallelLinear(tape, { input: activated, weight, adapters, tensorParallel });
     activated.release();
     return output;
   }

@@ -25,11 +25,11 @@ export function geluActivation(kind: GeluKind): FeedForwardActivation {
   const alone = after((tape, input) => gelu(tape, { input, kind }));
   return {
     apply: (tape, first) => {
-      const { bias } = first;
-      // one pass adds the bias, where there is one, and applies GELU
-      return bias === undefined
+      const { bias, adapters, ...operands } = first;
+      // one pass adds the bias, where there is one, and applies GELU; adapters come between the two
+      return bias === undefined || adapters !== undefined
         ? alone.apply(tape, first)
-        : columnParallelLinearGelu(tape, { ...first, bias, kind });
+        : columnParallelLinearGelu(tape, { ...operands, bias, kind });
     },
   };
 }

@@ -37,6 +37,12 @@ export interface MicroBatchContext {
   /** The dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
   /**
+   * The dropout of activations inside the tensor-parallel regions [S, B, ...], of all rows, whose features
+   * begin at `firstColumn` of all; undefined where nothing is dropped. Needs the coordinates
+   * `regionPositions` and `regionSamples`.
+   */
+  regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
+  /**
    * Where the rows of activations are in their samples, for what depends on it (rotary position embeddings);
    * of the coordinates that a sublayer declares to read (`Sublayer.reads`). Generation has no sample numbers.
    */

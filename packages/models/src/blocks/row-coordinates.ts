@@ -10,10 +10,10 @@ import { uploadConstant } from './upload-constant.js';
  * A coordinate of the rows of a micro-batch, [S, B], of packed samples [T, 1]. `positions`, int32: the
  * position of a row in its sample; `samples`, int64: the global number of its sample; both of the rows that
  * this rank computes with between the tensor-parallel regions, its shard under sequence parallelism.
- * `regionPositions`, int32: the position of all rows, as the layers see them inside the regions. A table has
- * a row for every position that there may be: float32 [P, R].
+ * `regionPositions` and `regionSamples`: those of all rows, as the layers see them inside the regions. A
+ * table has a row for every position that there may be: float32 [P, R].
  */
-export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | PositionTable;
+export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | 'regionSamples' | PositionTable;
 
 /** The rows of a micro-batch on the host, by their flat index in [S, B]. */
 export interface HostRows {
@@ -63,6 +63,7 @@ export class RowCoordinates {
       if (coordinate === 'positions') return positions(own);
       if (coordinate === 'samples') return samples(own);
       if (coordinate === 'regionPositions') return positions({ start: 0, end: rows });
+      if (coordinate === 'regionSamples') return samples({ start: 0, end: rows });
       return new Variable(tables!.view(coordinate, numPositions), { requiresGradient: false });
     };
     const byName = new Map([...reads].map((coordinate) => [nameOf(coordinate), coordinate] as const));

@@ -14,7 +14,9 @@ import {
   rowParallelLinear,
   rowParallelParameters,
 } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from './block-adapter.js';
 import { HeadGroups } from './head-groups.js';
+import { LoraAdapters } from './lora-adapters.js';
 import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
 import type { PositionTable } from './position-table.js';
 import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
@@ -58,9 +60,12 @@ export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
   readonly outputBias: Parameter | undefined;
+  readonly adapters: readonly BlockAdapter[];
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ReturnType<typeof columnParallelParameters>;
   readonly #projection: ReturnType<typeof rowParallelParameters>;
+  readonly #qkvAdapters: LoraAdapters;
+  readonly #projectionAdapters: LoraAdapters;
   readonly #groups: HeadGroups;
   readonly #headNorm: HeadNorm | undefined;
   readonly #rotaryTable: PositionTable | undefined;
@@ -70,16 +75,17 @@ export class SelfAttention implements Sublayer {
    *   MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
    */
   constructor(options: SublayerOptions<AttentionSpecification>) {
-    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, lora, tensorParallel } = options;
     const { headSize, bias, qkvBias = bias, rotary } = specification;
     this.#groups = new HeadGroups(specification, tensorParallel);
     const { numGroups, headsPerGroup, what } = this.#groups;
+    const matrices = queryKeyAndValue({ numGroups, headsPerGroup, headSize, hiddenSize });
     this.#options = options;
     this.#qkv = columnParallelParameters({
       name: `${name}.linear_qkv`,
       inputs: hiddenSize,
       outputs: [numGroups, headsPerGroup + 2, headSize],
-      matrices: queryKeyAndValue({ numGroups, headsPerGroup, headSize, hiddenSize }),
+      matrices,
       what,
       standardDeviation: initialization.standardDeviation,
       bias: qkvBias,
@@ -94,13 +100,35 @@ export class SelfAttention implements Sublayer {
       bias,
       tensorParallel,
     });
+    const [query, key, value] = matrices.map((box) => box.slice(0, -1));
+    this.#qkvAdapters = new LoraAdapters({
+      name: `${name}.linear_qkv`,
+      weight: this.#qkv.weight,
+      parallel: 'column',
+      lora,
+      tensorParallel,
+      boxes: { qkv: 'all', query: query!, key: key!, value: value! },
+    });
+    this.#projectionAdapters = new LoraAdapters({
+      name: `${name}.linear_proj`,
+      weight: this.#projection.weight,
+      parallel: 'row',
+      lora,
+      tensorParallel,
+      boxes: { projection: 'all' },
+    });
+    this.adapters = [...this.#qkvAdapters.all, ...this.#projectionAdapters.all];
     this.#headNorm = headNormOf(options);
     this.#rotaryTable = rotary && rotaryPositions(rotary);
-    this.reads = this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
+    const ofRotation: RowCoordinate[] =
+      this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
+    this.reads = [...ofRotation, ...this.#qkvAdapters.reads, ...this.#projectionAdapters.reads];
     this.outputBias = this.#projection.bias;
     const { queryWeight, keyWeight } = this.#headNorm ?? {};
     const { weight, bias: outputBias } = this.#projection;
-    this.parameters = [this.#qkv.weight, this.#qkv.bias, queryWeight, keyWeight, weight, outputBias].filter(
+    const first = [this.#qkv.weight, this.#qkv.bias, ...this.#qkvAdapters.parameters];
+    const last = [weight, ...this.#projectionAdapters.parameters, outputBias];
+    this.parameters = [...first, queryWeight, keyWeight, ...last].filter(
       (parameter) => parameter !== undefined,
     );
   }
@@ -111,7 +139,8 @@ export class SelfAttention implements Sublayer {
     const { groups, heads } = this.#groups;
     const ownHeads = { numHeads: heads.end - heads.start, numGroups: groups.end - groups.start };
     const qkv = tape.scope(() => {
-      const projected = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
+      const adapters = this.#qkvAdapters.in(context);
+      const projected = columnParallelLinear(tape, { input, ...this.#qkv, adapters, tensorParallel });
       return this.#prepared(tape, { qkv: projected, ...ownHeads }, context);
     });
     used();
@@ -125,7 +154,8 @@ export class SelfAttention implements Sublayer {
     });
     qkv.release();
     const { weight } = this.#projection;
-    const projected = rowParallelLinear(tape, { input: attended, weight, tensorParallel });
+    const adapters = this.#projectionAdapters.in(context);
+    const projected = rowParallelLinear(tape, { input: attended, weight, adapters, tensorParallel });
     attended.release();
     return projected;
   }

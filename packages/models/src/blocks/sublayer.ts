@@ -1,5 +1,7 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from './block-adapter.js';
+import type { LoraSpecification } from './lora-specification.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
@@ -20,6 +22,8 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   readonly hiddenSize: number;
   readonly specification: Specification;
   readonly initialization: BlockInitialization;
+  /** Low-rank adapters of its linear layers. Default: none. */
+  readonly lora?: LoraSpecification | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
@@ -44,6 +48,8 @@ export interface Sublayer {
    * pass with dropout and residual.
    */
   readonly outputBias: Parameter | undefined;
+  /** Low-rank adapters, whose factors are among `parameters`. Default: none. */
+  readonly adapters?: readonly BlockAdapter[] | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;
   /** The coordinates of rows that it reads (`MicroBatchContext.rows`). Default: none. */

@@ -1,7 +1,9 @@
 import { biasDropoutResidual, type Parameter, type Tape, type Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from './block-adapter.js';
 import { attentions, feedForwards, norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
+import type { LoraSpecification } from './lora-specification.js';
 import type { DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import type { RowCoordinate } from './row-coordinates.js';
@@ -13,6 +15,8 @@ export interface TransformerBlockOptions {
   /** Prefix of the names of layers, as in Megatron-Core. Default `decoder`. */
   readonly stack?: 'decoder' | 'encoder' | undefined;
   readonly specification: BlockSpecification;
+  /** Low-rank adapters of its linear layers. Default: none. */
+  readonly lora?: LoraSpecification | undefined;
   /** Shards sublayers over ranks. */
   readonly tensorParallel?: TensorParallel | undefined;
 }
@@ -34,6 +38,8 @@ interface Residual {
 export class TransformerBlock {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
+  /** Low-rank adapters, whose factors are among `parameters`. */
+  readonly adapters: readonly BlockAdapter[];
   /** The names of the losses that its sublayers make. */
   readonly losses: readonly string[];
   /** The coordinates of rows that its sublayers read. */
@@ -45,12 +51,12 @@ export class TransformerBlock {
    * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
    *   when heads or feed-forward features cannot be sharded evenly
    */
-  constructor({ layer, stack = 'decoder', specification, tensorParallel }: TransformerBlockOptions) {
+  constructor({ layer, stack = 'decoder', specification, lora, tensorParallel }: TransformerBlockOptions) {
     const { hiddenSize, norm, attention, feedForward, initialization } = specification;
     const probability = specification.hiddenDropout;
     const isPost = specification.normPlacement === 'post';
     const prefix = `${stack}.layers.${layer}`;
-    const common = { layer, hiddenSize, initialization, tensorParallel };
+    const common = { layer, hiddenSize, initialization, lora, tensorParallel };
     const newNorm = (name: string): Norm =>
       norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
     this.#isPost = isPost;
@@ -69,6 +75,7 @@ export class TransformerBlock {
     this.parameters = this.#residuals
       .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
       .flatMap(({ parameters }) => parameters);
+    this.adapters = this.#residuals.flatMap(({ sublayer }) => sublayer.adapters ?? []);
     this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
     this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
   }

@@ -16,6 +16,7 @@ import { norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
 import { HeadGroups } from './head-groups.js';
 import { LayerLosses } from './layer-losses.js';
+import type { LoraSpecification } from './lora-specification.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import { PositionTables } from './position-tables.js';
@@ -31,6 +32,11 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly model: Model;
   /** What its layers are built from; default: those of the model's kind. */
   readonly block?: BlockSpecification | undefined;
+  /**
+   * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
+   * are frozen. Default: none.
+   */
+  readonly lora?: LoraSpecification | undefined;
   readonly device: Device;
   /** Compute dtype of activations and of the parameters' data. */
   readonly dtype: DType;
@@ -200,7 +206,7 @@ export abstract class TransformerStage<
     this.isLast = layers.end === model.numLayers;
     this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
       const layer = layers.start + index;
-      return new TransformerBlock({ layer, stack, specification: block, tensorParallel });
+      return new TransformerBlock({ layer, stack, specification: block, lora: options.lora, tensorParallel });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
     this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
@@ -510,6 +516,18 @@ export abstract class TransformerStage<
     return { ...dropout, positions: rows.of('positions'), samples: rows.of('samples') };
   }
 
+  #regionDropout(
+    site: DropoutSite,
+    firstColumn: number,
+    call: StageCall<DeviceSamples>,
+  ): Dropout | undefined {
+    const dropout = this.#dropout(site, call);
+    if (dropout === undefined) return undefined;
+    const { rows } = call.batch;
+    const [positions, samples] = [rows.of('regionPositions'), rows.of('regionSamples')];
+    return { ...dropout, positions, samples, firstColumn };
+  }
+
   #attend(
     tape: Tape,
     { dropout: site, layer: _, ...operands }: AttendCall,
@@ -525,6 +543,7 @@ export abstract class TransformerStage<
     return {
       attend: (tape, attendCall) => this.#attend(tape, attendCall, call),
       hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      regionDropout: (site, firstColumn) => this.#regionDropout(site, firstColumn, call),
       rows: call.batch.rows,
       losses: call.layerLosses,
       tensorParallel: this.tensorParallelOf(call.positions),

@@ -53,6 +53,13 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       : this.wordEmbedding;
     const head = untied || !this.isFirst ? this.outputWeight : undefined;
     this.parameters = [...this.bodyParameters, ...(head === undefined ? [] : [head])];
+    if (options.lora !== undefined) this.#freezeAllButAdapters();
+  }
+
+  #freezeAllButAdapters(): void {
+    const all = this.blocks.flatMap(({ adapters }) => adapters);
+    const trained = new Set(all.flatMap(({ down, up }) => [down, up]));
+    for (const parameter of this.parameters) if (!trained.has(parameter)) parameter.freeze();
   }
 
   /**
@@ -96,6 +103,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         attend,
         tensorParallel: this.tensorParallelOf({ sequenceParallel: false }),
         hiddenDropout: () => undefined,
+        regionDropout: () => undefined,
         rows: new RowCoordinates(
           new Map([['positions', positionIds], ['regionPositions', positionIds], ...tableRows]),
         ),

@@ -12,7 +12,7 @@ import {
  * Where transformers' c_attn has the outputs of our qkv [A, 3, D]: it puts all queries first, then all keys,
  * then all values; ours has query, key and value of each head side by side.
  */
-function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
+export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
   return Int32Array.from({ length: 3 * hiddenSize }, (_, row) => {
     const within = row % headSize;

@@ -90,7 +90,7 @@ export function resolveNames(
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
 async function checkCopies(
-  weights: SafetensorsDirectory,
+  weights: Pick<SafetensorsDirectory, 'path' | 'tensors' | 'read'>,
   { prefix, copies = {} }: WeightNames,
 ): Promise<void> {
   const find = (name: string): string | undefined =>
@@ -175,7 +175,7 @@ function overflows(from: string, to: WritableDtype): boolean {
  * held.
  */
 export async function loadMappedWeights(options: {
-  readonly weights: SafetensorsDirectory;
+  readonly weights: Pick<SafetensorsDirectory, 'path' | 'tensors' | 'read'>;
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
 }): Promise<void> {

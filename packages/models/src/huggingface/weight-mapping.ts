@@ -76,6 +76,36 @@ export function reorderedBias(
   };
 }
 
+/** A matrix [O, r] whose rows come in another order: ours at `row` is theirs at `rowOf[row]`. */
+export function reorderedRows(
+  name: string,
+  source: HuggingFaceTensor,
+  { globalShape, rowOf }: { readonly globalShape: readonly number[]; readonly rowOf: Int32Array },
+): WeightMapping {
+  const columns = source.shape[1]!;
+  const row = (values: Float32Array, at: number): Float32Array =>
+    values.subarray(at * columns, (at + 1) * columns);
+  return {
+    name,
+    globalShape,
+    sources: [source],
+    toLogical: ([values], allocate) => {
+      const logical = allocate(values!.length);
+      rowOf.forEach((theirs, ours) => {
+        logical.set(row(values!, theirs), ours * columns);
+      });
+      return logical;
+    },
+    toSources: (logical, allocate) => {
+      const values = allocate(logical.length);
+      rowOf.forEach((theirs, ours) => {
+        values.set(row(logical, ours), theirs * columns);
+      });
+      return [values];
+    },
+  };
+}
+
 /**
  * A weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of `columnOf`.
  */

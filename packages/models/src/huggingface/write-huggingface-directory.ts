@@ -1,11 +1,11 @@
-import { copyFile, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { copyFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
-import { CheckpointError, MtlError } from '@mtl/errors';
 import type { WritableDtype } from './float-bytes.js';
 import { gatheredTensors } from './gathered-tensors.js';
 import { mappedWeightSources, type WeightNames } from './mapped-weights.js';
+import { publishDirectory } from './publish-directory.js';
 
 /** What `dtype` is called in config.json. */
 export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
@@ -48,24 +48,6 @@ export interface HuggingFaceFamily {
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
 }
 
-/** Refuses a target that holds something: its files would mix with ours. */
-async function checkTarget(directory: string): Promise<void> {
-  const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return [];
-    throw error;
-  });
-  if (present.length === 0) return;
-  throw new CheckpointError(
-    'MTL_HUGGING_FACE_EXISTS',
-    `${directory} holds ${present.slice(0, 4).join(', ')} already`,
-    {
-      expected: 'a new or an empty directory',
-      remedy: 'choose another name, or delete the old model',
-      exitCode: 2,
-    },
-  );
-}
-
 function weightSources(
   { tensors, group, dtype = 'F32' }: SaveHuggingFaceOptions,
   { names, fileName }: HuggingFaceFamily,
@@ -92,7 +74,9 @@ export async function writeHuggingFaceDirectory(
   family: HuggingFaceFamily,
 ): Promise<void> {
   const { group } = options;
-  if (group === undefined || group.rank === 0) await writeDirectory(options, family);
+  if (group === undefined || group.rank === 0) {
+    await publishDirectory(options.directory, (directory) => writeFiles(directory, options, family));
+  }
   // all tensors have one dtype in the file, so that the first process reads them in this order
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
@@ -116,28 +100,5 @@ async function writeFiles(
     const path = join(directory, basename(name));
     if (typeof source === 'string') await copyFile(source, path);
     else await writeFile(path, source.contents);
-  }
-}
-
-async function writeDirectory(options: SaveHuggingFaceOptions, family: HuggingFaceFamily): Promise<void> {
-  const directory = resolve(options.directory);
-  const unfinished = join(dirname(directory), `.${basename(directory)}.saving-${process.pid}`);
-  try {
-    await checkTarget(directory);
-    await mkdir(unfinished, { recursive: true });
-    await writeFiles(unfinished, options, family);
-    // rename replaces an empty directory on POSIX only
-    await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error;
-    });
-    await rename(unfinished, directory);
-  } catch (error) {
-    await rm(unfinished, { recursive: true, force: true });
-    if (MtlError.isInstance(error)) throw error;
-    throw new CheckpointError(
-      'MTL_HUGGING_FACE_IO',
-      `the model cannot be saved to ${directory}: ${(error as Error).message}`,
-      { remedy: 'choose a directory that can be written to', cause: error },
-    );
   }
 }

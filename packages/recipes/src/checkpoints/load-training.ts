@@ -1,7 +1,13 @@
-import { Checkpoint, findCheckpoint, jobOfCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import {
+  Checkpoint,
+  findCheckpoint,
+  jobOfCheckpoint,
+  type LogicalTensor,
+  loadCheckpoint,
+} from '@mtl/checkpoint';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import type { TransformerConfiguration } from '@mtl/models';
+import { isAdapter, type LoraDirectory, type TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import {
   isOptimizerTensor,
@@ -14,6 +20,7 @@ import {
 import type { HuggingFaceModel } from '../models/model-recipe.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { checkSameModel } from './check-same-model.js';
+import { checkSavedAdapters } from './check-saved-adapters.js';
 import { checkSavedOptimizer } from './check-saved-optimizer.js';
 import { isSamePlace } from './is-same-place.js';
 
@@ -21,6 +28,8 @@ export interface LoadTrainingOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** What --load-hf names, opened. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  /** What --load-lora names, opened. Default: adapters begin anew. */
+  readonly adapters?: LoraDirectory | undefined;
   /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
   /** Names of all parameters of the model, those of other stages included. */
@@ -69,10 +78,8 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     );
   }
   if (huggingFace !== undefined) {
-    const held = weightTensors(optimizer).filter(({ slices }) =>
-      slices.every(({ start, end }) => start < end),
-    );
-    await huggingFace.load(held);
+    await huggingFace.load(heldTensors(optimizer).filter(({ name }) => !isAdapter(name)));
+    await loadAdapters(options);
     optimizer.refreshModel();
     onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
     return undefined;
@@ -90,6 +97,17 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     expected: 'a directory that --save wrote',
     exitCode: 2,
   });
+}
+
+/** The weights of which this rank holds something. */
+const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
+  weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
+
+/** Fills the adapters with those of --load-lora. */
+async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOptions): Promise<void> {
+  if (adapters === undefined) return;
+  await adapters.load(heldTensors(optimizer).filter(({ name }) => isAdapter(name)));
+  onMessage(`loaded the adapters of ${adapters.directory}`);
 }
 
 /** Whether the interrupted run saved the checkpoint: rank 0 looks. */
@@ -121,33 +139,32 @@ async function openAgreed(
 }
 
 async function resume(
-  {
-    model,
-    parameterNames,
-    optimizer,
-    lossScaler,
-    processes,
-    onOpen,
-    onResume,
-    onMessage,
-  }: LoadTrainingOptions,
+  options: LoadTrainingOptions,
   checkpoint: Checkpoint,
   { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
+  const { model, parameterNames, optimizer, lossScaler, processes, onOpen, onResume, onMessage } = options;
   if (model !== undefined) checkSameModel(checkpoint, model);
   const withOptimizer = loadOptimizer && !finetune;
   onOpen?.(checkpoint);
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
   if (!finetune) onResume?.(checkpoint, { withOptimizer });
-  const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
+  const weights = weightTensors(optimizer);
+  const own = new Set(weights.map(({ name }) => name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
+  await processes.together(async () => checkSavedAdapters(checkpoint, { parameterNames, finetune }));
   await processes.together(() =>
     loadCheckpoint({
       checkpoint,
-      tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
+      tensors: [
+        // a new run may begin with adapters where there were none
+        ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
+        ...(withOptimizer ? optimizerTensors(optimizer) : []),
+      ],
       ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(parameterNameOf(name)),
     }),
   );
+  if (finetune) await loadAdapters(options);
   optimizer.refreshModel();
   if (finetune) {
     onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);

@@ -1,10 +1,11 @@
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { HuggingFaceOrigin, WritableDtype } from '@mtl/models';
+import { type GptModelConfiguration, mergedWeights, type WritableDtype } from '@mtl/models';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { recipeOf } from '../models/recipe-of.js';
+import { dtypeOfOrigin } from './dtype-of-origin.js';
 import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 
 export interface CheckpointToHuggingFaceOptions {
@@ -24,7 +25,8 @@ export interface CheckpointToHuggingFaceOptions {
 
 /**
  * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
- * with the tokenizer's files. Tensors are read as their turn comes; the whole model is never in memory.
+ * with the tokenizer's files; low-rank adapters are merged into them. Tensors are read as their turn comes;
+ * the whole model is never in memory.
  *
  * @returns the path of the checkpoint, and what weights are stored as
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
@@ -43,23 +45,17 @@ export async function checkpointToHuggingFace(
     });
   }
   const saved = readAnySavedConfiguration(configuration, place);
-  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
-  const dtype = options.dtype ?? dtypeOf(origin);
+  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin, lora } = saved;
+  const dtype = options.dtype ?? dtypeOfOrigin(origin);
   const recipe = recipeOf({ kind });
   checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
-  const tensors = savedWeights(checkpoint);
+  const weights = savedWeights(checkpoint);
+  const tensors = lora ? mergedWeights(weights, { model: model as GptModelConfiguration, lora }) : weights;
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });
   if (Object.keys(tokenizerFiles).length === 0) {
     onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);
   }
   return { path, dtype };
-}
-
-const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
-
-function dtypeOf(origin: HuggingFaceOrigin | undefined): WritableDtype {
-  const { dtype, torch_dtype: former } = origin?.config ?? {};
-  return dtypes[String(dtype ?? former)] ?? 'F32';
 }

@@ -38,8 +38,7 @@ export async function dryRun(
   { isRun = () => true, listenerOf }: DryRunOptions = {},
 ): Promise<DryRun> {
   const { parallel, checkpoint } = configuration;
-  const { save, saveHuggingFace } = checkpoint;
-  checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
+  checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
   const { vocabularySize, model } = await dryRunModel(configuration);
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];

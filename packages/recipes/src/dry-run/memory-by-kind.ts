@@ -38,9 +38,10 @@ export class PeakMemory {
   }
 
   /** Now all that outlives a step exists. */
-  setStates({ buffers: { model, gradients } }: ModelOptimizer): void {
+  setStates({ buffers: { model, gradients, frozen } }: ModelOptimizer): void {
     const { bytesInUse } = memoryStatistics(this.#device);
-    this.#states = { all: bytesInUse, parameters: model.bytes, gradients: gradients.bytes };
+    const ofFrozen = frozen.reduce((sum, { data }) => sum + data.bytes, 0);
+    this.#states = { all: bytesInUse, parameters: model.bytes + ofFrozen, gradients: gradients.bytes };
   }
 
   span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {

@@ -4,6 +4,7 @@ import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
+import { loadMerged } from '../checkpoints/load-merged.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
@@ -74,8 +75,10 @@ async function openCheckpoint(
     sequenceLength: saved.resolved?.model.sequenceLength ?? saved.model.maxPositionEmbeddings,
     data: saved.trainedOn,
     load: async (tensors) => {
+      const { model, lora } = saved;
+      if (lora !== undefined) return await loadMerged(checkpoint, { tensors, model, lora });
       const own = new Set(tensors.map(({ name }) => name));
-      const elsewhere = new Set(gptParameterNames(saved.model).filter((name) => !own.has(name)));
+      const elsewhere = new Set(gptParameterNames(model).filter((name) => !own.has(name)));
       const ignore = (name: string): boolean => isOptimizerTensor(name) || elsewhere.has(name);
       await loadCheckpoint({ checkpoint, tensors, ignore });
     },

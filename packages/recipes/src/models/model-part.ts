@@ -1,6 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import {
   type ParallelConfiguration,
+  type PretrainingConfiguration,
   type ScheduleConfiguration,
   scheduleOfStep,
   type TrainingConfiguration,
@@ -17,11 +18,12 @@ import {
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
+import { loraOf } from './lora-of.js';
 import type { ModelChunk } from './model-chunk.js';
 import { recordsPasses } from './records-passes.js';
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
-  readonly configuration: {
+  readonly configuration: Pick<PretrainingConfiguration, 'lora'> & {
     readonly parallel: ScheduleConfiguration &
       Pick<
         ParallelConfiguration,
@@ -71,6 +73,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const { tp, pp, dp } = processes.groups;
   const { stages, parameters } = options.buildStages({
     model,
+    lora: loraOf(configuration, model),
     device,
     dtype,
     layers,

@@ -6,6 +6,7 @@ import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
   HuggingFaceOrigin,
+  LoraSpecification,
   Stages,
   TokenizerFileSource,
   TransformerConfiguration,
@@ -83,7 +84,11 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** The architecture that flags and a vocabulary describe. */
   modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
-  parameterNames(model: Model): readonly string[];
+  /** Adapters included. */
+  parameterNames(
+    model: Model,
+    options?: { readonly lora?: LoraSpecification | undefined },
+  ): readonly string[];
   /** What the model's own part of the FLOPs depends on. */
   ownFlopsShape(
     configuration: PretrainingConfiguration,

@@ -1,20 +1,23 @@
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Several processes hold shards of a model: --save-hf is written from the checkpoint, which is complete.
+ * Several processes hold shards of a model: --save-hf and --save-lora are written from the checkpoint, which
+ * is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save
  */
 export function checkSaveForHuggingFace(options: {
   readonly worldSize: number;
-  readonly save: string | undefined;
-  readonly saveHuggingFace: string | undefined;
+  readonly save?: string | undefined;
+  readonly saveHuggingFace?: string | undefined;
+  readonly saveLora?: string | undefined;
 }): void {
-  const { worldSize, save, saveHuggingFace } = options;
-  if (worldSize === 1 || saveHuggingFace === undefined || save !== undefined) return;
+  const { worldSize, save, saveHuggingFace, saveLora } = options;
+  if (worldSize === 1 || save !== undefined) return;
+  if (saveHuggingFace === undefined && saveLora === undefined) return;
   throw new ConfigurationError(
     'MTL_FLAG_NEEDS',
-    '--save-hf with several processes is written from the last checkpoint',
+    `--save-${saveHuggingFace === undefined ? 'lora' : 'hf'} with several processes is written from the last checkpoint`,
     { expected: '--save DIR' },
   );
 }

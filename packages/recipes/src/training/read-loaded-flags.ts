@@ -14,7 +14,7 @@ import {
   tokenizerFlagsOf,
 } from '@mtl/configuration';
 import { MtlError } from '@mtl/errors';
-import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/models';
+import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/models';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
@@ -37,10 +37,26 @@ const flagsOfOneRun = new Set<string>([
  * checkpoint and --load-hf the model and its tokenizer. Undefined where nothing is loaded, and where --load
  * names the directory of --save, which is still empty.
  *
- * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*; ConfigurationError MTL_FLAG_REQUIRED, as
- *   `tokenizerOfHuggingFace`
+ * With --load-lora also the adapters that its directory holds.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
+ *   MTL_FLAG_REQUIRED, as `tokenizerOfHuggingFace`
  */
 export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
+  const found = await readFlagsOfModel(flags);
+  const { 'load-lora': loadLora } = flags.values;
+  if (found === undefined || loadLora === undefined) return found;
+  const { rank, alpha, useRslora, dropout, targets } = await readLoraConfiguration(loadLora);
+  const adapters = { 'lora-rank': rank, 'lora-alpha': alpha, 'use-rslora': useRslora } as const;
+  return {
+    ...found,
+    source: `${found.source} and adapters ${loadLora}`,
+    values: { ...found.values, ...adapters, 'lora-dropout': dropout, 'lora-targets': [...targets] },
+    fixed: [...found.fixed, ...(Object.keys(adapters) as (keyof typeof adapters)[])],
+  };
+}
+
+async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
   const { load, 'load-hf': loadHuggingFace } = flags.values;
   if (load !== undefined && loadHuggingFace !== undefined) return undefined; // refused with the other flags
   if (loadHuggingFace !== undefined) return await fromHuggingFace(loadHuggingFace, flags);

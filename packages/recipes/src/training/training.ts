@@ -1,4 +1,4 @@
-import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
+import { Checkpoint, type JsonObject, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import {
   checkHuggingFaceArchitecture,
@@ -9,7 +9,13 @@ import {
 } from '@mtl/configuration';
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import {
+  type GptModelConfiguration,
+  type HuggingFaceOrigin,
+  mergedWeights,
+  type TransformerConfiguration,
+  writeLoraDirectory,
+} from '@mtl/models';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
@@ -25,6 +31,7 @@ import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.j
 import { openTrainingData } from '../data/open-training-data.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
+import { loraOf, numAdapterParameters } from '../models/lora-of.js';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AnyModelRecipe } from '../models/model-recipe.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -37,6 +44,7 @@ import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { newTrainer } from './new-trainer.js';
+import { openAdapters } from './open-adapters.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
@@ -147,8 +155,7 @@ export class Training {
   static async build(options: BuildTrainingOptions): Promise<Training> {
     const { configuration, world, stream = process.stdout, job = aloneJob } = options;
     const { training, parallel, checkpoint } = configuration;
-    const { save, saveHuggingFace } = checkpoint;
-    checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
+    checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
     openDeviceOfRank(parallel.device, { localRank: options.local?.rank ?? 0, allowTf32: parallel.allowTf32 });
     const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
@@ -206,7 +213,8 @@ export class Training {
       huggingFace,
       onMessage,
       model: { kind: configuration.kind, model },
-      parameterNames: recipe.parameterNames(model),
+      adapters: await openAdapters(configuration, model),
+      parameterNames: recipe.parameterNames(model, { lora: loraOf(configuration, model) }),
       restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
       onOpen: ({ state }) => {
         origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
@@ -220,13 +228,14 @@ export class Training {
     optimizer.weightDecay = inForce.optimizer.weightDecay;
     for (const note of resumed?.notes ?? []) onMessage(note);
     const numParameters = recipe.numParameters(model);
-    // weights in float32, and both moments of AdamW or at least the momentum of Muon
-    const numBytes = (inForce.optimizer.muon === undefined ? 12 : 8) * numParameters;
+    const numAdapted = numAdapterParameters(configuration, model);
+    // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
+    const numTrained = numAdapted ?? numParameters;
+    const numBytes = 4 * numParameters + (inForce.optimizer.muon === undefined ? 8 : 4) * numTrained;
     await saveDirectory.prepare({ numBytes });
     const iteration = progress?.iteration ?? 0;
-    for (const line of descriptionOf(configuration, { iteration, numParameters, tokenizer, train })) {
-      onMessage(line);
-    }
+    const described = { iteration, numParameters, numAdapted, tokenizer, train };
+    for (const line of descriptionOf(configuration, described)) onMessage(line);
     const flopsShape = flopsShapeOf(configuration, model);
     const threads = await threadsOfTraining({
       configuration,
@@ -304,7 +313,7 @@ export class Training {
 
   async #run(reporters: readonly TrainingReporter[]): Promise<TrainingResult> {
     const { checkpoint, training } = this.#configuration;
-    const { save, saveInterval, keepLast, asyncSave, saveHuggingFace } = checkpoint;
+    const { save, saveInterval, keepLast, asyncSave, saveHuggingFace, saveLora } = checkpoint;
     return await this.#assembled.run({
       trainer: this.trainer,
       reporters,
@@ -322,9 +331,11 @@ export class Training {
       },
       evaluation: this.#evaluation(),
       onEnd: async (result) => {
-        if (saveHuggingFace === undefined) return result;
         await this.processes.together(async () => {
-          if (this.processes.isFirst) await this.#saveHuggingFace(saveHuggingFace, result.checkpointPath);
+          if (!this.processes.isFirst) return;
+          const { checkpointPath } = result;
+          if (saveLora !== undefined) await this.#saveAdapters(saveLora, checkpointPath);
+          if (saveHuggingFace !== undefined) await this.#saveHuggingFace(saveHuggingFace, checkpointPath);
         });
         return result;
       },
@@ -371,21 +382,38 @@ export class Training {
     });
   }
 
-  /**
-   * Writes the weights as a Hugging Face directory, tokenizer included: from the checkpoint, which holds them
-   * whole whatever the layout.
-   */
+  /** Complete, whatever the layout: from the checkpoint, or of a single process that saves none. */
+  async #wholeWeights(checkpointPath: string | undefined): Promise<readonly LogicalTensor[]> {
+    if (checkpointPath === undefined) return this.#assembled.weights();
+    return savedWeights(await Checkpoint.open(checkpointPath));
+  }
+
+  /** Writes the weights as a Hugging Face directory, adapters merged, tokenizer included. */
   async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
+    const tensors = await this.#wholeWeights(checkpointPath);
+    const { lora } = this.#configuration;
+    const model = this.model as GptModelConfiguration;
     await this.#recipe.saveHuggingFace({
       directory,
       model: this.model,
       tokenizer: this.tokenizer,
-      tensors:
-        checkpointPath === undefined
-          ? this.#assembled.weights()
-          : savedWeights(await Checkpoint.open(checkpointPath)),
+      tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
       tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
       origin: this.#origin,
+    });
+    this.#report(`wrote ${directory}`);
+  }
+
+  /** Writes the adapters as PEFT loads them. */
+  async #saveAdapters(directory: string, checkpointPath: string | undefined): Promise<void> {
+    const { lora, checkpoint } = this.#configuration;
+    await writeLoraDirectory({
+      directory,
+      // without adapters the flag is refused, and adapters are those of a GPT
+      lora: lora!,
+      model: this.model as GptModelConfiguration,
+      tensors: await this.#wholeWeights(checkpointPath),
+      baseModel: checkpoint.loadHuggingFace,
     });
     this.#report(`wrote ${directory}`);
   }
@@ -424,6 +452,8 @@ interface DescriptionOptions {
   /** Iterations that are done. */
   readonly iteration: number;
   readonly numParameters: number;
+  /** Of adapters, where they are trained in place of the others. */
+  readonly numAdapted: number | undefined;
   readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
   readonly train: { readonly length: number };
 }
@@ -431,7 +461,7 @@ interface DescriptionOptions {
 /** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
 function descriptionOf(
   { kind, training: { precision, trainIterations } }: PretrainingConfiguration,
-  { iteration, numParameters, tokenizer, train }: DescriptionOptions,
+  { iteration, numParameters, numAdapted, tokenizer, train }: DescriptionOptions,
 ): readonly string[] {
   const counted = (count: number): string => count.toLocaleString('en-US');
   const isDone = iteration > 0 && iteration >= trainIterations;
@@ -440,6 +470,9 @@ function descriptionOf(
     ...(isDone ? [`  note: ${reached}: nothing is left to train; a larger one goes on`] : []),
     `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${precision}, ` +
       `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
+    ...(numAdapted === undefined
+      ? []
+      : [`  adapters of ${counted(numAdapted)} parameters are trained; the others stay as they are`]),
   ];
 }
 

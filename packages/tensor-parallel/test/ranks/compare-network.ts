@@ -12,12 +12,15 @@ export interface NetworkComparison {
 }
 
 /** Runs the network sharded over the ranks and, on each, unsharded, and compares. */
-export default function compareNetwork(world: World, sequenceParallel: boolean): NetworkComparison {
+export default function compareNetwork(
+  world: World,
+  { sequenceParallel, isAdapted }: { readonly sequenceParallel: boolean; readonly isAdapted: boolean },
+): NetworkComparison {
   setNumThreads(1);
   setPoison(true);
   const { group } = world;
-  const whole = runNetwork(undefined);
-  const own = runNetwork({ group, sequenceParallel });
+  const whole = runNetwork(undefined, { isAdapted });
+  const own = runNetwork({ group, sequenceParallel }, { isAdapted });
   const rows = sequenceParallel ? S / group.size : S;
   const first = sequenceParallel ? group.rank * rows * B * H : 0;
   const part = (values: readonly number[]): number[] => values.slice(first, first + rows * B * H);

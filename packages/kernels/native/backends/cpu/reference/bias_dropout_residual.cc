@@ -18,7 +18,7 @@ double dropout_factor(const OpCall& call, const TensorView& shape, int samples, 
   const PhiloxKey key = {static_cast<uint32_t>(call.integer(Op::kKeyLow)),
                          static_cast<uint32_t>(call.integer(Op::kKeyHigh))};
   const uint32_t random =
-      philox_element(key, index % hidden, position, sample, /*head=*/0);
+      philox_element(key, index % hidden + call.integer(Op::kFirstColumn), position, sample, /*head=*/0);
   return random < dropout_threshold(probability) ? 0.0 : 1.0 / (1.0 - probability);
 }
 

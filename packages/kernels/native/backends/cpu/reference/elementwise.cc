@@ -20,6 +20,17 @@ Status cast(const OpCall& call) {
   return ok_status();
 }
 
+Status scale(const OpCall& call) {
+  using Op = Scale;
+  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
+  const bool accumulates = call.flag(Op::kAccumulate);
+  for (int64_t index = 0; index < output.size(); ++index) {
+    const double before = accumulates ? get(output, element(output, index)) : 0.0;
+    set(output, element(output, index), before + call.attribute(Op::kFactor) * get(input, element(input, index)));
+  }
+  return ok_status();
+}
+
 Status add(const OpCall& call) {
   using Op = Add;
   for (int64_t index = 0; index < call.tensor(Op::kOutput).size(); ++index) {
@@ -29,6 +40,7 @@ Status add(const OpCall& call) {
 }
 
 MTL_REGISTER_REFERENCE("cast", cast);
+MTL_REGISTER_REFERENCE("scale", scale);
 MTL_REGISTER_REFERENCE("add", add);
 
 }  // namespace

@@ -11,6 +11,7 @@ struct Dropout {
   int64_t batch;
   const int64_t* samples;
   const int32_t* positions;  // one per row, if each row has its own sample; or null
+  int64_t first_column;      // of the mask
 };
 
 // The mask of activations [S, B, H], tensor 1; `samples` and the positions after it are tensors too.
@@ -20,7 +21,16 @@ Dropout dropout_of(const OpCall& call, int samples) {
   return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),
           PhiloxKey{static_cast<uint32_t>(call.integer(Op::kKeyLow)),
                     static_cast<uint32_t>(call.integer(Op::kKeyHigh))},
-          call.tensor(Op::kInput).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1)};
+          call.tensor(Op::kInput).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1),
+          call.integer(Op::kFirstColumn)};
+}
+
+// The masks of 64 columns that are no group of the generator: one element at a time.
+MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t column, int64_t position, int64_t sample) {
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t random = philox_element(dropout.key, column + i, position, sample, /*head=*/0);
+    masks[i / kLanes][i % kLanes] = random >= dropout.threshold ? -1 : 0;
+  }
 }
 
 // Calls apply(column, mask) for all vectors of a row; without dropout the mask is all ones.
@@ -33,8 +43,10 @@ MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidd
   const int64_t sample = dropout.threshold == 0 ? 0 : dropout.samples[own ? row : row % dropout.batch];
   const int64_t position = own ? dropout.positions[row] : row / dropout.batch;
   for (int64_t group = 0; group * 64 < hidden; ++group) {
-    if (dropout.threshold != 0) {
-      keep_masks_of_group(masks, dropout.key, group, static_cast<uint32_t>(position),
+    if (dropout.threshold != 0 && dropout.first_column % 64 != 0) {
+      keep_masks_from(masks, dropout, dropout.first_column + group * 64, position, sample);
+    } else if (dropout.threshold != 0) {
+      keep_masks_of_group(masks, dropout.key, group + dropout.first_column / 64, static_cast<uint32_t>(position),
                           philox_sample_low(sample), philox_sample_high(sample, 0), dropout.threshold);
     }
     for (int vector = 0; vector < kVectors; ++vector) {

@@ -44,6 +44,34 @@ Status cast(const OpCall& call) {
   });
 }
 
+Status scale(const OpCall& call) {
+  using Op = Scale;
+  const TensorView &to = call.tensor(Op::kOutput), &from = call.tensor(Op::kInput);
+  const float factor = static_cast<float>(call.attribute(Op::kFactor));
+  const bool accumulates = call.flag(Op::kAccumulate);
+  const int64_t columns = to.dim(-1);
+  return for_floating(to.dtype, [&](auto* output_type) {
+    return for_floating(from.dtype, [&](auto* input_type) {
+      using To = __typeof__(*output_type);
+      using From = const __typeof__(*input_type);
+      const RowLayout outputs = row_layout_of(to), inputs = row_layout_of(from);
+      for_row_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
+        RowWalk<To> output_row(call.data<To>(Op::kOutput), outputs, first);
+        RowWalk<From> input_row(call.data<From>(Op::kInput), inputs, first);
+        for (int64_t row = first; row < last; ++row, output_row.next(), input_row.next()) {
+          To* const output = output_row.row();
+          for (int64_t i = 0; i < columns; i += kLanes) {
+            VFloat value = load_up_to(input_row.row() + i, columns - i) * factor;
+            if (accumulates) value += load_up_to(output + i, columns - i);
+            store_up_to(output + i, value, columns - i);
+          }
+        }
+      });
+      return ok_status();
+    });
+  });
+}
+
 Status add(const OpCall& call) {
   using Op = Add;
   return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* type) {
@@ -60,6 +88,7 @@ Status add(const OpCall& call) {
 }
 
 MTL_REGISTER_CPU("cast", cast);
+MTL_REGISTER_CPU("scale", scale);
 MTL_REGISTER_CPU("add", add);
 
 }  // namespace

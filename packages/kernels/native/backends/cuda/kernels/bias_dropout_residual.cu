@@ -18,6 +18,7 @@ struct Arrays {
   const int64_t* samples;            // [B], or one per row; may be null without dropout
   const int32_t* positions;          // one per row, or null
   int64_t rows, batch, columns;
+  int64_t first_column;  // of the mask
 };
 
 // Dropout of N columns, after the bias and before the residual (which is not read if absent).
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, Dr
     uint32_t dropped[kQuarters] = {};  // a bit for each of the N elements of a quarter
 #pragma unroll 2  // interleaving more would use the registers of pending loads
     for (int i = 0; i < N; ++i) {
-      const uint32_t counter = static_cast<uint32_t>(group * 16 + first + i);
+      const uint32_t counter = static_cast<uint32_t>((group + a.first_column / kPhiloxGroup) * 16 + first + i);
       const PhiloxBlock block = mask_words(mask, coordinates, counter);
 #pragma unroll
       for (int quarter = 0; quarter < kQuarters; ++quarter) {
@@ -107,7 +108,7 @@ __global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
   for (int64_t column = int64_t{threadIdx.x} * N; column < a.columns; column += int64_t{blockDim.x} * N) {
     float factors[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, column + i);
+    for (int i = 0; i < N; ++i) factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, a.first_column + column + i);
     const int64_t at = row * a.columns + column;
     float values[N], residual[N] = {};
     load(values, a.input + at);
@@ -126,7 +127,8 @@ Status run(const OpCall& call, const Arrays<T>& a) {
                             dropout_threshold(probability),
                             static_cast<float>(1.0 / (1.0 - probability))};
   const bool packed = is_packed<T>(a.columns, {a.output, a.input, a.bias, a.residual});
-  if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0) {
+  if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0 &&
+      a.first_column % kPhiloxGroup == 0) {
     const RowsOfBlock share = rows_of_block(a.columns / kPhiloxGroup * (16 / kPack<T>));
     const Launch how = grid_of(ceiling(a.rows, share.rows), row_threads(share.rows * share.threads_of_row));
     MTL_RUN_KERNEL(call, (masked_groups_kernel<T>), how, a, mask, share);
@@ -146,7 +148,7 @@ Status forward(const OpCall& call) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(Op::kOutput), call.data<T>(Op::kInput), call.data<T>(Op::kBias),
                          call.data<T>(Op::kResidual), call.data<int64_t>(Op::kSamples),
-                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2)});
+                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2), call.integer(Op::kFirstColumn)});
   });
 }
 
@@ -157,7 +159,7 @@ Status backward(const OpCall& call) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient), nullptr, nullptr,
                          call.data<int64_t>(Op::kSamples), call.data<int32_t>(Op::kPositions),
-                         gradient.rows(), gradient.dim(1), gradient.dim(2)});
+                         gradient.rows(), gradient.dim(1), gradient.dim(2), call.integer(Op::kFirstColumn)});
   });
 }
 

@@ -1,5 +1,5 @@
-// cast and add: one thread per N neighbouring elements of flat buffers; the last one takes the remainder.
-// Of strided views, N is 1 or divides the rows.
+// cast, scale and add: one thread per N neighbouring elements of flat buffers; the last one takes the
+// remainder. Of strided views, N is 1 or divides the rows.
 #include "backends/cuda/kernels/dispatch.h"
 #include "core/row_layout.h"
 #include "ops/elementwise.h"
@@ -28,6 +28,18 @@ __global__ void cast_rows_kernel(To* output, RowLayout outputs, const From* inpu
   float values[N];
   load(values, input + row_start(inputs, row) + column);
   store(output + row_start(outputs, row) + column, values);
+}
+
+// One thread per element: what is scaled are adapters, which are small.
+template <typename To, typename From>
+__global__ void scale_rows_kernel(To* output, RowLayout outputs, const From* input, RowLayout inputs, int64_t columns,
+                                  int64_t size, float factor, bool accumulates) {
+  const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index >= size) return;
+  const int64_t row = index / columns, column = index % columns;
+  To* const target = output + row_start(outputs, row) + column;
+  const float value = factor * to_float(input[row_start(inputs, row) + column]);
+  set(target, accumulates ? to_float(*target) + value : value);
 }
 
 template <typename T, int N>
@@ -79,6 +91,22 @@ Status cast(const OpCall& call) {
   });
 }
 
+Status scale(const OpCall& call) {
+  using Op = Scale;
+  const TensorView &to = call.tensor(Op::kOutput), &from = call.tensor(Op::kInput);
+  return for_floating(call, to.dtype, [&](auto* to_type) {
+    return for_floating(call, from.dtype, [&](auto* from_type) {
+      using To = std::remove_pointer_t<decltype(to_type)>;
+      using From = std::remove_pointer_t<decltype(from_type)>;
+      MTL_RUN_KERNEL(call, (scale_rows_kernel<To, From>), grid_of(ceiling(to.size(), kThreads), kThreads),
+                     call.data<To>(Op::kOutput), row_layout_of(to), call.data<From>(Op::kInput), row_layout_of(from),
+                     to.dim(-1), to.size(), static_cast<float>(call.attribute(Op::kFactor)),
+                     call.flag(Op::kAccumulate));
+      return ok_status();
+    });
+  });
+}
+
 Status add(const OpCall& call) {
   using Op = Add;
   return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* type) {
@@ -96,6 +124,7 @@ Status add(const OpCall& call) {
 }
 
 MTL_REGISTER_CUDA("cast", cast);
+MTL_REGISTER_CUDA("scale", scale);
 MTL_REGISTER_CUDA("add", add);
 
 }  // namespace

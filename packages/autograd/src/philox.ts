@@ -1,4 +1,4 @@
-import type { PhiloxKey } from '@mtl/autograd';
+import type { PhiloxKey } from './random.js';
 
 const multiplier0 = 0xd2511f53;
 const multiplier1 = 0xcd9e8d57;

@@ -1,0 +1,302 @@
+import {
+  add,
+  biasDropoutResidualForward,
+  cast,
+  checkedOperation,
+  matmul,
+  type Slice,
+  scale,
+  Tensor,
+  tidy,
+} from '@mtl/kernels';
+import type { PendingTensor } from '../collective.js';
+import type { Parameter } from '../parameter.js';
+import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
+import { type SavedTensor, Variable } from '../variable.js';
+import { type Dropout, type MaskCoordinates, maskOf } from './bias-dropout-residual.js';
+import {
+  addWeightGradient,
+  communicated,
+  inputGradientOf,
+  type LinearOptions,
+  multiplyByWeight,
+} from './linear.js';
+
+/** A low-rank adapter of a linear layer (LoRA, Hu et al. 2021), of all its outputs or of a box of them. */
+export interface LinearAdapter {
+  /** A, [r, I] */
+  readonly down: Parameter;
+  /** B, [outputs of the box, in one or more dimensions, r] */
+  readonly up: Parameter;
+  /** The box: a slice of every dimension of the layer's weight but the last. Default: all outputs. */
+  readonly outputs?: readonly Slice[] | undefined;
+}
+
+/** The adapters of one linear layer. */
+export interface LinearAdapters {
+  /** At least one. */
+  readonly adapters: readonly LinearAdapter[];
+  /** The factor of what they add: alpha / r. */
+  readonly scale: number;
+  /** Of their input; one mask for all of them. Default: none. */
+  readonly dropout?: Dropout | undefined;
+}
+
+export interface AdaptedLinearOptions extends LinearOptions {
+  readonly adapters: LinearAdapters;
+}
+
+/**
+ * `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, each adapter in
+ * its box of the outputs. The adapters of a layer share their matmuls: their A are one matrix [R, I], R being
+ * the sum of their ranks, and their B blocks of a matrix [O, R]. The collectives are those of the layer;
+ * where its weight is sharded, each process adds what its slices of the adapters give, so that nothing more
+ * is communicated, and the gradient of the factor that is replicated is a partial sum.
+ *
+ * Only the adapters are trained: weight and bias are frozen.
+ */
+export const adaptedLinear = checkedOperation(
+  'adaptedLinear',
+  (tape: Tape, options: AdaptedLinearOptions): Variable => {
+    const { input, weight, adapters, collectives = {} } = options;
+    const { dropout } = adapters;
+    const layout = new AdapterLayout(weight, adapters);
+    const { output, low } = forward(options, layout);
+    const parameters = trainedParameters(...adapters.adapters.flatMap(({ down, up }) => [down, up]));
+    const result = tape.result(output, {
+      requiresGradient: input.requiresGradient || parameters.length > 0,
+    });
+    tape.record(result, () => {
+      const savedInput = tape.save(input);
+      const savedLow = tape.save(low);
+      const coordinates = dropout && {
+        samples: tape.save(dropout.samples),
+        positions: dropout.positions && tape.save(dropout.positions),
+      };
+      const backward = new AdapterBackward({ layout, adapters, coordinates });
+      return {
+        name: `adaptedLinear ${weight.name}`,
+        inputs: [input],
+        parameters,
+        saved: [savedInput, savedLow, coordinates?.samples, coordinates?.positions].filter(
+          (saved) => saved !== undefined,
+        ),
+        backward: ({ parts, outputGradient }) => {
+          const gathered = collectives.gatherOutputGradient?.(outputGradient!).wait();
+          const gradient = gathered ?? outputGradient!;
+          const wholeInput = parts.weight ? collectives.gatherInput?.(savedInput.tensor) : undefined;
+          const lowGradient = layout.lowGradient(gradient);
+          let inputGradient: PendingTensor | undefined;
+          if (parts.input && input.requiresGradient) {
+            const own = inputGradientOf(weight, gradient);
+            backward.addInputGradient(own, lowGradient);
+            inputGradient = communicated(collectives.reduceInputGradient, own);
+          }
+          if (parts.weight) {
+            const whole = wholeInput?.wait();
+            backward.addDownGradients(lowGradient, whole ?? savedInput.tensor);
+            whole?.dispose();
+            layout.addUpGradients(gradient, savedLow.tensor);
+          }
+          lowGradient.dispose();
+          gathered?.dispose();
+          return [inputGradient?.wait()];
+        },
+      };
+    });
+    low.release();
+    return result;
+  },
+);
+
+/** The output on the tape, and [..., R]: what the adapters project the input to. */
+function forward(
+  { input, weight, bias, adapters, collectives = {} }: AdaptedLinearOptions,
+  layout: AdapterLayout,
+): { readonly output: Tensor; readonly low: Variable } {
+  const { dtype, device } = input.tensor;
+  const whole = collectives.gatherInput?.(input.tensor).wait();
+  const left = whole ?? input.tensor;
+  const rows = left.shape.slice(0, -1);
+  const output = Tensor.empty({ shape: [...rows, layout.numOutputs], dtype, device });
+  multiplyByWeight({ output, left, weight, bias });
+  const low = Tensor.empty({ shape: [...rows, layout.rank], dtype, device });
+  const dropped = droppedInput(left, adapters.dropout, adapters.dropout);
+  layout.withDown((right) => matmul({ output: low, left: dropped ?? left, right, transposeRight: true }));
+  dropped?.dispose();
+  layout.withUp((right) => matmul({ output, left: low, right, transposeRight: true, accumulate: true }));
+  whole?.dispose();
+  return {
+    output: communicated(collectives.reduceOutput, output).wait(),
+    low: new Variable(low, { requiresGradient: false }),
+  };
+}
+
+/** A new tensor: the input with some features dropped; undefined without dropout. */
+function droppedInput(
+  input: Tensor,
+  dropout: Dropout | undefined,
+  coordinates: MaskCoordinates | undefined,
+): Tensor | undefined {
+  if (dropout === undefined) return undefined;
+  const output = Tensor.empty(input);
+  biasDropoutResidualForward({ output, input, dropout: maskOf(dropout, coordinates!) });
+  return output;
+}
+
+/** Where adapters are in the joined matrices A [R, I] and B [O, R]. */
+class AdapterLayout {
+  /** O, of this process. */
+  readonly numOutputs: number;
+  /** R */
+  readonly rank: number;
+  readonly #weight: Parameter;
+  readonly #options: LinearAdapters;
+
+  constructor(weight: Parameter, options: LinearAdapters) {
+    this.#weight = weight;
+    this.#options = options;
+    this.numOutputs = weight.size / weight.shape.at(-1)!;
+    this.rank = options.adapters.reduce((sum, { down }) => sum + down.shape[0]!, 0);
+  }
+
+  /** Runs `body` with A, [R, I]. */
+  withDown(body: (joined: Tensor) => void): void {
+    const { adapters } = this.#options;
+    if (adapters.length === 1) {
+      body(adapters[0]!.down.data);
+      return;
+    }
+    tidy(() => {
+      const { dtype, device } = adapters[0]!.down.data;
+      const joined = Tensor.empty({ shape: [this.rank, adapters[0]!.down.data.dim(1)], dtype, device });
+      this.#forAdapters(({ down }, start) => {
+        cast({ output: joined.rows(start, start + down.shape[0]!), input: down.data });
+      });
+      body(joined);
+    });
+  }
+
+  /** Runs `body` with scale * B, [O, R]: zero outside of the boxes. */
+  withUp(body: (joined: Tensor) => void): void {
+    const { dtype, device } = this.#options.adapters[0]!.up.data;
+    tidy(() => {
+      const joined = Tensor.zeros({ shape: [this.numOutputs, this.rank], dtype, device });
+      this.#forAdapters((adapter, start) => {
+        const { data } = adapter.up;
+        scale({ output: this.#boxOf(joined, adapter, start), input: data, factor: this.#options.scale });
+      });
+      body(joined);
+    });
+  }
+
+  /** A new tensor [..., R]: the gradient of what the adapters project the input to. */
+  lowGradient(outputGradient: Tensor): Tensor {
+    const { dtype, device, shape } = outputGradient;
+    const output = Tensor.empty({ shape: [...shape.slice(0, -1), this.rank], dtype, device });
+    this.withUp((right) => matmul({ output, left: outputGradient, right }));
+    return output;
+  }
+
+  /** Adds to the main gradients of B. */
+  addUpGradients(outputGradient: Tensor, low: Tensor): void {
+    const { dtype, device } = this.#options.adapters[0]!.up.mainGradient;
+    tidy(() => {
+      const joined = Tensor.empty({ shape: [this.numOutputs, this.rank], dtype, device });
+      matmul({ output: joined, left: outputGradient, right: low, transposeLeft: true });
+      this.#forAdapters((adapter, start) => {
+        const input = this.#boxOf(joined, adapter, start);
+        const { mainGradient: output } = adapter.up;
+        scale({ output, input, factor: this.#options.scale, accumulate: true });
+      });
+    });
+  }
+
+  #forAdapters(body: (adapter: LinearAdapter, start: number) => void): void {
+    let start = 0;
+    for (const adapter of this.#options.adapters) {
+      body(adapter, start);
+      start += adapter.down.shape[0]!;
+    }
+  }
+
+  /** The part of a matrix [O, R] that an adapter has, in the shape of its B. */
+  #boxOf(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
+    const sizes = this.#weight.shape.slice(0, -1);
+    const strides = sizes.map((_, dim) =>
+      sizes.slice(dim + 1).reduce((product, size) => product * size, this.rank),
+    );
+    const offset = (outputs ?? []).reduce((sum, slice, dim) => sum + slice.start * strides[dim]!, start);
+    return joined.strided({ offset, shape: up.shape, strides: [...strides, 1] });
+  }
+}
+
+/** What backward does with the input's side of adapters, their dropout and their A. */
+class AdapterBackward {
+  readonly #layout: AdapterLayout;
+  readonly #options: LinearAdapters;
+  readonly #coordinates: MaskOfSite | undefined;
+
+  constructor(options: {
+    readonly layout: AdapterLayout;
+    readonly adapters: LinearAdapters;
+    readonly coordinates: MaskOfSite | undefined;
+  }) {
+    this.#layout = options.layout;
+    this.#options = options.adapters;
+    this.#coordinates = options.coordinates;
+  }
+
+  /** Adds to the gradient of the layer's input, [..., I], that of the adapters' input. */
+  addInputGradient(inputGradient: Tensor, lowGradient: Tensor): void {
+    const { dropout } = this.#options;
+    this.#layout.withDown((right) => {
+      if (dropout === undefined) {
+        matmul({ output: inputGradient, left: lowGradient, right, accumulate: true });
+        return;
+      }
+      using own = Tensor.empty(inputGradient);
+      matmul({ output: own, left: lowGradient, right });
+      const mask = maskOf(dropout, this.#coordinates!);
+      biasDropoutResidualForward({
+        output: inputGradient,
+        input: own,
+        residual: inputGradient,
+        dropout: mask,
+      });
+    });
+  }
+
+  /** Adds to the main gradients of A. */
+  addDownGradients(lowGradient: Tensor, input: Tensor): void {
+    const { adapters, dropout } = this.#options;
+    const dropped = droppedInput(input, dropout, this.#coordinates);
+    const right = dropped ?? input;
+    if (adapters.length === 1) addWeightGradient(adapters[0]!.down, lowGradient, right);
+    else this.#addJoinedDownGradients(lowGradient, right);
+    dropped?.dispose();
+  }
+
+  #addJoinedDownGradients(lowGradient: Tensor, input: Tensor): void {
+    const { adapters } = this.#options;
+    const { dtype, device } = adapters[0]!.down.mainGradient;
+    tidy(() => {
+      const joined = Tensor.empty({ shape: [this.#layout.rank, input.dim(-1)], dtype, device });
+      matmul({ output: joined, left: lowGradient, right: input, transposeLeft: true });
+      let start = 0;
+      for (const { down } of adapters) {
+        const { mainGradient } = down;
+        const rows = joined.rows(start, start + down.shape[0]!);
+        add({ output: mainGradient, left: mainGradient, right: rows });
+        start += down.shape[0]!;
+      }
+    });
+  }
+}
+
+/** The coordinates of a dropout mask, saved for backward. */
+interface MaskOfSite {
+  readonly samples: SavedTensor;
+  readonly positions: SavedTensor | undefined;
+}

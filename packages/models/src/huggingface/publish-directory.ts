@@ -1,0 +1,54 @@
+import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { CheckpointError, MtlError } from '@mtl/errors';
+
+/** Refuses a target that holds something: its files would mix with ours. */
+async function checkTarget(directory: string): Promise<void> {
+  const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  if (present.length === 0) return;
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_EXISTS',
+    `${directory} holds ${present.slice(0, 4).join(', ')} already`,
+    {
+      expected: 'a new or an empty directory',
+      remedy: 'choose another name, or delete the old model',
+      exitCode: 2,
+    },
+  );
+}
+
+/**
+ * Makes a directory that appears whole, by one rename: `write` gets another one next to it, of which a
+ * failure leaves nothing.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory holds something, MTL_HUGGING_FACE_IO;
+ *   whatever coded error `write` throws
+ */
+export async function publishDirectory(
+  target: string,
+  write: (directory: string) => Promise<void>,
+): Promise<void> {
+  const directory = resolve(target);
+  const unfinished = join(dirname(directory), `.${basename(directory)}.saving-${process.pid}`);
+  try {
+    await checkTarget(directory);
+    await mkdir(unfinished, { recursive: true });
+    await write(unfinished);
+    // rename replaces an empty directory on POSIX only
+    await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+    await rename(unfinished, directory);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    if (MtlError.isInstance(error)) throw error;
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_IO',
+      `the model cannot be saved to ${directory}: ${(error as Error).message}`,
+      { remedy: 'choose a directory that can be written to', cause: error },
+    );
+  }
+}

@@ -1,0 +1,211 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { Checkpoint, hostTensor } from '@mtl/checkpoint';
+import { exportTokenizer } from '@mtl/data';
+import { scoreTokens } from '@mtl/inference';
+import { sizeOf } from '@mtl/kernels';
+import {
+  type GptModelConfiguration,
+  GptStage,
+  isAdapter,
+  parameterTensors,
+  readHuggingFaceGpt,
+  readLoraConfiguration,
+  writeHuggingFaceGpt,
+} from '@mtl/models';
+import { isOptimizerTensor } from '@mtl/trainer';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { savedWeights } from '../src/checkpoints/saved-weights.js';
+import { checkpointToLora, loadGptForInference, mergeLora } from '../src/index.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+/** A Llama with groups of heads and tokens for all bytes and more. */
+const model: GptModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 24,
+  ffnHiddenSize: 40,
+  numAttentionHeads: 4,
+  kvChannels: 10,
+  groupQueryAttention: true,
+  numQueryGroups: 2,
+  positionEmbeddingType: 'rope',
+  maxPositionEmbeddings: 32,
+  vocabularySize: 270,
+  makeVocabularySizeDivisibleBy: 128,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  addBiasLinear: false,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0,
+  attentionDropout: 0,
+  initMethodStd: 0.1,
+};
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-'));
+const pathOf = (name: string): string => join(directory, name);
+const base = pathOf('base');
+const onNotice = (): void => {};
+
+async function writeBase(): Promise<void> {
+  const [device, dtype] = ['cpu', 'float32'] as const;
+  const stage = new GptStage({ model, device, dtype, seed: 7 });
+  const storage = allocateParameters(stage.parameters, { device, dtype });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
+  const files = Object.entries((await exportTokenizer({ type: 'ByteLevelTokenizer' }))!);
+  await writeHuggingFaceGpt({
+    directory: base,
+    model,
+    tensors: parameterTensors(stage.parameters),
+    tokenizerFiles: Object.fromEntries(files.map(([name, contents]) => [name, { contents }])),
+  });
+  stage.dispose();
+  storage.dispose();
+}
+
+const adapters = [
+  ...['--lora-rank', '4', '--lora-alpha', '8', '--lora-dropout', '0.2', '--lora-targets'],
+  ...['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
+];
+const loadBase = ['--load-hf', base];
+// what the directory says
+const leftOut = [
+  ...['--num-layers', '--hidden-size', '--num-attention-heads', '--max-position-embeddings'],
+  ...['--tokenizer-type', '--attention-dropout', '--hidden-dropout'],
+];
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  await writeBase();
+  const recipe = ['--train-iters', '6', '--eval-interval', '3', '--lr', '1e-2', '--lr-decay-iters', '6'];
+  runs = await TrainingRuns.create(recipe);
+  const flags = [...loadBase, ...adapters, '--save-lora', pathOf('saved'), '--save-hf', pathOf('merged')];
+  await runs.run(1, [{ name: 'alone', leftOut, flags }]);
+});
+afterAll(async () => {
+  await runs.remove();
+  rmSync(directory, { recursive: true });
+});
+
+const checkpointOf = (name: string, iteration: number): Promise<Checkpoint> =>
+  Checkpoint.open(join(runs.pathOf(name), `iter_${String(iteration).padStart(7, '0')}`));
+
+it('trains adapters alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
+  const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+  expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
+  const checkpoint = await checkpointOf('alone', 6);
+  const names = [...checkpoint.tensors.keys()];
+  const states = names.filter(isOptimizerTensor);
+  // two layers, five linear layers, two factors, two moments
+  expect([states.length, states.every(isAdapter)]).toEqual([2 * 5 * 2 * 2, true]);
+  const original = await readHuggingFaceGpt({ directory: base });
+  const kept = savedWeights(checkpoint).filter(({ name }) => !isAdapter(name));
+  expect(kept.length).toBeGreaterThan(10);
+  for (const tensor of kept) {
+    const { name, dtype, globalShape } = tensor;
+    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    await original.load([hostTensor({ name, dtype, globalShape, memory })]);
+    expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
+  }
+});
+
+describe('layouts', () => {
+  const tensor = ['--tensor-model-parallel-size', '2'];
+  const layouts = {
+    'tp 2': tensor,
+    'tp 2, sequence parallel': [...tensor, '--sequence-parallel'],
+    'pp 2, zb-h1': ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', 'zb-h1'],
+    'dp 2, distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce'],
+  };
+
+  it('have the curve of one process, dropout included', async () => {
+    const trainings = Object.entries(layouts).map(([name, layout]) => ({
+      name,
+      leftOut,
+      flags: [...loadBase, ...adapters, ...layout],
+    }));
+    await runs.run(2, trainings);
+    for (const name of Object.keys(layouts)) {
+      const { loss, norm } = runs.differences(name, 'alone');
+      expect(loss, name).toBeLessThan(tolerances.fp32.loss);
+      expect(norm, name).toBeLessThan(tolerances.fp32.norm);
+    }
+  });
+
+  it('resume to the bit, and one from the checkpoint of another', async () => {
+    const begin = { leftOut, flags: [...loadBase, ...adapters, '--exit-interval', '3'] };
+    await runs.run(1, [
+      { name: 'resumed', ...begin },
+      { name: 'resumed', leftOut, flags: ['--load', runs.pathOf('resumed')] },
+    ]);
+    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('alone')));
+    const moved = { name: 'moved', leftOut };
+    const sharded = [...tensor, '--sequence-parallel'];
+    await runs.run(2, [{ ...moved, flags: [...begin.flags, ...sharded] }]);
+    await runs.run(1, [{ ...moved, flags: ['--load', runs.pathOf('moved')] }]);
+    const { loss, norm } = runs.differences('moved', 'alone');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+  });
+});
+
+describe('what is saved', () => {
+  const scoresOf = async (weights: { load: string } | { loadHuggingFace: string }): Promise<number[]> => {
+    const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
+    const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
+    const scores = scoreTokens({ model: loaded.model, tokens });
+    loaded.dispose();
+    return [...scores];
+  };
+
+  it('scores alike from the checkpoint and merged, at the end of the run and later', async () => {
+    const [original, ofCheckpoint, merged] = [
+      await scoresOf({ loadHuggingFace: base }),
+      await scoresOf({ load: runs.pathOf('alone') }),
+      await scoresOf({ loadHuggingFace: pathOf('merged') }),
+    ];
+    // all three merge in float32 in the same way
+    expect(ofCheckpoint).toEqual(merged);
+    expect(ofCheckpoint).not.toEqual(original);
+    const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
+    await checkpointToLora({ load: runs.pathOf('alone'), directory: fromCheckpoint, onNotice });
+    await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
+    expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
+    for (const written of [fromCheckpoint, pathOf('saved')]) {
+      expect(await readLoraConfiguration(written)).toMatchObject({ rank: 4, alpha: 8, dropout: 0.2 });
+    }
+  });
+
+  it('is trained on from its directory: adapters begin where they ended', async () => {
+    const once = ['--train-iters', '1', '--lora-dropout', '0'];
+    const on = [...loadBase, '--load-lora', pathOf('saved'), ...once];
+    const whole = ['--load-hf', pathOf('merged'), '--train-iters', '1'];
+    await runs.run(1, [
+      { name: 'on', leftOut, flags: on },
+      { name: 'whole', leftOut, flags: whole },
+    ]);
+    const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
+      (lines) => lines[0]!,
+    ) as [number[], number[]];
+    // a weight with its adapter, and both one after the other, in float32
+    expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
+  });
+
+  it('is not lost or mixed up', async () => {
+    const load = runs.pathOf('alone');
+    const refusals = [
+      [['--load', load, '--finetune', '--train-iters', '1'], 'MTL_CHECKPOINT_LORA', /would lose/],
+      [['--load', load, '--lora-targets', 'k_proj'], 'MTL_CHECKPOINT_LORA', /adapters of other layers/],
+      [['--load', load, '--lora-rank', '2'], 'MTL_CHECKPOINT_MISMATCH', /lora_a/],
+      [[...loadBase, '--load-lora', pathOf('saved'), '--lora-rank', '2'], 'MTL_FLAG_CONFLICT', /lora-rank/],
+      [[...loadBase, '--load-lora', base], 'MTL_LORA_DIRECTORY', /adapter_config.json/],
+    ] as const;
+    for (const [flags, code, message] of refusals) {
+      const run = runs.run(1, [{ name: 'refused', leftOut, flags }]);
+      await expect(run).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+    }
+  });
+});

@@ -1,0 +1,214 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { SafetensorsFile } from '@mtl/checkpoint';
+import { numLiveTensors } from '@mtl/kernels';
+import {
+  GptLanguageModel,
+  GptStage,
+  isAdapter,
+  loraSpecificationOf,
+  mergedWeights,
+  parameterTensors,
+  readHuggingFaceGpt,
+  readLoraConfiguration,
+  readLoraDirectory,
+  writeLoraDirectory,
+} from '@mtl/models';
+import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { weightTensors } from '@mtl/trainer';
+import { afterAll, describe, expect, it } from 'vitest';
+
+/** What tooling/fixtures/lora.py wrote next to adapters. */
+interface Expected {
+  readonly tokens: readonly (readonly number[])[];
+  readonly logits: readonly (readonly (readonly number[])[])[];
+  readonly learningRate: number;
+  readonly weightDecay: number;
+  readonly losses: readonly number[];
+}
+
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+const expectedOf = (name: string): Expected =>
+  JSON.parse(readFileSync(join(fixture(name), 'expected.json'), 'utf8')) as Expected;
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-peft-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** A base model with adapters, as --load-hf and --load-lora load them, and its optimizer. */
+async function openAdapted(base: string, adapters: string) {
+  const source = await readHuggingFaceGpt({ directory: fixture(base), makeVocabularySizeDivisibleBy: 16 });
+  const model = { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 };
+  const found = await readLoraDirectory({ directory: adapters, model });
+  const lora = loraSpecificationOf(found.configuration, model);
+  const stage = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
+  const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  const { learningRate, weightDecay } = expectedOf('lora-llama');
+  const optimizer = new ModelOptimizer(buffers, {
+    optimizer: new Adamw({ beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }),
+    weightDecay,
+    clipGradient: 0,
+  });
+  const tensors = weightTensors(optimizer);
+  await source.load(tensors.filter(({ name }) => !isAdapter(name)));
+  await found.load(tensors.filter(({ name }) => isAdapter(name)));
+  const dispose = (): void => {
+    optimizer.dispose();
+    buffers.dispose();
+    stage.dispose();
+  };
+  return { model, configuration: found.configuration, stage, optimizer, tensors, learningRate, dispose };
+}
+
+/** The logits after each token of a sample. */
+function logitsOf(stage: GptStage, tokens: readonly number[]): number[][] {
+  const model = new GptLanguageModel(stage);
+  const cache = model.newCache({ batchSize: tokens.length, capacity: tokens.length });
+  const sequences = tokens.map((_, slot) => ({ slot, tokens: Int32Array.from(tokens.slice(0, slot + 1)) }));
+  const logits = model.forward({ cache, sequences });
+  cache.dispose();
+  return tokens.map((_, row) => [
+    ...logits.slice(row * model.vocabularySize, (row + 1) * model.vocabularySize),
+  ]);
+}
+
+const largestDifference = (left: readonly (readonly number[])[], right: readonly (readonly number[])[]) =>
+  Math.max(...left.flatMap((row, at) => row.map((value, column) => Math.abs(value - right[at]![column]!))));
+
+const bases = [
+  ['lora-llama', 'huggingface-llama'],
+  ['lora-gpt2', 'huggingface-gpt2'],
+] as const;
+
+describe.each(bases)('%s', (name, base) => {
+  const expected = expectedOf(name);
+
+  it("computes PEFT's logits, and the same with merged weights", async () => {
+    const before = numLiveTensors();
+    const adapted = await openAdapted(base, fixture(name));
+    const { model, configuration: lora } = adapted;
+    const merged = new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 1 });
+    const storage = allocateParameters(merged.parameters, { device: 'cpu', dtype: 'float32' });
+    const targets = new Map(parameterTensors(merged.parameters).map((tensor) => [tensor.name, tensor]));
+    for (const tensor of mergedWeights(adapted.tensors, { model, lora })) {
+      await targets.get(tensor.name)!.write(await tensor.read());
+    }
+    expected.tokens.forEach((tokens, sample) => {
+      const logits = logitsOf(adapted.stage, tokens);
+      // float32 in two libraries, logits up to 20
+      expect(largestDifference(logits, expected.logits[sample]!)).toBeLessThan(1e-4);
+      // float32, where adapters are rounded into weights or not
+      expect(largestDifference(logits, logitsOf(merged, tokens))).toBeLessThan(1e-4);
+    });
+    adapted.dispose();
+    merged.dispose();
+    storage.dispose();
+    expect(numLiveTensors()).toBe(before);
+  });
+
+  it("trains with PEFT's losses, and leaves the base as it is", async () => {
+    const { stage, optimizer, learningRate, dispose } = await openAdapted(base, fixture(name));
+    const { tokens: rows } = expected;
+    const [batchSize, sequenceLength] = [rows.length, rows[0]!.length];
+    const size = batchSize * sequenceLength;
+    const frozen = stage.parameters.filter(({ isFrozen }) => isFrozen);
+    const valuesBefore = frozen.map(({ data }) => data.toArray());
+    expect(frozen.some(({ hasMainGradient }) => hasMainGradient)).toBe(false);
+    const losses = expected.losses.map(() => {
+      const batch = {
+        batchSize,
+        sequenceLength,
+        tokens: Int32Array.from(rows.flat()),
+        // of the next token; the last one of a sample has none
+        labels: Int32Array.from(rows.flatMap((row) => [...row.slice(1), 0])),
+        lossMask: Float32Array.from({ length: size }, (_, at) => Number((at + 1) % sequenceLength !== 0)),
+        positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+        sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+        keyStart: undefined,
+      };
+      const factor = 1 / (batchSize * (sequenceLength - 1));
+      stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: factor } });
+      stage.backwardInput({ microBatch: 0, weights: true });
+      const [taken] = stage.takeLosses(0);
+      // [S, B], without the last position
+      const counted = taken!.losses.toArray().slice(0, batchSize * (sequenceLength - 1));
+      taken!.dispose();
+      optimizer.step({ learningRate });
+      return factor * counted.reduce((sum, loss) => sum + loss, 0);
+    });
+    losses.forEach((loss, step) => {
+      const reference = expected.losses[step]!;
+      // the bound of losses in float32 against PyTorch (llama-training.test.ts of @mtl/models)
+      expect(Math.abs(loss / reference - 1), `step ${step}`).toBeLessThan(1e-5);
+    });
+    expect(frozen.map(({ data }) => data.toArray())).toEqual(valuesBefore);
+    dispose();
+  });
+
+  it('comes back to the bit through our directory', async () => {
+    const { model, configuration: lora, tensors, dispose } = await openAdapted(base, fixture(name));
+    const written = join(directory, name);
+    await writeLoraDirectory({ directory: written, model, lora, tensors, baseModel: base });
+    expect(await readLoraConfiguration(written)).toEqual(lora);
+    const files = [fixture(name), written].map((folder) => join(folder, 'adapter_model.safetensors'));
+    const [theirs, ours] = await Promise.all(files.map(contents));
+    expect(ours).toEqual(theirs);
+    const config = (folder: string): Record<string, unknown> =>
+      JSON.parse(readFileSync(join(folder, 'adapter_config.json'), 'utf8')) as Record<string, unknown>;
+    const { target_modules: names, ...others } = config(written);
+    expect([...(names as string[])].sort()).toEqual(config(fixture(name)).target_modules);
+    expect(config(fixture(name))).toMatchObject(others);
+    dispose();
+  });
+});
+
+async function contents(path: string): Promise<Record<string, string>> {
+  const file = await SafetensorsFile.open(path);
+  const all: Record<string, string> = {};
+  for (const [name, { dtype, shape }] of [...file.tensors].sort()) {
+    all[name] = `${dtype} ${shape} ${Buffer.from(await file.read({ name })).toString('base64')}`;
+  }
+  await file.close();
+  return all;
+}
+
+it.each([
+  [{ use_dora: true }, 'MTL_HUGGING_FACE_CONFIG', /use_dora is true/],
+  [{ rank_pattern: { q_proj: 4 } }, 'MTL_HUGGING_FACE_CONFIG', /rank_pattern/],
+  [{ init_lora_weights: 'pissa' }, 'MTL_HUGGING_FACE_CONFIG', /init_lora_weights/],
+  [{ r: 4 }, 'MTL_HUGGING_FACE_WEIGHTS', /lora_A.weight has the shape \[3, 20\]/],
+])('refuses %j', async (fields, code, message) => {
+  const changed = join(directory, 'changed');
+  rmSync(changed, { recursive: true, force: true });
+  cpSync(fixture('lora-llama'), changed, { recursive: true });
+  const path = join(changed, 'adapter_config.json');
+  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...fields }));
+  await expect(openAdapted('huggingface-llama', changed)).rejects.toMatchObject({
+    code,
+    message: expect.stringMatching(message),
+  });
+});
+
+it('starts A uniform and B zero', async () => {
+  const source = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
+  const model = { ...source.configuration, hiddenSize: 400 };
+  const lora = loraSpecificationOf(
+    { rank: 8, alpha: 8, useRslora: false, dropout: 0, targets: ['q_proj'] },
+    model,
+  );
+  const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
+  const [{ down, up }] = blocks[0]!.adapters as [(typeof blocks)[0]['adapters'][0]];
+  const storage = allocateParameters([down, up], { device: 'cpu', dtype: 'float32' });
+  for (const parameter of [down, up]) initializeParameter(parameter, parameter.data, 3);
+  const values = down.data.toArray();
+  const bound = 1 / Math.sqrt(model.hiddenSize);
+  expect(Math.max(...values.map(Math.abs))).toBeLessThanOrEqual(bound);
+  // 8 x 400 values: the mean square of a uniform distribution is bound^2 / 3, within five standard errors
+  const meanSquare = values.reduce((sum, value) => sum + value * value, 0) / values.length;
+  expect(Math.abs(meanSquare / (bound ** 2 / 3) - 1)).toBeLessThan((5 * Math.sqrt(0.8)) / Math.sqrt(3200));
+  expect(up.data.toArray().every((value) => value === 0)).toBe(true);
+  storage.dispose();
+});
