@@ -7,7 +7,7 @@
 #pragma once
 
 #include <stdint.h>
-#if defined(__x86_64__)
+#if MTL_ISA_LEVEL > 0
 #include <immintrin.h>
 #endif
 
