@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { mutateBytes, mutateJson } from './mutations.mjs';
 import { importPackage, root } from './packages.mjs';
@@ -171,6 +171,23 @@ export const formats = {
     read: readCheckpoint,
     invariant: anything,
   },
+  megatron: {
+    make: (directory) => {
+      const fixtures = join(root, 'packages/models/fixtures/megatron');
+      for (const name of megatronFixtures) {
+        cpSync(join(fixtures, name), join(directory, name), { recursive: true });
+      }
+    },
+    files: (directory) =>
+      megatronFixtures.flatMap((name) =>
+        readdirSync(join(directory, name), { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isFile())
+          .map((entry) => relative(directory, join(entry.parentPath, entry.name))),
+      ),
+    mutate: mutateBytes,
+    read: readMegatron,
+    invariant: anything,
+  },
   schedule: {
     make: (directory) => {
       const size = { numStages: 3, numMicroBatches: 4 };
@@ -267,6 +284,29 @@ async function readModel(directory) {
   return kind === 'bert'
     ? await models.readHuggingFaceBert({ directory })
     : await models.readHuggingFaceGpt({ directory });
+}
+
+const megatronFixtures = ['torch-gpt-1', 'torch-llama', 'torch-dist-qwen3', 'torch-dist-bert'];
+
+/** Opens a model as the conversion does, and reads every tensor of its files. */
+async function readMegatron(directory, file) {
+  const [name, iteration, ...rest] = file.split('/');
+  const found = await models.readMegatron({ directory: join(directory, name) });
+  await found.close();
+  const path = join(directory, name, iteration ?? '');
+  if (name.startsWith('torch-dist')) {
+    const opened = await checkpoint.DistributedTorchDirectory.open(path);
+    for (const tensor of opened.tensors.keys()) await opened.read({ name: tensor });
+    for (const object of opened.objects.keys()) await opened.readObject(object);
+  } else if (rest.length > 0) {
+    const opened = await checkpoint.TorchFile.open(join(directory, file));
+    const tensors = [...opened.content.values()].flatMap(function inside(value) {
+      if (value instanceof checkpoint.TorchTensor) return [value];
+      return value instanceof Map ? [...value.values()].flatMap(inside) : [];
+    });
+    for (const tensor of tensors) await opened.readTensor(tensor);
+    await opened.close();
+  }
 }
 
 const tensorsOf = () =>

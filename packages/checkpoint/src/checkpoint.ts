@@ -65,7 +65,7 @@ async function describeMissingManifest(path: string): Promise<string> {
   const found = files.find((name) => megatronFile.test(name));
   return found === undefined
     ? `it has no ${manifestName}: @mtl/checkpoint did not write it, or it is torn`
-    : `it contains ${found}, as checkpoints of Megatron-LM do; convert it to a Hugging Face directory and load that`;
+    : `it contains ${found}, as checkpoints of Megatron-LM do; mtl convert --from megatron makes a checkpoint of it`;
 }
 
 /** MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */

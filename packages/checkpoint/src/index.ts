@@ -20,6 +20,16 @@ export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.j
 export { SafetensorsWriter, type WrittenSafetensors, type WrittenTensor } from './safetensors-writer.js';
 export { saveCheckpoint } from './save-checkpoint.js';
 export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
+export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
+export { encodeTorchObject } from './torch-files/encode-torch-file.js';
+export { PickledGlobal, PickledObject } from './torch-files/pickled-object.js';
+export { TorchFile } from './torch-files/torch-file.js';
+export { TorchTensor } from './torch-files/torch-tensor.js';
+export {
+  type DistributedTensorSource,
+  writeDistributedTorchDirectory,
+} from './torch-files/write-distributed-torch-directory.js';
+export { PickledTuple, type PickleValue } from './torch-files/write-pickle.js';
 export { checkValues, type ValueCheck, type ValueLimit } from './value-check.js';
 export { verifyCheckpoint } from './verify-checkpoint.js';
 export { verifySafetensorsDirectory } from './verify-safetensors-directory.js';

@@ -102,7 +102,7 @@ describe('findCheckpoint', () => {
   });
 
   it.each([
-    ['mp_rank_00', 'it contains mp_rank_00, as checkpoints of Megatron-LM do; convert it'],
+    ['mp_rank_00', 'it contains mp_rank_00, as checkpoints of Megatron-LM do; mtl convert'],
     ['mp_rank_01_003', 'it contains mp_rank_01_003, as'],
     ['__0_1.distcp', 'it contains __0_1.distcp, as'],
     ['model.pt', '@mtl/checkpoint did not write it'],

@@ -6,11 +6,13 @@ export {
   checkpointToHuggingFace,
 } from './conversion/checkpoint-to-hugging-face.js';
 export { type CheckpointToLoraOptions, checkpointToLora } from './conversion/checkpoint-to-lora.js';
+export { checkpointToMegatron } from './conversion/checkpoint-to-megatron.js';
 export {
   type BegunCheckpoint,
   huggingFaceToCheckpoint,
 } from './conversion/hugging-face-to-checkpoint.js';
 export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
+export { megatronToCheckpoint } from './conversion/megatron-to-checkpoint.js';
 export {
   type DefaultCorpusOptions,
   type PreparedCorpus,

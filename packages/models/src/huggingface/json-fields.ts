@@ -5,6 +5,17 @@ import { CheckpointError } from '@mtl/errors';
 // Larger than any configuration; what is larger is another file.
 const maximumBytes = 1 << 26;
 
+/** How errors about fields read. */
+export interface FieldTerms {
+  readonly code: `MTL_${string}`;
+  readonly remedy: string;
+}
+
+const configTerms: FieldTerms = {
+  code: 'MTL_HUGGING_FACE_CONFIG',
+  remedy: 'pass the directory of a model in the format of the transformers library, whole and unchanged',
+};
+
 type Kind = 'a positive integer' | 'a number' | 'a string' | 'true or false';
 
 const tests: Record<Kind, (value: unknown) => boolean> = {
@@ -21,10 +32,12 @@ const tests: Record<Kind, (value: unknown) => boolean> = {
 export class JsonFields {
   readonly path: string;
   readonly values: Readonly<Record<string, unknown>>;
+  readonly #terms: FieldTerms;
 
-  constructor(path: string, values: Readonly<Record<string, unknown>>) {
+  constructor(path: string, values: Readonly<Record<string, unknown>>, terms = configTerms) {
     this.path = path;
     this.values = values;
+    this.#terms = terms;
   }
 
   /** @returns undefined where there is no such file */
@@ -63,7 +76,7 @@ export class JsonFields {
 
   required<T>(names: string | readonly string[], kind: Kind): T {
     const value = this.optional<T | undefined>(names, kind, undefined);
-    if (value === undefined) throw refused(this.path, `${[names].flat()[0]} is missing`, kind);
+    if (value === undefined) throw this.#refused(`${[names].flat()[0]} is missing`, kind);
     return value;
   }
 
@@ -71,7 +84,7 @@ export class JsonFields {
   unsupported(name: string, { needs, expected }: { needs: string; expected: string }): CheckpointError {
     const value = JSON.stringify(this.values[name]);
     const problem = `${name} is ${value}, which is not supported: the model needs ${needs}`;
-    return new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${this.path}: ${problem}`, {
+    return new CheckpointError(this.#terms.code, `${this.path}: ${problem}`, {
       expected,
       remedy: 'choose another model: this one cannot be computed here',
       exitCode: 2,
@@ -80,14 +93,18 @@ export class JsonFields {
 
   /** The error for a field whose value cannot be used. */
   refuse(name: string, expected: string): CheckpointError {
-    return refused(this.path, `${name} is ${JSON.stringify(this.values[name])}`, expected);
+    return this.#refused(`${name} is ${JSON.stringify(this.values[name])}`, expected);
+  }
+
+  #refused(problem: string, expected: string): CheckpointError {
+    return refused(this.path, problem, expected, this.#terms);
   }
 }
 
-function refused(path: string, problem: string, expected?: string): CheckpointError {
-  return new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${path}: ${problem}`, {
+function refused(path: string, problem: string, expected?: string, terms = configTerms): CheckpointError {
+  return new CheckpointError(terms.code, `${path}: ${problem}`, {
     ...(expected === undefined ? {} : { expected }),
-    remedy: 'pass the directory of a model in the format of the transformers library, whole and unchanged',
+    remedy: terms.remedy,
     exitCode: 2,
   });
 }

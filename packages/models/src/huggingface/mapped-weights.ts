@@ -1,10 +1,4 @@
-import {
-  checkValues,
-  dtypeBytes,
-  type LogicalTensor,
-  type SafetensorsDirectory,
-  type TensorSource,
-} from '@mtl/checkpoint';
+import { checkValues, dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   decodeFloats,
@@ -14,6 +8,7 @@ import {
   type WritableDtype,
 } from './float-bytes.js';
 import { type AllocateFloats, ScratchMemory } from './scratch-memory.js';
+import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** How a family of models names its tensors in files. */
@@ -32,14 +27,6 @@ export interface WeightNames {
   canonical?(name: string): string;
 }
 
-function refuse(path: string, problem: string, expected?: string): CheckpointError {
-  return new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${problem}`, {
-    ...(expected === undefined ? {} : { expected }),
-    remedy: 'use the weights and the config.json of one and the same model',
-    exitCode: 2,
-  });
-}
-
 const formatShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`;
 const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
@@ -49,7 +36,7 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
  * there, in its shape and a readable dtype, and nothing is left over.
  */
 export function resolveNames(
-  weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
+  weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
   names: Omit<WeightNames, 'mappings'> & { readonly mappings: readonly Pick<WeightMapping, 'sources'>[] },
 ): ReadonlyMap<string, string> {
   const { mappings, prefix, isIgnored, canonical = (name: string) => name } = names;
@@ -61,24 +48,28 @@ export function resolveNames(
     const fileName = inFile.get(name);
     if (fileName === undefined) {
       const nearest = nearestName(name, inFile.keys());
-      throw refuse(weights.path, `tensor ${name} not found`, nearest && `a name such as ${nearest}`);
+      throw weightsRefused(weights, `tensor ${name} not found`, nearest && `a name such as ${nearest}`);
     }
     const entry = weights.tensors.get(fileName)!;
     if (!sameShape(entry.shape, shape)) {
-      throw refuse(weights.path, `${fileName} has the shape ${formatShape(entry.shape)}`, formatShape(shape));
+      throw weightsRefused(
+        weights,
+        `${fileName} has the shape ${formatShape(entry.shape)}`,
+        formatShape(shape),
+      );
     }
     if (!isReadableDtype(entry.dtype)) {
-      throw refuse(weights.path, `${fileName} is ${entry.dtype}`, readableDtypes.join(', '));
+      throw weightsRefused(weights, `${fileName} is ${entry.dtype}`, readableDtypes.join(', '));
     }
     wanted.set(name, fileName);
   }
   const unknown = [...inFile].filter(([name]) => !wanted.has(name) && !isIgnored(name));
   if (unknown.length > 0) {
     const names = unknown.map(([, fileName]) => fileName);
-    throw refuse(
-      weights.path,
+    throw weightsRefused(
+      weights,
       `${names.length} tensors that this model does not have: ${names.slice(0, 4).join(', ')}`,
-      'the tensors of config.json only',
+      `the tensors of ${termsOf(weights).configuration} only`,
     );
   }
   return wanted;
@@ -89,10 +80,7 @@ export function resolveNames(
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
-async function checkCopies(
-  weights: Pick<SafetensorsDirectory, 'path' | 'tensors' | 'read'>,
-  { prefix, copies = {} }: WeightNames,
-): Promise<void> {
+async function checkCopies(weights: WeightFiles, { prefix, copies = {} }: WeightNames): Promise<void> {
   const find = (name: string): string | undefined =>
     [name, `${prefix}${name}`].find((known) => weights.tensors.has(known));
   for (const [copyName, originalName] of Object.entries(copies)) {
@@ -102,10 +90,10 @@ async function checkCopies(
     if (weights.tensors.get(copy)!.dtype === weights.tensors.get(original)!.dtype) {
       if (Buffer.compare(one, other) === 0) continue;
     }
-    throw refuse(
-      weights.path,
-      `${copy} has other values than ${original}, and config.json says that they are tied`,
-      'tied weights, or tie_word_embeddings false',
+    throw weightsRefused(
+      weights,
+      `${copy} has other values than ${original}, and ${termsOf(weights).configuration} says that they are tied`,
+      `tied weights, or ${termsOf(weights).untied}`,
     );
   }
 }
@@ -175,7 +163,7 @@ function overflows(from: string, to: WritableDtype): boolean {
  * held.
  */
 export async function loadMappedWeights(options: {
-  readonly weights: Pick<SafetensorsDirectory, 'path' | 'tensors' | 'read'>;
+  readonly weights: WeightFiles;
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
 }): Promise<void> {

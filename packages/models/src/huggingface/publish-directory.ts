@@ -2,39 +2,45 @@ import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
+/** A directory to write, and the codes of errors about it. Default: those of Hugging Face directories. */
+export interface PublishedDirectory {
+  readonly directory: string;
+  /** It holds something. */
+  readonly exists?: `MTL_${string}`;
+  /** It cannot be written. */
+  readonly failed?: `MTL_${string}`;
+}
+
 /** Refuses a target that holds something: its files would mix with ours. */
-async function checkTarget(directory: string): Promise<void> {
+async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<void> {
   const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
     throw error;
   });
   if (present.length === 0) return;
-  throw new CheckpointError(
-    'MTL_HUGGING_FACE_EXISTS',
-    `${directory} holds ${present.slice(0, 4).join(', ')} already`,
-    {
-      expected: 'a new or an empty directory',
-      remedy: 'choose another name, or delete the old model',
-      exitCode: 2,
-    },
-  );
+  throw new CheckpointError(exists, `${directory} holds ${present.slice(0, 4).join(', ')} already`, {
+    expected: 'a new or an empty directory',
+    remedy: 'choose another name, or delete the old model',
+    exitCode: 2,
+  });
 }
 
 /**
  * Makes a directory that appears whole, by one rename: `write` gets another one next to it, of which a
  * failure leaves nothing.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory holds something, MTL_HUGGING_FACE_IO;
- *   whatever coded error `write` throws
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory holds something, MTL_HUGGING_FACE_IO, or
+ *   the codes of `target`; whatever coded error `write` throws
  */
 export async function publishDirectory(
-  target: string,
+  target: PublishedDirectory,
   write: (directory: string) => Promise<void>,
 ): Promise<void> {
-  const directory = resolve(target);
+  const { exists = 'MTL_HUGGING_FACE_EXISTS', failed = 'MTL_HUGGING_FACE_IO' } = target;
+  const directory = resolve(target.directory);
   const unfinished = join(dirname(directory), `.${basename(directory)}.saving-${process.pid}`);
   try {
-    await checkTarget(directory);
+    await checkTarget(directory, exists);
     await mkdir(unfinished, { recursive: true });
     await write(unfinished);
     // rename replaces an empty directory on POSIX only
@@ -46,7 +52,7 @@ export async function publishDirectory(
     await rm(unfinished, { recursive: true, force: true });
     if (MtlError.isInstance(error)) throw error;
     throw new CheckpointError(
-      'MTL_HUGGING_FACE_IO',
+      failed,
       `the model cannot be saved to ${directory}: ${(error as Error).message}`,
       { remedy: 'choose a directory that can be written to', cause: error },
     );

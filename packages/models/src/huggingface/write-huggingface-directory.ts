@@ -75,7 +75,7 @@ export async function writeHuggingFaceDirectory(
 ): Promise<void> {
   const { group } = options;
   if (group === undefined || group.rank === 0) {
-    await publishDirectory(options.directory, (directory) => writeFiles(directory, options, family));
+    await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
   // all tensors have one dtype in the file, so that the first process reads them in this order
   else for (const source of weightSources(options, family)) await source.read();

@@ -42,7 +42,7 @@ export async function writeLoraDirectory(options: WriteLoraDirectoryOptions): Pr
     );
   }
   const names = loraWeightNames(model, lora);
-  await publishDirectory(directory, async (unfinished) => {
+  await publishDirectory({ directory }, async (unfinished) => {
     await writeSafetensorsFile({
       path: join(unfinished, loraWeightsName),
       metadata: { format: 'pt' },

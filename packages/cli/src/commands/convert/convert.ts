@@ -1,15 +1,16 @@
-import { resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import {
-  type BegunCheckpoint,
   checkpointToHuggingFace,
   checkpointToLora,
+  checkpointToMegatron,
   huggingFaceToCheckpoint,
+  megatronToCheckpoint,
   mergeLora,
 } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { adviceFor } from './advice-for.js';
 
 type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
 
@@ -20,11 +21,14 @@ interface ConvertFlags {
   readonly load?: string;
   readonly ckptStep?: number;
   readonly loadHf?: string;
+  readonly from?: string;
+  readonly to?: string;
   readonly save?: string;
   readonly saveHf?: string;
   readonly loadLora?: string;
   readonly saveLora?: string;
   readonly dtype?: keyof typeof storedDtypes;
+  readonly vocabSize?: number;
 }
 
 const examples = `
@@ -33,11 +37,25 @@ Examples:
   mtl convert --load-hf gpt2 --save runs/gpt2        (prints the command that continues training)
   mtl convert --load runs/bert --save-hf bert-hf     (BERTs with layer norm after sublayers: transformers has no others)
   mtl convert --load runs/lora --save-lora adapters  (of a run with --lora-rank, as PEFT loads them)
-  mtl convert --load-hf smollm --load-lora adapters --save-hf merged`;
+  mtl convert --load-hf smollm --load-lora adapters --save-hf merged
+  mtl convert --from megatron checkpoints/gpt --save runs/gpt
+                                                     (Megatron-LM's formats torch_dist and torch)
+  mtl convert --load runs/gpt --to megatron checkpoints/gpt
+                                                     (as torch_dist; Megatron-LM loads it with --no-load-optim --no-load-rng)`;
 
-/** `mtl convert`: between checkpoints of a training run and directories of the transformers library. */
+/**
+ * `mtl convert`: between checkpoints of training runs, directories of the transformers library and
+ * Megatron-LM.
+ */
 export function convertCommand(): Command {
-  return newCommand('convert', 'convert a checkpoint to a Hugging Face directory, or back')
+  return newCommand(
+    'convert',
+    'convert a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it',
+  )
+    .argument(
+      '[directory]',
+      'of the other program: with --from what to convert, with --to where to; new or empty',
+    )
     .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
       countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
@@ -54,6 +72,14 @@ export function convertCommand(): Command {
       '--load-hf <dir>',
       'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT',
     )
+    .addOption(choiceOption('--from <format>', 'convert a checkpoint of another program', ['megatron']))
+    .addOption(choiceOption('--to <format>', 'write the weights for another program', ['megatron']))
+    .addOption(
+      countOption(
+        '--vocab-size <n>',
+        'with --from: real tokens (default: as the checkpoint states, else all rows)',
+      ),
+    )
     .option('--save <dir>', 'directory of checkpoints to create, with iteration 0')
     .option(
       '--load-lora <dir>',
@@ -64,69 +90,108 @@ export function convertCommand(): Command {
     .action(convert);
 }
 
-/** The flags that select a conversion, in the order of `ConvertFlags`. */
-const places = ['load', 'loadHf', 'save', 'saveHf', 'loadLora', 'saveLora'] as const;
-
-async function convert(flags: ConvertFlags): Promise<void> {
-  const { load, loadHf, save, saveHf, loadLora, saveLora, ckptStep, dtype } = flags;
-  const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
-  const write = (text: string): void => void process.stdout.write(`${text}\n`);
-  const storedDtype = dtype && storedDtypes[dtype];
-  switch (places.filter((name) => flags[name] !== undefined).join(' ')) {
-    case 'load saveHf': {
-      const checkpoint = { load: load!, checkpointStep: ckptStep, directory: saveHf!, onNotice };
-      const converted = await checkpointToHuggingFace({ ...checkpoint, dtype: storedDtype });
-      return write(`${converted.path} -> ${saveHf} (${nameOf(converted.dtype)})`);
-    }
-    case 'load saveLora': {
-      if (dtype !== undefined) break;
-      const checkpoint = { load: load!, checkpointStep: ckptStep, directory: saveLora!, onNotice };
-      return write(`${await checkpointToLora(checkpoint)} -> ${saveLora}`);
-    }
-    case 'loadHf saveHf loadLora': {
-      if (ckptStep !== undefined) break;
-      const model = { loadHuggingFace: loadHf!, loadLora: loadLora!, directory: saveHf!, onNotice };
-      const stored = await mergeLora({ ...model, dtype: storedDtype });
-      return write(`${loadHf} with ${loadLora} -> ${saveHf} (${nameOf(stored)})`);
-    }
-    case 'loadHf save': {
-      if (ckptStep !== undefined || dtype !== undefined) break;
-      const begun = await huggingFaceToCheckpoint({ loadHuggingFace: loadHf!, directory: save!, onNotice });
-      return write(`${loadHf} -> ${begun.path}\n${adviceFor(begun, save!)}`);
-    }
-  }
-  throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: these flags do not select a conversion', {
-    expected:
-      '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], --load-hf DIR --save DIR, ' +
-      '--load DIR --save-lora DIR [--ckpt-step N], or --load-hf DIR --load-lora DIR --save-hf DIR [--dtype NAME]',
-  });
+/** A conversion by the flags that select it. */
+interface Conversion {
+  readonly needs: readonly string[];
+  readonly allows: readonly string[];
+  run(directory: string, flags: ConvertFlags): Promise<string>;
 }
+
+const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
 
 /** Of a data type of safetensors, the name that --dtype takes. */
 const nameOf = (stored: WritableDtype): string =>
   Object.entries(storedDtypes).find(([, name]) => name === stored)![0];
 
-/**
- * A command that trains it on as it is printed, on the bundled corpus; its values are there to be changed.
- */
-function adviceFor(begun: BegunCheckpoint, save: string): string {
-  const { kind, tokenizer, vocabularySize, modelType } = begun;
-  const program = `npm run ${kind}-train --`;
-  const load = `--load ${quoted(resolve(save))}`;
-  const isGpt2 = modelType === 'gpt2' && vocabularySize >= gpt2VocabularySize;
-  if (tokenizer === undefined && !isGpt2) {
-    return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
+const conversions: readonly Conversion[] = [
+  {
+    needs: ['load', 'saveHf'],
+    allows: ['ckptStep', 'dtype'],
+    run: async (_, { load, saveHf, ckptStep, dtype }) => {
+      const converted = await checkpointToHuggingFace({
+        load: load!,
+        checkpointStep: ckptStep,
+        directory: saveHf!,
+        dtype: dtype && storedDtypes[dtype],
+        onNotice,
+      });
+      return `${converted.path} -> ${saveHf} (${nameOf(converted.dtype)})\n`;
+    },
+  },
+  {
+    needs: ['load', 'saveLora'],
+    allows: ['ckptStep'],
+    run: async (_, { load, saveLora, ckptStep }) => {
+      const checkpoint = { load: load!, checkpointStep: ckptStep, directory: saveLora!, onNotice };
+      return `${await checkpointToLora(checkpoint)} -> ${saveLora}\n`;
+    },
+  },
+  {
+    needs: ['loadHf', 'saveHf', 'loadLora'],
+    allows: ['dtype'],
+    run: async (_, { loadHf, saveHf, loadLora, dtype }) => {
+      const model = { loadHuggingFace: loadHf!, loadLora: loadLora!, directory: saveHf!, onNotice };
+      const stored = await mergeLora({ ...model, dtype: dtype && storedDtypes[dtype] });
+      return `${loadHf} with ${loadLora} -> ${saveHf} (${nameOf(stored)})\n`;
+    },
+  },
+  {
+    needs: ['loadHf', 'save'],
+    allows: [],
+    run: async (_, { loadHf, save }) => {
+      const begun = await huggingFaceToCheckpoint({ loadHuggingFace: loadHf!, directory: save!, onNotice });
+      return `${loadHf} -> ${begun.path}\n${adviceFor(begun, save!)}\n`;
+    },
+  },
+  {
+    needs: ['from', 'directory', 'save'],
+    allows: ['ckptStep', 'vocabSize'],
+    run: async (megatron, { save, ckptStep, vocabSize }) => {
+      const begun = await megatronToCheckpoint({
+        megatron,
+        step: ckptStep,
+        vocabularySize: vocabSize,
+        directory: save!,
+        onNotice,
+      });
+      return `${begun.source} -> ${begun.path}\n${adviceFor(begun, save!)}\n`;
+    },
+  },
+  {
+    needs: ['load', 'to', 'directory'],
+    allows: ['ckptStep', 'dtype'],
+    run: async (directory, { load, ckptStep, dtype }) => {
+      const { path, written } = await checkpointToMegatron({
+        load: load!,
+        checkpointStep: ckptStep,
+        directory,
+        dtype: dtype && storedDtypes[dtype],
+        onNotice,
+      });
+      return `${path} -> ${written} (${dtype ?? 'float32'})\n`;
+    },
+  },
+];
+
+async function convert(
+  directory: string | undefined,
+  { debug: _, ...flags }: ConvertFlags & { debug?: boolean },
+): Promise<void> {
+  const given = [...Object.keys(flags), ...(directory === undefined ? [] : ['directory'])];
+  const selected = conversions.find(
+    ({ needs, allows }) =>
+      needs.every((name) => given.includes(name)) &&
+      given.every((name) => needs.includes(name) || allows.includes(name)),
+  );
+  if (selected !== undefined) {
+    process.stdout.write(await selected.run(directory ?? '', flags));
+    return;
   }
-  const own = tokenizer === undefined ? ' --tokenizer-type GPT2BPETokenizer' : '';
-  // a short sample of a BERT may have no masked token, and a global batch needs one
-  const batch = `--micro-batch-size 1${kind === 'bert' ? ' --global-batch-size 8' : ''}`;
-  const rest = `--data-path bundled ${batch} --lr 1e-5 --train-iters 100 --log-interval 10`;
-  return `train it on with ${program} ${load}${own} ${rest}`;
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: these flags do not select a conversion', {
+    expected:
+      '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], --load-hf DIR --save DIR, ' +
+      '--load DIR --save-lora DIR [--ckpt-step N], --load-hf DIR --load-lora DIR --save-hf DIR [--dtype NAME], ' +
+      '--from megatron DIR --save DIR [--ckpt-step N] [--vocab-size N], ' +
+      'or --load DIR --to megatron DIR [--ckpt-step N] [--dtype NAME]',
+  });
 }
-
-/** Of the tokenizer that is built in. */
-const gpt2VocabularySize = 50_257;
-
-/** As a shell takes it. */
-const quoted = (word: string): string =>
-  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,0 +1,52 @@
+import type { FileHandle } from 'node:fs/promises';
+import { readFully } from '../run-reader.js';
+import { torchFileInvalid } from './torch-file-invalid.js';
+
+/** Bytes [start, start + length) of an open file: a whole file, or an item of one. */
+export class FileRange {
+  readonly handle: FileHandle;
+  readonly path: string;
+  readonly start: number;
+  readonly length: number;
+
+  constructor(options: {
+    readonly handle: FileHandle;
+    readonly path: string;
+    readonly start: number;
+    readonly length: number;
+  }) {
+    this.handle = options.handle;
+    this.path = options.path;
+    this.start = options.start;
+    this.length = options.length;
+  }
+
+  /** A part of it, whose bytes are counted from its own start. */
+  part(start: number, length: number): FileRange {
+    this.#check(start, length);
+    return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
+  }
+
+  /** Reads bytes [start, start + length), once it is known that they are there. */
+  async read(start: number, length: number): Promise<Buffer> {
+    this.#check(start, length);
+    const bytes = Buffer.allocUnsafeSlow(length);
+    await this.readInto(bytes, start);
+    return bytes;
+  }
+
+  async readInto(target: Uint8Array, start: number): Promise<void> {
+    this.#check(start, target.length);
+    const { handle, path } = this;
+    await readFully({ source: { handle, path }, bytes: target, position: this.start + start });
+  }
+
+  #check(start: number, length: number): void {
+    const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
+    if (isCount(start) && isCount(length) && start + length <= this.length) return;
+    throw torchFileInvalid(
+      this.path,
+      `it refers to bytes ${start} to ${start + length} of ${this.length}: it was cut off, or is damaged`,
+    );
+  }
+}

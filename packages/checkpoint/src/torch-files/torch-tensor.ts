@@ -1,0 +1,62 @@
+import { shapeDefect, volumeOfShape } from '../boxes.js';
+import { type Dtype, dtypeBytes } from '../dtype.js';
+
+/** A block of memory that torch.save stored: an entry of the zip file. */
+export interface TorchStorage {
+  readonly key: string;
+  readonly dtype: Dtype;
+  readonly numElements: number;
+}
+
+/** A tensor of a file of PyTorch: a view of a storage. Its values are read by `TorchFile.read`. */
+export class TorchTensor {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  /** First element in the storage, in elements of the dtype. */
+  readonly offset: number;
+  readonly storage: TorchStorage;
+
+  constructor(options: {
+    readonly dtype: Dtype;
+    readonly shape: readonly number[];
+    readonly strides: readonly number[];
+    readonly offset: number;
+    readonly storage: TorchStorage;
+  }) {
+    this.dtype = options.dtype;
+    this.shape = options.shape;
+    this.strides = options.strides;
+    this.offset = options.offset;
+    this.storage = options.storage;
+  }
+
+  get numElements(): number {
+    return volumeOfShape(this.shape);
+  }
+
+  /** Whether its elements are row-major, without gaps. */
+  get isContiguous(): boolean {
+    let expected = 1;
+    for (let dim = this.shape.length - 1; dim >= 0; dim--) {
+      if (this.shape[dim] !== 1 && this.strides[dim] !== expected) return false;
+      expected *= this.shape[dim]!;
+    }
+    return true;
+  }
+
+  /** What is wrong with it as a view of its storage, or undefined. */
+  get defect(): string | undefined {
+    const { shape, strides, offset, storage } = this;
+    const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+    const defect = shapeDefect(shape);
+    if (defect !== undefined) return defect;
+    if (strides.length !== shape.length || !strides.every(isCount) || !isCount(offset))
+      return 'its strides are no counts';
+    const available = Math.floor((storage.numElements * dtypeBytes[storage.dtype]) / dtypeBytes[this.dtype]);
+    const last = shape.reduce((sum, size, dim) => sum + (size - 1) * strides[dim]!, offset);
+    // an expanded tensor would take more memory than the file has bytes
+    if (this.numElements === 0 || (last < available && this.numElements <= available)) return undefined;
+    return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
+  }
+}

@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SafetensorsDirectory } from '@mtl/checkpoint';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import { runMtl } from '../src/index.js';
+import { temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+afterAll(() => directory.dispose());
+afterEach(() => vi.restoreAllMocks());
+
+const inDirectory = (name: string): string => join(directory.path, name);
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+
+async function mtl(...argv: string[]): Promise<{ stdout: string; stderr: string }> {
+  const [stdout, stderr] = [process.stdout, process.stderr].map((stream) => {
+    const written: string[] = [];
+    vi.spyOn(stream, 'write').mockImplementation((text) => written.push(String(text)) > 0);
+    return written;
+  }) as [string[], string[]];
+  const status = await runMtl(argv);
+  vi.restoreAllMocks();
+  expect({ status, error: stderr.filter((text) => text.startsWith('error')) }).toEqual({
+    status: 0,
+    error: [],
+  });
+  return { stdout: stdout.join(''), stderr: stderr.join('') };
+}
+
+/** All tensors of a Hugging Face directory, as text that shows every bit. */
+async function weightsOf(path: string): Promise<Readonly<Record<string, string>>> {
+  await using weights = await SafetensorsDirectory.open(path);
+  const values: Record<string, string> = {};
+  for (const name of weights.tensors.keys()) {
+    values[name] = Buffer.from(await weights.read({ name })).toString('base64');
+  }
+  return values;
+}
+
+describe.each([
+  ['torch-gpt-3', 'huggingface-gpt2'],
+  ['torch-dist-llama', 'huggingface-llama'],
+] as const)('%s of Megatron-LM', (name, huggingFace) => {
+  it('goes to a checkpoint and on to the transformers library, bit for bit', async () => {
+    const own = inDirectory(name);
+    const begun = await mtl('convert', '--from', 'megatron', fixture(`megatron/${name}`), '--save', own);
+    expect(begun.stdout).toContain(`${name}/iter_0000012 -> ${own}/iter_0000000\n`);
+    expect(begun.stderr).toContain('it was trained with --tokenizer-type NullTokenizer');
+    await mtl('convert', '--load', own, '--save-hf', inDirectory(`${name}-hf`));
+    expect(await weightsOf(inDirectory(`${name}-hf`))).toEqual(await weightsOf(fixture(huggingFace)));
+  });
+
+  it('comes back from what is written for Megatron-LM', async () => {
+    const [theirs, back] = [inDirectory(`${name}-out`), inDirectory(`${name}-back`)];
+    const written = await mtl('convert', '--load', inDirectory(name), '--to', 'megatron', theirs);
+    expect(written.stdout).toContain(`-> ${theirs}/release (float32)\n`);
+    await mtl('convert', '--from', 'megatron', theirs, '--save', back);
+    await mtl('convert', '--load', back, '--save-hf', inDirectory(`${name}-back-hf`));
+    expect(await weightsOf(inDirectory(`${name}-back-hf`))).toEqual(await weightsOf(fixture(huggingFace)));
+  });
+});

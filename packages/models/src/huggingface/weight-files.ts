@@ -1,0 +1,52 @@
+import type { Dtype } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+
+/** Files with the tensors of a model: a `SafetensorsDirectory`, or another format that is read like one. */
+export interface WeightFiles {
+  readonly path: string;
+  readonly tensors: ReadonlyMap<
+    string,
+    { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
+  >;
+  /** The row-major, little-endian bytes of a tensor, in `target` where it is given. */
+  read(options: {
+    readonly name: string;
+    readonly target?: Uint8Array;
+    readonly requireFinite?: boolean;
+  }): Promise<Uint8Array>;
+  /** How errors about them read. Default: those of Hugging Face directories. */
+  readonly terms?: WeightTerms;
+}
+
+/** How errors about files of weights read. */
+export interface WeightTerms {
+  readonly code: `MTL_${string}`;
+  /** What states the architecture. */
+  readonly configuration: string;
+  readonly remedy: string;
+  /** What makes input and output embeddings be apart. */
+  readonly untied: string;
+}
+
+const huggingFaceTerms: WeightTerms = {
+  code: 'MTL_HUGGING_FACE_WEIGHTS',
+  configuration: 'config.json',
+  remedy: 'use the weights and the config.json of one and the same model',
+  untied: 'tie_word_embeddings false',
+};
+
+export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
+
+/** The error for weights that are not those of the architecture. */
+export function weightsRefused(
+  weights: Pick<WeightFiles, 'path' | 'terms'>,
+  problem: string,
+  expected?: string,
+): CheckpointError {
+  const { code, remedy } = termsOf(weights);
+  return new CheckpointError(code, `${weights.path}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy,
+    exitCode: 2,
+  });
+}

@@ -1,0 +1,169 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { checkValues, DistributedTorchDirectory, dtypeBytes, TorchFile } from '@mtl/checkpoint';
+import type { WeightFiles } from '../huggingface/weight-files.js';
+import { megatronError } from './megatron-error.js';
+import {
+  countOf,
+  type MegatronFiles,
+  megatronTerms,
+  type StoredArchitecture,
+  withoutPadding,
+} from './megatron-files.js';
+import { type LayersName, nameOfMegatron } from './megatron-names.js';
+
+/** A tensor of ours: rows of a stored one, of one layer where it has all of them. */
+interface StoredPart {
+  readonly source: string;
+  /** The index in the first dimension, of a tensor with one entry for each layer. */
+  readonly layer?: number;
+  readonly shape: readonly number[];
+}
+
+const optimizerState = /^(chained_\d+\.)?optimizer\./;
+const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
+/** Gates and values of SwiGLU, where each layer has tensors of its own. */
+const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
+
+/**
+ * Opens a checkpoint of the format `torch_dist`, whatever parallelism saved it.
+ *
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it has no args, MTL_TORCH_FILE_INVALID
+ */
+export async function openDistributedMegatron(path: string): Promise<MegatronFiles> {
+  const directory = await DistributedTorchDirectory.open(path);
+  const common = await commonState(directory);
+  return {
+    path,
+    arguments: common.get('args'),
+    iteration: countOf(common.get('iteration')),
+    names: [...directory.tensors.keys()].filter((name) => !optimizerState.test(name)),
+    weights: (architecture) => distributedWeights(directory, architecture),
+    close: async () => undefined,
+  };
+}
+
+/** What all ranks have: a file next to the others, or in later versions an object among the tensors. */
+async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
+  const path = join(directory.path, 'common.pt');
+  const name = [...directory.objects.keys()].find((key) => /^common_state(\/|$)/.test(key));
+  const isFile = await access(path).then(
+    () => true,
+    () => false,
+  );
+  if (!isFile && name === undefined) {
+    throw megatronError(directory.path, 'it has neither common.pt nor an object common_state');
+  }
+  const content = isFile ? await contentOfFile(path) : await directory.readObject(name!);
+  // a sharded object is a list of one part
+  const state = Array.isArray(content) ? (content as unknown[])[0] : content;
+  if (state instanceof Map) return state as ReadonlyMap<unknown, unknown>;
+  throw megatronError(isFile ? path : directory.path, 'its common state is no dictionary');
+}
+
+async function contentOfFile(path: string): Promise<unknown> {
+  const file = await TorchFile.open(path);
+  await file.close();
+  return file.content;
+}
+
+function distributedWeights(
+  directory: DistributedTorchDirectory,
+  architecture: StoredArchitecture,
+): WeightFiles {
+  const { path } = directory;
+  const parts = storedParts(directory, architecture);
+  const described = new Map(
+    [...parts].map(([name, list]) => {
+      const { dtype, torchDtype } = directory.tensors.get(list[0]!.source)!;
+      if (dtype === undefined) {
+        throw megatronError(path, `${list[0]!.source} is ${torchDtype}, which is not read`);
+      }
+      const [rows, ...rest] = list[0]!.shape;
+      const shape = withoutPadding(
+        name,
+        list.length === 1 ? list[0]!.shape : [2 * rows!, ...rest],
+        architecture,
+      );
+      const bytes = shape.reduce((product, size) => product * size, dtypeBytes[dtype]);
+      return [name, { shape, dtype, bytes }] as const;
+    }),
+  );
+  return {
+    path,
+    terms: megatronTerms,
+    tensors: described,
+    read: async ({ name, target, requireFinite = false }) => {
+      const { dtype, bytes, shape } = described.get(name)!;
+      const whole = target ?? new Uint8Array(bytes);
+      const list = parts.get(name)!;
+      for (const [position, { source, layer }] of list.entries()) {
+        const rows = list.length === 1 ? shape : [shape[0]! / 2, ...shape.slice(1)];
+        const slices = rows.map((end) => ({ start: 0, end }));
+        const half = whole.length / list.length;
+        await directory.read({
+          name: source,
+          slices: layer === undefined ? slices : [{ start: layer, end: layer + 1 }, ...slices],
+          target: whole.subarray(position * half, (position + 1) * half),
+        });
+      }
+      if (requireFinite) {
+        const slices = shape.map((end) => ({ start: 0, end }));
+        const remedy = 'take an earlier checkpoint: the values of this one are not finite';
+        checkValues(whole, { dtype, check: { place: path, name, slices, remedy, exitCode: 2 } });
+      }
+      return whole;
+    },
+  };
+}
+
+/** What our tensors are stored as: one part, or gates and values. */
+function storedParts(
+  directory: DistributedTorchDirectory,
+  { layers }: { readonly layers: LayersName },
+): ReadonlyMap<string, readonly StoredPart[]> {
+  const parts = new Map<string, StoredPart[]>();
+  for (const [source, { shape }] of directory.tensors) {
+    if (optimizerState.test(source)) continue;
+    const half = halves.exec(source);
+    const name = nameOfMegatron(half?.[1] ?? source, layers);
+    if (name === undefined) continue;
+    const place = half?.[2] === 'v' ? 1 : 0;
+    const add = (ours: string, part: StoredPart): void => {
+      const list = parts.get(ours) ?? [];
+      if (list[place] !== undefined) {
+        throw megatronError(directory.path, `${list[place].source} and ${source} are both ${ours}`);
+      }
+      list[place] = part;
+      parts.set(ours, list);
+    };
+    if (shape.includes(0))
+      throw megatronError(directory.path, `${source} has the shape [${shape.join(', ')}]`);
+    if (!stacked.test(name)) {
+      add(name, { source, shape });
+      continue;
+    }
+    const [numLayers = 0, ...rest] = shape;
+    // every layer has bytes in the file: their number is that of what is stored
+    for (let layer = 0; layer < numLayers; layer++) {
+      add(
+        name.replace(stacked, (start) => `${start}${layer}.`),
+        { source, layer, shape: rest },
+      );
+    }
+  }
+  return checkedHalves(directory, parts);
+}
+
+/** Gates and values must both be there, in one shape. */
+function checkedHalves(
+  { path }: DistributedTorchDirectory,
+  parts: ReadonlyMap<string, readonly StoredPart[]>,
+): ReadonlyMap<string, readonly StoredPart[]> {
+  for (const [name, list] of parts) {
+    const [gates, values] = list as readonly (StoredPart | undefined)[];
+    const isWhole = gates !== undefined && (list.length === 1 || gates.shape.join() === values?.shape.join());
+    if (!isWhole) throw megatronError(path, `gates and values of ${name} are not both there, in one shape`);
+  }
+  return parts;
+}

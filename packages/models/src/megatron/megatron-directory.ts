@@ -1,0 +1,106 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { megatronError } from './megatron-error.js';
+
+/** `torch_dist`, the default of Megatron-Core, or `torch`: a file for each rank of a model. */
+export type MegatronFormat = 'torch_dist' | 'torch';
+
+/** The checkpoint of one iteration. */
+export interface MegatronDirectory {
+  readonly path: string;
+  readonly format: MegatronFormat;
+}
+
+const tracker = 'latest_checkpointed_iteration.txt';
+const nameOfIteration = (iteration: number): string => `iter_${String(iteration).padStart(7, '0')}`;
+
+/**
+ * The checkpoint in a directory: the directory itself, or of the directories of iterations in it the one that
+ * is asked for, else the one that its tracker file names.
+ *
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
+ */
+export async function findMegatronCheckpoint(options: {
+  readonly directory: string;
+  readonly step?: number | undefined;
+}): Promise<MegatronDirectory> {
+  const { directory, step } = options;
+  const own = await formatOf(directory);
+  if (own !== undefined) {
+    if (step === undefined) return { path: directory, format: own };
+    throw megatronError(directory, 'it is one checkpoint, and an iteration is asked for', {
+      remedy: 'leave the iteration out, or pass the directory above it',
+    });
+  }
+  const name = step === undefined ? await latestName(directory) : nameOfIteration(step);
+  const path = join(directory, name);
+  const format = await formatOf(path, { directory, name });
+  if (format !== undefined) return { path, format };
+  throw megatronError(path, 'it contains neither .metadata nor mp_rank_00', {
+    expected: 'a checkpoint of the format torch_dist or torch',
+  });
+}
+
+async function latestName(directory: string): Promise<string> {
+  const text = (await readFile(join(directory, tracker), 'utf8').catch(() => undefined))?.trim();
+  if (text === 'release') return text;
+  if (text !== undefined && /^\d{1,15}$/.test(text)) return nameOfIteration(Number(text));
+  if (text === undefined) {
+    throw megatronError(directory, `it has no ${tracker}, and is no checkpoint itself`, {
+      expected: 'latest_checkpointed_iteration.txt, .metadata or mp_rank_00 in it',
+    });
+  }
+  throw megatronError(directory, `${tracker} contains ${JSON.stringify(text.slice(0, 40))}`, {
+    expected: 'an iteration, or the word release',
+  });
+}
+
+/** The format of a checkpoint; undefined for another directory. */
+async function formatOf(
+  path: string,
+  asked?: { readonly directory: string; readonly name: string },
+): Promise<MegatronFormat | undefined> {
+  const names = await readdir(path).catch(async () => {
+    const others = asked === undefined ? [] : await readdir(asked.directory).catch(() => []);
+    const saved = others.filter((name) => /^iter_\d{7,}$|^release$/.test(name)).sort();
+    throw megatronError(path, 'there is no such directory', {
+      expected: saved.length === 0 ? undefined : `one of ${saved.slice(-8).join(', ')}`,
+    });
+  });
+  if (names.includes('manifest.json')) {
+    throw megatronError(path, 'it is a checkpoint of this library', { remedy: 'pass it with --load' });
+  }
+  if (names.some((name) => /^mp_rank_\d/.test(name))) return 'torch';
+  if (!names.includes('.metadata')) {
+    if (!names.includes('.zarray') && !names.includes('metadata.json')) return undefined;
+    throw megatronError(path, 'it has no .metadata', {
+      expected: 'the format torch_dist or torch (zarr is not read)',
+      remedy: 'save it with --ckpt-format torch_dist',
+    });
+  }
+  const text = await readFile(join(path, 'metadata.json'), 'utf8').catch(() => undefined);
+  if (text === undefined) {
+    throw megatronError(
+      path,
+      'it has no metadata.json, which Megatron-LM writes last: the save did not finish',
+      {
+        expected: 'the format torch_dist (torch_dcp and fsdp_dtensor are not read)',
+        remedy: 'use an earlier checkpoint, or save it with --ckpt-format torch_dist',
+      },
+    );
+  }
+  const backend = backendOf(text);
+  if (backend === 'torch_dist') return 'torch_dist';
+  throw megatronError(path, `metadata.json names the backend ${JSON.stringify(backend)}`, {
+    expected: 'torch_dist',
+    remedy: 'save it with --ckpt-format torch_dist',
+  });
+}
+
+function backendOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { sharded_backend?: unknown } | null)?.sharded_backend;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,274 @@
+import {
+  type ConfigField,
+  checkedNumber,
+  type KnownProperties,
+  size,
+  truth,
+} from '../huggingface/config-fields.js';
+import type { JsonFields } from '../huggingface/json-fields.js';
+import type { LayersName } from './megatron-names.js';
+
+/** The kinds of models that are read and written. */
+export type MegatronModelKind = 'gpt' | 'bert';
+
+/** What is known of a kind of models of Megatron-LM. */
+export interface MegatronModelType {
+  readonly layers: LayersName;
+  /** The properties of a model that args state, in the order in which they are read. */
+  readonly fields: readonly ConfigField[];
+  /** Properties that all models of the kind have. */
+  readonly fixed: Readonly<Record<string, unknown>>;
+  /** What args state about all of them, where ours have no such property. */
+  readonly alwaysStated: Readonly<Record<string, unknown>>;
+}
+
+const probability = checkedNumber({
+  isValid: (value) => value >= 0 && value < 1,
+  expected: 'a probability, 0 or more and below 1',
+});
+const deviation = checkedNumber({ isValid: (value) => value >= 0, expected: 'a number, 0 or more' });
+const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
+
+/** Real tokens; where args do not state them, the padding counts as tokens, as in Megatron-LM's softmax. */
+const vocabulary: ConfigField = {
+  key: 'vocabularySize',
+  names: ['vocab_size', 'padded_vocab_size'],
+  read: (fields) => fields.required(['vocab_size', 'padded_vocab_size'], 'a positive integer'),
+};
+
+/** tanh in the fused kernel, and in OpenAI's formula; else the error function. */
+const geluKind: ConfigField = {
+  key: 'geluKind',
+  names: ['bias_gelu_fusion'],
+  read: (fields) => {
+    const isFused = isTrue(fields, 'bias_gelu_fusion', true) && isTrue(fields, 'add_bias_linear', true);
+    return isFused || isTrue(fields, 'openai_gelu', false) ? 'tanh' : 'erf';
+  },
+  write: (kind, { addBiasLinear = true }) => kind === 'tanh' && addBiasLinear,
+  writeOthers: (kind, { addBiasLinear = true }) => ({ openai_gelu: kind === 'tanh' && !addBiasLinear }),
+};
+
+const isTrue = (fields: JsonFields, name: string, otherwise: boolean): boolean =>
+  fields.optional(name, 'true or false', otherwise);
+
+const commonFields: readonly ConfigField[] = [
+  size('hiddenSize', ['hidden_size']),
+  size('numLayers', ['num_layers']),
+  size('numAttentionHeads', ['num_attention_heads']),
+  size('ffnHiddenSize', ['ffn_hidden_size'], ({ hiddenSize }) => 4 * (hiddenSize as number)),
+  size('maxPositionEmbeddings', ['max_position_embeddings', 'seq_length']),
+  vocabulary,
+  size('makeVocabularySizeDivisibleBy', ['make_vocab_size_divisible_by'], () => 128),
+  {
+    ...positive('layerNormEpsilon', 'norm_epsilon', 1e-5),
+    names: ['norm_epsilon', 'layernorm_epsilon'],
+    read: (fields) => fields.optional(['norm_epsilon', 'layernorm_epsilon'], 'a number', 1e-5),
+  },
+  deviation('initMethodStd', 'init_method_std', 0.02),
+  probability('hiddenDropout', 'hidden_dropout', 0.1),
+  probability('attentionDropout', 'attention_dropout', 0.1),
+];
+
+const positionTypes = ['learned_absolute', 'rope', 'none'];
+
+const positionEmbeddingType: ConfigField = {
+  key: 'positionEmbeddingType',
+  names: ['position_embedding_type'],
+  read: (fields) => {
+    const isRotary = isTrue(fields, 'use_rotary_position_embeddings', false);
+    const otherwise = isRotary ? 'rope' : 'learned_absolute';
+    const type = fields.optional('position_embedding_type', 'a string', otherwise);
+    if (positionTypes.includes(type)) return type;
+    throw fields.unsupported('position_embedding_type', {
+      needs: 'those positions',
+      expected: positionTypes.join(', '),
+    });
+  },
+  write: (type) => type ?? 'learned_absolute',
+};
+
+/** A field that only models with rotary positions have. */
+const rotary = (field: ConfigField): ConfigField => ({
+  ...field,
+  read: (fields, known) => (known.positionEmbeddingType === 'rope' ? field.read(fields, known) : undefined),
+  check: (value, known) => (value === undefined ? undefined : field.check?.(value, known)),
+});
+
+const headSize: ConfigField = {
+  key: 'kvChannels',
+  names: ['kv_channels'],
+  read: (fields, { hiddenSize, numAttentionHeads }) => {
+    const otherwise = (hiddenSize as number) / (numAttentionHeads as number);
+    const value = fields.optional('kv_channels', 'a positive integer', otherwise);
+    if (Number.isInteger(value)) return value;
+    throw fields.refuse('num_attention_heads', `a divisor of ${hiddenSize as number}`);
+  },
+  write: (value, { hiddenSize, numAttentionHeads }) =>
+    value ?? (hiddenSize as number) / (numAttentionHeads as number),
+};
+
+const queryGroups: ConfigField = {
+  key: 'numQueryGroups',
+  names: ['num_query_groups'],
+  read: (fields, { groupQueryAttention, numAttentionHeads }) =>
+    groupQueryAttention === true
+      ? fields.optional('num_query_groups', 'a positive integer', 1)
+      : (numAttentionHeads as number),
+  check: (value, { numAttentionHeads }) =>
+    (numAttentionHeads as number) % (value as number) === 0
+      ? undefined
+      : `a divisor of ${numAttentionHeads as number}`,
+  write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
+};
+
+/** A property that is left out of a model that does not have it. */
+const whereTrue = (key: string, name: string): ConfigField => ({
+  ...truth(key, name, false),
+  write: (value) => value ?? false,
+});
+
+/** In Megatron-LM norms of queries and keys are of the model's kind; here they are RMSNorm. */
+const queryKeyNorm: ConfigField = {
+  ...whereTrue('qkLayernorm', 'qk_layernorm'),
+  read: (fields, { normalization }) => {
+    const has = isTrue(fields, 'qk_layernorm', false);
+    if (!has || normalization === 'RMSNorm') return has;
+    throw fields.unsupported('qk_layernorm', { needs: 'LayerNorm of queries and keys', expected: 'RMSNorm' });
+  },
+};
+
+const normalization: ConfigField = {
+  key: 'normalization',
+  names: ['normalization'],
+  read: (fields) => {
+    const kind = fields.optional('normalization', 'a string', 'LayerNorm');
+    if (kind === 'LayerNorm' || kind === 'RMSNorm') return kind;
+    throw fields.unsupported('normalization', { needs: 'those norms', expected: 'LayerNorm or RMSNorm' });
+  },
+  write: (kind) => kind ?? 'LayerNorm',
+};
+
+/** A list of two sizes, of positions before and after a query. */
+const windowSize: ConfigField = {
+  key: 'windowSize',
+  names: ['window_size'],
+  read: (fields) => {
+    const window = fields.values.window_size;
+    if (window === undefined || window === null) return undefined;
+    const [before, after] = Array.isArray(window) ? (window as number[]) : [];
+    if (before === -1 && (after === 0 || after === -1)) return undefined;
+    if (Number.isSafeInteger(before) && before! >= 0 && after === 0) return `${before},0`;
+    throw fields.unsupported('window_size', { needs: 'that window', expected: '(L, 0) or null' });
+  },
+  write: (value) => (value === undefined ? undefined : [Number.parseInt(value as string, 10), 0]),
+};
+
+const gptFields: readonly ConfigField[] = [
+  ...commonFields,
+  headSize,
+  whereTrue('groupQueryAttention', 'group_query_attention'),
+  queryGroups,
+  windowSize,
+  positionEmbeddingType,
+  rotary(positive('rotaryBase', 'rotary_base', 10_000)),
+  rotary(
+    checkedNumber({ isValid: (value) => value > 0 && value <= 1, expected: 'a number above 0, at most 1' })(
+      ...(['rotaryPercent', 'rotary_percent', 1] as const),
+    ),
+  ),
+  rotary(truth('rotaryInterleaved', 'rotary_interleaved', false)),
+  rotary(size('rotarySeqLenInterpolationFactor', ['rotary_seq_len_interpolation_factor'], () => 1)),
+  rotary(truth('useRopeScaling', 'use_rope_scaling', false)),
+  rotary(positive('ropeScalingFactor', 'rope_scaling_factor', 8)),
+  normalization,
+  whereTrue('swiglu', 'swiglu'),
+  whereTrue('squaredRelu', 'squared_relu'),
+  queryKeyNorm,
+  { ...truth('addBiasLinear', 'add_bias_linear', true), write: (value) => value ?? true },
+  whereTrue('addQkvBias', 'add_qkv_bias'),
+  {
+    key: 'tieEmbeddings',
+    names: ['untie_embeddings_and_output_weights'],
+    read: (fields) => !isTrue(fields, 'untie_embeddings_and_output_weights', false),
+    write: (value) => !(value as boolean),
+  },
+  {
+    ...geluKind,
+    // the activation is another: the value of models without one of their own
+    read: (fields, known) =>
+      known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
+    writeOthers: (kind, model) => ({
+      ...geluKind.writeOthers!(kind, model),
+      add_position_embedding: (model.positionEmbeddingType ?? 'learned_absolute') === 'learned_absolute',
+    }),
+  },
+];
+
+const bertFields: readonly ConfigField[] = [
+  ...commonFields,
+  geluKind,
+  truth('sentenceOrderHead', 'bert_binary_head', true),
+];
+
+/** The models of Megatron-LM that are read and written. A property is one line, for both directions. */
+export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronModelType>> = {
+  gpt: { layers: 'decoder', fields: gptFields, fixed: {}, alwaysStated: {} },
+  bert: {
+    layers: 'encoder',
+    fields: bertFields,
+    // norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
+    fixed: { layerNormPlacement: 'pre', tokenTypeVocabularySize: 2 },
+    alwaysStated: {
+      add_bias_linear: true,
+      normalization: 'LayerNorm',
+      position_embedding_type: 'learned_absolute',
+      swiglu: false,
+      untie_embeddings_and_output_weights: false,
+    },
+  },
+};
+
+/** Args that change what a model computes, and their values without the feature. */
+const unsupportedArguments: ReadonlyArray<
+  readonly [name: string, needs: string, ...valid: readonly unknown[]]
+> = [
+  ['num_experts', 'experts'],
+  ['multi_latent_attention', 'multi-latent attention'],
+  ['experimental_attention_variant', 'another attention'],
+  ['mtp_num_layers', 'layers for multi-token prediction', 0],
+  ['hybrid_override_pattern', 'layers of several kinds'],
+  ['hybrid_layer_pattern', 'layers of several kinds'],
+  ['is_hybrid_model', 'layers of several kinds'],
+  ['heterogeneous_layers_config_path', 'layers of several kinds'],
+  ['heterogeneous_layers_config_encoded_json', 'layers of several kinds'],
+  ['apply_layernorm_1p', 'norms whose weights are stored less 1'],
+  ['apply_residual_connection_post_layernorm', 'residual connections after norms'],
+  ['qk_l2_norm', 'L2 norms of queries and keys'],
+  ['softmax_type', 'another softmax', 'vanilla'],
+  ['attention_output_gate', 'gated attention'],
+  ['quick_geglu', 'another activation'],
+  ['geglu', 'another activation'],
+  ['reglu', 'another activation'],
+  ['glu_linear_offset', 'another activation', 0],
+  ['no_rope_freq', 'layers without positions'],
+  ['window_attn_skip_freq', 'layers without a window'],
+  ['use_mup', 'scaled activations'],
+];
+
+/**
+ * Refuses a model with features that nothing here computes.
+ *
+ * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, with what the model needs
+ */
+export function checkMegatronFeatures(fields: JsonFields): void {
+  for (const [name, needs, ...valid] of unsupportedArguments) {
+    const value = fields.values[name];
+    if (value === undefined || value === null || value === false || valid.includes(value)) continue;
+    const expected = `${name} ${valid.length === 0 ? 'None or False' : String(valid[0])}`;
+    throw fields.unsupported(name, { needs, expected });
+  }
+}
+
+/** The properties of a model that are there. */
+export const statedProperties = (properties: KnownProperties): KnownProperties =>
+  Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined));

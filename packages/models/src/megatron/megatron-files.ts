@@ -1,0 +1,49 @@
+import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';
+import type { LayersName } from './megatron-names.js';
+
+/** What of an architecture decides how tensors are stored. */
+export interface StoredArchitecture {
+  readonly layers: LayersName;
+  readonly isGated: boolean;
+  /** D */
+  readonly headSize: number;
+  /** Rows beyond it are padding, and left out. */
+  readonly vocabularySize: number;
+}
+
+/** A checkpoint of Megatron-LM, in one of its formats. */
+export interface MegatronFiles {
+  readonly path: string;
+  /** Its args, as they were pickled. */
+  readonly arguments: unknown;
+  readonly iteration: number;
+  /** Names of tensors of the model, as the files have them. */
+  readonly names: readonly string[];
+  /** The whole tensors of the model by our names. */
+  weights(architecture: StoredArchitecture): WeightFiles;
+  close(): Promise<void>;
+}
+
+export const megatronTerms: WeightTerms = {
+  code: 'MTL_MEGATRON_WEIGHTS',
+  configuration: 'its args',
+  remedy: 'use the files of one checkpoint, complete and unchanged; weights of other features are not read',
+  untied: 'untie_embeddings_and_output_weights in its args',
+};
+
+const vocabularyTables = /^(embedding\.word_embeddings\.weight|output_layer\.(weight|bias))$/;
+
+/** The shape of a tensor without the padding of the vocabulary. */
+export function withoutPadding(
+  name: string,
+  shape: readonly number[],
+  { vocabularySize }: StoredArchitecture,
+): readonly number[] {
+  const [rows, ...rest] = shape;
+  if (rows === undefined || !vocabularyTables.test(name)) return shape;
+  return [Math.min(rows, vocabularySize), ...rest];
+}
+
+/** An integer of a checkpoint, such as its iteration; 0 where it is none. */
+export const countOf = (value: unknown): number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;

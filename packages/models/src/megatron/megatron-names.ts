@@ -1,0 +1,60 @@
+/**
+ * Names of tensors in checkpoints of Megatron-LM as patterns, and what they are called here: the names of
+ * Megatron-Core's own layers. Core with Transformer Engine puts norms into the linear layers after them; in
+ * 2019 to 2022 models were nested in `language_model`.
+ */
+const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
+  [/^(module\.|model\.)+/, ''],
+  [/^language_model\./, ''],
+  [/^transformer\./, 'decoder.'],
+  [/^word_embeddings_for_head\./, 'output_layer.'],
+  // layers of Transformer Engine
+  [/\.self_attention\.linear_qkv\.layer_norm_/, '.input_layernorm.'],
+  [/\.mlp\.linear_fc1\.layer_norm_/, '.pre_mlp_layernorm.'],
+  // layers of before Megatron-Core
+  [/\.input_norm\./, '.input_layernorm.'],
+  [/\.post_attention_(layer)?norm\./, '.pre_mlp_layernorm.'],
+  [/\.(self_)?attention\.query_key_value\./, '.self_attention.linear_qkv.'],
+  [/\.(self_)?attention\.dense\./, '.self_attention.linear_proj.'],
+  [/\.mlp\.dense_h_to_4h\./, '.mlp.linear_fc1.'],
+  [/\.mlp\.dense_4h_to_h\./, '.mlp.linear_fc2.'],
+  [/^(decoder|encoder)\.final_norm\./, '$1.final_layernorm.'],
+  [/^lm_head\.layernorm\./, 'lm_head.layer_norm.'],
+  [/^lm_head\.bias$/, 'output_layer.bias'],
+  [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
+];
+
+/** State of fp8 kernels, and what is computed from the arguments. */
+const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
+
+/** What the models of Megatron-LM call their layers: those of a GPT `decoder`, those of a BERT `encoder`. */
+export type LayersName = 'decoder' | 'encoder';
+
+/**
+ * Our name of a tensor of a checkpoint, whose layers may have numbers of their own.
+ *
+ * @param layers what the model calls its layers: GPTs of before Megatron-Core had an `encoder`
+ * @returns undefined for what is no weight
+ */
+export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
+  if (ignored.test(name)) return undefined;
+  const current = renamed.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), name);
+  return current.replace(/^(decoder|encoder)\./, `${layers}.`);
+}
+
+/** The number of the layer in a name, and the text around it; undefined for other names. */
+export function layerOf(
+  name: string,
+): { readonly start: string; readonly layer: number; readonly rest: string } | undefined {
+  const match = /^((?:decoder|encoder)\.layers\.)(\d{1,9})(\..+)$/.exec(name);
+  return match === null ? undefined : { start: match[1]!, layer: Number(match[2]), rest: match[3]! };
+}
+
+/**
+ * The name that a tensor of ours has in a checkpoint of the format `torch_dist`: Transformer Engine's, which
+ * every Megatron-Core reads whichever layers it has itself.
+ */
+export const megatronNameOf = (name: string): string =>
+  name
+    .replace(/\.input_layernorm\./, '.self_attention.linear_qkv.layer_norm_')
+    .replace(/\.pre_mlp_layernorm\./, '.mlp.linear_fc1.layer_norm_');

@@ -1,0 +1,145 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { bertParameters } from '../bert/bert-parameters.js';
+import { headSizeOf } from '../blocks/transformer-configuration.js';
+import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { gptParameters } from '../gpt/gpt-parameters.js';
+import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
+import { readConfigFields } from '../huggingface/config-fields.js';
+import type { JsonFields } from '../huggingface/json-fields.js';
+import { loadMappedWeights } from '../huggingface/mapped-weights.js';
+import type { WeightFiles } from '../huggingface/weight-files.js';
+import { openDistributedMegatron } from './distributed-megatron-files.js';
+import { openLegacyMegatron } from './legacy-megatron-files.js';
+import { megatronArguments } from './megatron-arguments.js';
+import { findMegatronCheckpoint, type MegatronFormat } from './megatron-directory.js';
+import { megatronError } from './megatron-error.js';
+import {
+  checkMegatronFeatures,
+  type MegatronModelKind,
+  megatronModelTypes,
+  statedProperties,
+} from './megatron-fields.js';
+import type { MegatronFiles } from './megatron-files.js';
+import { megatronWeightNames } from './megatron-weight-names.js';
+
+/** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
+export interface MegatronModel {
+  /** Of the checkpoint. */
+  readonly path: string;
+  readonly format: MegatronFormat;
+  readonly iteration: number;
+  readonly kind: MegatronModelKind;
+  readonly configuration: GptModelConfiguration | BertModelConfiguration;
+  /** Messages for the user. */
+  readonly notices: readonly string[];
+  /**
+   * Fills tensors from the weights: any of the model's, any slices.
+   *
+   * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
+   */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, or a BERT, in the format
+ * `torch_dist` or, of any tensor- and pipeline-parallel size, `torch`. Its weights are compared with its
+ * args before anything of their size is allocated.
+ *
+ * @param options.directory the checkpoint, or the directory of checkpoints
+ * @param options.step the iteration. Default: the latest
+ * @param options.vocabularySize real tokens. Default: those of args, else all rows of the embedding
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is none or is not complete; MTL_MEGATRON_ARGUMENTS
+ *   for a model that nothing here computes; MTL_MEGATRON_WEIGHTS when the weights are not those of the args;
+ *   MTL_TORCH_FILE_INVALID
+ */
+export async function readMegatron(options: {
+  readonly directory: string;
+  readonly step?: number | undefined;
+  readonly vocabularySize?: number | undefined;
+}): Promise<MegatronModel> {
+  const { path, format } = await findMegatronCheckpoint(options);
+  const files = await (format === 'torch' ? openLegacyMegatron(path) : openDistributedMegatron(path));
+  try {
+    return { ...describe(files, options.vocabularySize), format };
+  } catch (error) {
+    await files.close();
+    throw error;
+  }
+}
+
+function describe(files: MegatronFiles, asked: number | undefined): Omit<MegatronModel, 'format'> {
+  const { path, iteration } = files;
+  const fields = megatronArguments(files.arguments, path);
+  checkMegatronFeatures(fields);
+  const kind = kindOf(files);
+  const { layers, fields: table, fixed } = megatronModelTypes[kind];
+  const stated = { ...readConfigFields(fields, table), ...fixed };
+  const vocabularySize = asked ?? (stated.vocabularySize as number);
+  const configuration = statedProperties({ ...stated, vocabularySize }) as unknown as
+    | GptModelConfiguration
+    | BertModelConfiguration;
+  const isGated = 'swiglu' in configuration && configuration.swiglu === true;
+  const headSize = headSizeOf(configuration);
+  const weights = files.weights({ layers, isGated, headSize, vocabularySize });
+  const names = () =>
+    megatronWeightNames(
+      kind === 'gpt'
+        ? gptParameters(configuration as GptModelConfiguration)
+        : bertParameters(configuration as BertModelConfiguration),
+      { vocabularySize, isTied: !('tieEmbeddings' in configuration) || configuration.tieEmbeddings },
+    );
+  const embedding = 'embedding.word_embeddings.weight';
+  checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
+  return {
+    path,
+    iteration,
+    kind,
+    configuration,
+    notices: noticesOf({ fields, kind, asked, weights }),
+    load: (tensors) => loadMappedWeights({ weights, tensors, names: names() }),
+    close: files.close,
+  };
+}
+
+/** By the weights: args do not name it. */
+function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
+  const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
+  const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);
+  if (!has(/(^|\.)word_embeddings\.weight$/)) {
+    throw megatronError(path, 'it has no token embedding', { expected: 'a GPT, a Llama or a BERT' });
+  }
+  if (has(/(^|\.)decoder\.layers\./) && has(/(^|\.)encoder\.layers\./)) {
+    throw megatronError(path, 'it is of a model with encoder and decoder, which is not supported', {
+      expected: 'a GPT, a Llama or a BERT',
+    });
+  }
+  return isBert ? 'bert' : 'gpt';
+}
+
+function noticesOf(options: {
+  readonly fields: JsonFields;
+  readonly kind: MegatronModelKind;
+  readonly asked: number | undefined;
+  readonly weights: WeightFiles;
+}): readonly string[] {
+  const { fields, kind, asked } = options;
+  const { vocab_size: stated, padded_vocab_size: padded, tokenizer_type: tokenizer } = fields.values;
+  const isPadded = asked === undefined && typeof stated !== 'number';
+  const gelu =
+    kind === 'bert' && fields.values.bias_gelu_fusion !== false && fields.values.openai_gelu !== true;
+  return [
+    ...(isPadded
+      ? [
+          `${fields.path} do not state the size of the vocabulary: all ${String(padded)} rows of the embedding count as tokens`,
+        ]
+      : []),
+    ...(gelu
+      ? [
+          'the head for masked tokens computes GELU by its tanh approximation, as the layers do; in Megatron-LM it does not',
+        ]
+      : []),
+    ...(typeof tokenizer === 'string' ? [`it was trained with --tokenizer-type ${tokenizer}`] : []),
+  ];
+}

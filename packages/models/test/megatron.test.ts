@@ -1,0 +1,159 @@
+import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { hostTensor, type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
+import { sizeOf } from '@mtl/kernels';
+import { afterAll, describe, expect, it } from 'vitest';
+import { bertParameters } from '../src/bert/bert-parameters.js';
+import { gptParameters } from '../src/gpt/gpt-parameters.js';
+import {
+  type BertModelConfiguration,
+  type GptModelConfiguration,
+  type MegatronModel,
+  readHuggingFaceGpt,
+  readMegatron,
+} from '../src/index.js';
+import { type FixtureName, fixtureDirectory } from './huggingface-fixture.js';
+
+const fixtures = fileURLToPath(new URL('../fixtures/megatron/', import.meta.url));
+const scratch = mkdtempSync(join(tmpdir(), 'megatron-'));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+let numCopies = 0;
+/** A copy of a fixture to damage. */
+function copyOf(name: string): string {
+  const directory = join(scratch, `${name}-${numCopies++}`);
+  cpSync(join(fixtures, name), directory, { recursive: true });
+  return directory;
+}
+
+type Values = Readonly<Record<string, string>>;
+
+/** All weights of a model, as text that shows every bit. */
+async function weightsOf(
+  { kind, configuration }: Pick<MegatronModel, 'kind' | 'configuration'>,
+  load: (tensors: readonly LogicalTensor[]) => Promise<void>,
+): Promise<Values> {
+  const parameters =
+    kind === 'gpt'
+      ? gptParameters(configuration as GptModelConfiguration)
+      : bertParameters(configuration as BertModelConfiguration);
+  const tensors = parameters.map(({ name, globalShape }) => {
+    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    return { name, memory, tensor: hostTensor({ name, globalShape, dtype: 'F32', memory }) };
+  });
+  await load(tensors.map(({ tensor }) => tensor));
+  return Object.fromEntries(
+    tensors.map(({ name, memory }) => [name, Buffer.from(memory).toString('base64')]),
+  );
+}
+
+const open = async (directory: string, options: { step?: number; vocabularySize?: number } = {}) =>
+  await readMegatron({ directory, ...options });
+
+describe.each([
+  ['torch-gpt-0', 'huggingface-erf'],
+  ['torch-gpt-1', 'huggingface-erf'],
+  ['torch-gpt-2', 'huggingface-erf'],
+  ['torch-gpt-3', 'huggingface-gpt2'],
+  ['torch-llama', 'huggingface-llama'],
+  ['torch-dist-llama', 'huggingface-llama'],
+  ['torch-dist-qwen3', 'huggingface-qwen3'],
+] as const satisfies readonly (readonly [string, FixtureName])[])('%s', (name, huggingFace) => {
+  it(`has the weights of ${huggingFace}, bit for bit`, async () => {
+    const found = await open(join(fixtures, name));
+    const source = await readHuggingFaceGpt({
+      directory: fixtureDirectory(huggingFace),
+      makeVocabularySizeDivisibleBy: 4,
+    });
+    expect(found).toMatchObject({ kind: 'gpt', iteration: 12 });
+    expect(found.configuration).toMatchObject(source.configuration);
+    const weights = await weightsOf(found, found.load);
+    const expected = { kind: 'gpt', configuration: source.configuration } as const;
+    expect(weights).toEqual(await weightsOf(expected, source.load));
+    await found.close();
+  });
+});
+
+describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
+  it('has the weights of the BERT that PyTorch saved, bit for bit', async () => {
+    const found = await open(join(fixtures, name));
+    expect(found).toMatchObject({
+      kind: 'bert',
+      configuration: { layerNormPlacement: 'pre', sentenceOrderHead: true, geluKind: 'erf', numLayers: 2 },
+    });
+    const weights = await weightsOf(found, found.load);
+    const file = await SafetensorsFile.open(join(fixtures, 'bert-weights.safetensors'));
+    for (const key of file.tensors.keys()) {
+      const expected = Buffer.from(await file.read({ name: key }));
+      // ours go on with the padding of the vocabulary, which is zero
+      const own = Buffer.from(weights[key]!, 'base64');
+      expect(own.subarray(0, expected.length).equals(expected), key).toBe(true);
+      expect(own.subarray(expected.length).every((byte) => byte === 0)).toBe(true);
+    }
+    expect(Object.keys(weights).sort()).toEqual([...file.tensors.keys()].sort());
+    await file.close();
+    await found.close();
+  });
+});
+
+describe('an incomplete or another checkpoint', () => {
+  const refused = async (directory: string, options = {}): Promise<unknown> => {
+    const error: unknown = await open(directory, options).catch((thrown: unknown) => thrown);
+    const { code, message, expected } = error as { code: string; message: string; expected?: string };
+    return { code, message: message.replaceAll(directory, 'DIR'), expected };
+  };
+
+  it('is refused where a rank is missing', async () => {
+    const directory = copyOf('torch-gpt-1');
+    rmSync(join(directory, 'iter_0000012/mp_rank_01_000'), { recursive: true });
+    expect(await refused(directory)).toMatchObject({
+      code: 'MTL_MEGATRON_CHECKPOINT',
+      message: expect.stringContaining('it has 3 folders mp_rank_TT_PPP') as string,
+      expected: '4 folders: one for each rank',
+    });
+  });
+
+  it('is refused where ranks come from different layouts', async () => {
+    const directory = copyOf('torch-gpt-0');
+    const other = copyOf('torch-gpt-3');
+    const [rank, of] = ['iter_0000012/mp_rank_01', 'iter_0000012/mp_rank_01_001'];
+    rmSync(join(directory, rank), { recursive: true });
+    renameSync(join(other, of), join(directory, rank));
+    expect(await refused(directory)).toMatchObject({ code: 'MTL_MEGATRON_CHECKPOINT' });
+  });
+
+  it('is refused where the save did not finish', async () => {
+    const directory = copyOf('torch-dist-bert');
+    rmSync(join(directory, 'iter_0000012/metadata.json'));
+    expect(await refused(directory)).toMatchObject({
+      message: expect.stringContaining('the save did not finish') as string,
+    });
+  });
+
+  it('is refused where a data file was cut off', async () => {
+    const directory = copyOf('torch-dist-bert');
+    writeFileSync(join(directory, 'iter_0000012/__0_0.distcp'), 'short');
+    expect(await refused(directory)).toMatchObject({
+      code: 'MTL_TORCH_FILE_INVALID',
+      message: expect.stringMatching(/__0_0\.distcp: it refers to bytes .* of 5: it was cut off/) as string,
+    });
+  });
+
+  it('is refused where the iteration is not there, with those that are', async () => {
+    expect(await refused(join(fixtures, 'torch-bert'), { step: 7 })).toMatchObject({
+      message: 'DIR/iter_0000007: there is no such directory',
+      expected: 'one of iter_0000012',
+    });
+    expect(readdirSync(join(fixtures, 'torch-bert'))).toContain('iter_0000012');
+  });
+
+  it('is refused where there are more tokens than rows', async () => {
+    expect(await refused(join(fixtures, 'torch-bert'), { vocabularySize: 33 })).toEqual({
+      code: 'MTL_MEGATRON_WEIGHTS',
+      message: 'DIR/iter_0000012: embedding.word_embeddings.weight has the shape [32, 12]',
+      expected: '[33, 12]',
+    });
+  });
+});

@@ -1,0 +1,121 @@
+import { type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint';
+import {
+  architectureFlags,
+  type Flags,
+  type ModelKind,
+  type PretrainingConfiguration,
+  parseFlags,
+  pickFields,
+  presetsOf,
+  saveConfiguration,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { createTokenizer, type TokenizerOptions } from '@mtl/data';
+import { CheckpointError } from '@mtl/errors';
+import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { optimizerTensors, trainingState, weightTensors } from '@mtl/trainer';
+import { layersOfChunks } from '../models/layers-of-chunks.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { trainingOptimizer } from '../training/training-optimizer.js';
+import { TrainingProcesses } from '../training/training-processes.js';
+
+/** A model whose weights begin a directory of checkpoints. */
+export interface ModelToBegin {
+  readonly kind: ModelKind;
+  readonly model: TransformerConfiguration;
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+  /** The tokenizer that came with the model, if one did. */
+  readonly tokenizerOptions: TokenizerOptions | undefined;
+  /** What else came from a Hugging Face directory. */
+  readonly origin?: HuggingFaceOrigin | undefined;
+  /** The error for a model that flags cannot express. */
+  readonly refused: {
+    readonly code: `MTL_${string}`;
+    readonly remedy: string;
+  };
+}
+
+/** The configuration that a command line of a preset gives. */
+export const configurationOfPreset = (kind: ModelKind): PretrainingConfiguration =>
+  configurationOf(kind, ['--preset', presetsOf(kind).whenNothingIsAsked]);
+
+const configurationOf = (kind: ModelKind, flags: readonly string[]): PretrainingConfiguration =>
+  validateConfiguration(parseFlags(flags, { model: kind }));
+
+/**
+ * Begins a directory of checkpoints with the weights of a model: iteration 0, a fresh optimizer.
+ *
+ * @returns the path of the checkpoint
+ */
+export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
+  const { kind, model, load, tokenizerOptions, origin } = begun;
+  const recipe = recipeOf({ kind });
+  const configuration = configurationOf(kind, commandLineOf(kind, model));
+  refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
+  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const work = recipe.embeddingAndHeadCost(configuration, model);
+  const { parameters } = recipe.buildStages({
+    ...({ model, device: 'cpu', dtype: 'float32', seed: 0, placement: [0], rank: 0 } as const),
+    layers: layersOfChunks(configuration, { model, work, numChunks: 1 }),
+  });
+  const optimizer: ModelOptimizer = trainingOptimizer({
+    ...({ configuration, parameters, device: 'cpu', dtype: 'float32', initializes: false } as const),
+    chunks: new Map([[0, parameters]]),
+    processes: new TrainingProcesses({ world: undefined, parallel: configuration.parallel }),
+  });
+  try {
+    await load(weightTensors(optimizer));
+    const { path } = await saveCheckpoint({
+      directory,
+      iteration: 0,
+      // the optimizer's moments too, so that a training run goes on from here as from any other checkpoint
+      tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
+      state: trainingState({
+        progress: { iteration: 0, consumedSamples: 0, consumedTokens: 0 },
+        optimizer,
+        lossScaler: new LossScaler(configuration.optimizer.lossScale),
+        configuration: await saveConfiguration({
+          directory,
+          // nothing was trained: the preset's flags are not this model's
+          configuration: { ...configuration, preset: 'none', flags: ownFlags(kind, model) },
+          model,
+          tokenizer,
+          data: undefined,
+          huggingFace: origin,
+        }),
+      }),
+    });
+    return path;
+  } finally {
+    optimizer.dispose();
+    optimizer.buffers.dispose();
+  }
+}
+
+function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
+  return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
+}
+
+/** A command line for this model; the preset gives what else a configuration needs. */
+function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
+  const words = Object.entries(ownFlags(kind, model)).flatMap(([name, value]) =>
+    value === true ? [`--${name}`] : value === false ? [`--no-${name}`] : [`--${name}`, `${value}`],
+  );
+  return ['--preset', presetsOf(kind).whenNothingIsAsked, ...words];
+}
+
+/** What the flags of a training run cannot express, such as three kinds of tokens. */
+function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
+  // how it was trained, not what it is
+  const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });
+  const known = new Map(Object.entries(trained));
+  const differing = wanted.filter(([key, value]) => known.get(key) !== value);
+  if (differing.length === 0) return;
+  const listed = differing.map(([key, value]) => `${key} ${value}`).join(', ');
+  throw new CheckpointError(refused.code, `no training knows a model of ${listed}`, {
+    expected: differing.map(([key]) => `${key} ${known.get(key)}`).join(', '),
+    remedy: refused.remedy,
+    exitCode: 2,
+  });
+}
