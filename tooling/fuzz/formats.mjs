@@ -293,12 +293,13 @@ async function readMegatron(directory, file) {
   const [name, iteration, ...rest] = file.split('/');
   const found = await models.readMegatron({ directory: join(directory, name) });
   await found.close();
-  const path = join(directory, name, iteration ?? '');
+  if (rest.length === 0) return;
   if (name.startsWith('torch-dist')) {
+    const path = join(directory, name, iteration);
     const opened = await checkpoint.DistributedTorchDirectory.open(path);
     for (const tensor of opened.tensors.keys()) await opened.read({ name: tensor });
     for (const object of opened.objects.keys()) await opened.readObject(object);
-  } else if (rest.length > 0) {
+  } else {
     const opened = await checkpoint.TorchFile.open(join(directory, file));
     const tensors = [...opened.content.values()].flatMap(function inside(value) {
       if (value instanceof checkpoint.TorchTensor) return [value];
