@@ -11,8 +11,8 @@ export {
   type BegunCheckpoint,
   huggingFaceToCheckpoint,
 } from './conversion/hugging-face-to-checkpoint.js';
-export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
 export { megatronToCheckpoint } from './conversion/megatron-to-checkpoint.js';
+export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
 export {
   type DefaultCorpusOptions,
   type PreparedCorpus,
