@@ -1,3 +1,27 @@
+export { ChatTemplate, type ChatTemplateOptions } from './conversations/chat-template.js';
+export { chatTokens } from './conversations/chat-tokens.js';
+export type { ChatMessage } from './conversations/conversation.js';
+export {
+  ConversationDataset,
+  type ConversationDatasetDescription,
+  type PackedConversations,
+} from './conversations/conversation-dataset.js';
+export {
+  type ConversationDatasets,
+  type ConversationDatasetsOptions,
+  type ConversationFiles,
+  type ConversationPart,
+  conversationDatasets,
+} from './conversations/conversation-datasets.js';
+export {
+  type ConversationCounts,
+  type LongConversationRule,
+  longConversationRules,
+} from './conversations/encode-conversations.js';
+export { type EndOfTurn, endOfTurn } from './conversations/end-of-turn.js';
+export { findChatTemplate } from './conversations/find-chat-template.js';
+export { readChatTemplate } from './conversations/read-chat-template.js';
+export { readConversations } from './conversations/read-conversations.js';
 export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
 export {
   type PrepareDatasetOptions,

@@ -19,3 +19,8 @@ export function sharedFloat64Array(length: number): Float64Array {
 export function sharedInt16Array(length: number): Int16Array {
   return new Int16Array(new SharedArrayBuffer(length * 2));
 }
+
+/** A zeroed Uint8Array over shared memory. */
+export function sharedUint8Array(length: number): Uint8Array {
+  return new Uint8Array(new SharedArrayBuffer(length));
+}

@@ -1,4 +1,8 @@
 import { UsageError } from '@mtl/errors';
+import {
+  ConversationDataset,
+  type ConversationDatasetDescription,
+} from '../conversations/conversation-dataset.js';
 import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset.js';
 import { T5Dataset, type T5DatasetDescription } from '../masked/t5-dataset.js';
 import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
@@ -13,6 +17,7 @@ type KnownDescription =
   | BertDatasetDescription
   | T5DatasetDescription
   | TaskDatasetDescription
+  | ConversationDatasetDescription
   | BlendedDatasetDescription;
 
 /**
@@ -38,6 +43,8 @@ function open(description: KnownDescription): unknown {
       return new T5Dataset(description);
     case 'task':
       return new TaskDataset(description);
+    case 'conversations':
+      return new ConversationDataset(description);
     case 'blended':
       return new BlendedDataset(
         description,
@@ -46,7 +53,7 @@ function open(description: KnownDescription): unknown {
     default: {
       const { kind } = description as SampleDatasetDescription;
       throw new UsageError('MTL_DATA_KIND', `unknown kind of dataset: ${String(kind)}`, {
-        expected: 'gpt, bert, t5, task or blended',
+        expected: 'gpt, bert, t5, task, conversations or blended',
       });
     }
   }

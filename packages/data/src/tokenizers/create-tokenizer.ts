@@ -18,7 +18,7 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
     case 'BertWordPieceCase':
       return createBertWordPieceTokenizer(options);
     case 'ByteLevelTokenizer':
-      return createByteLevelTokenizer();
+      return createByteLevelTokenizer(options);
     case 'NullTokenizer':
       return createNullTokenizer(options);
     default: {

@@ -28,10 +28,10 @@ export async function createGpt2BpeTokenizer(
       },
     );
   }
-  return builtIn(await loadGpt2Vocabulary());
+  return builtIn(await loadGpt2Vocabulary(), options);
 }
 
-function builtIn(tokens: readonly string[]): Tokenizer {
+function builtIn(tokens: readonly string[], options: TokenizerOptions): Tokenizer {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));
   const bytes = [...tokens, endOfText].map((token) => Buffer.from(token, 'latin1'));
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -40,7 +40,7 @@ function builtIn(tokens: readonly string[]): Tokenizer {
     vocabularySize: bytes.length,
     eod: bytes.length - 1,
     identifiers: { class: 'mtl.GPT2BPETokenizer', tokenizer_path: null },
-    options: { type: 'GPT2BPETokenizer' },
+    options,
     encode: (text) => {
       const ids: number[] = [];
       for (const [word] of text.matchAll(gpt2WordPattern)) {

@@ -72,6 +72,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     padId: padToken === undefined ? undefined : ids.get(padToken),
     startIds: startIdsOf(json.post_processor),
     tokenIds: ids,
+    specialIds: new Set(json.added_tokens.filter(({ special }) => special === true).map(({ id }) => id)),
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,
     encode: (text) =>

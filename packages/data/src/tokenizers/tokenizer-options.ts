@@ -19,6 +19,8 @@ export type TokenizerOptions =
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
+      /** A chat template in Jinja, instead of the one next to the files. */
+      readonly chatTemplate?: string | undefined;
     }
   | {
       readonly type: 'HuggingFaceTokenizer';
@@ -26,7 +28,9 @@ export type TokenizerOptions =
       readonly tokenizerModel: string;
       /** The token that ends a document, when the files do not say. */
       readonly eodToken?: string | undefined;
+      /** A chat template in Jinja, instead of the one next to the file. */
+      readonly chatTemplate?: string | undefined;
     }
   | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
-  | { readonly type: 'ByteLevelTokenizer' }
+  | { readonly type: 'ByteLevelTokenizer'; readonly chatTemplate?: string | undefined }
   | { readonly type: 'NullTokenizer'; readonly vocabSize: number };

@@ -16,6 +16,8 @@ export interface Tokenizer {
   readonly startIds?: readonly number[] | undefined;
   /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
+  /** Ids of special tokens, where a tokenizer has a list of tokens; absent: the end of a document alone. */
+  readonly specialIds?: ReadonlySet<number> | undefined;
   /** What names this tokenizer in the md5 of index caches. */
   readonly identifiers: PythonJsonValue;
   /**

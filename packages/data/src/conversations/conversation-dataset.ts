@@ -1,0 +1,108 @@
+import { UsageError } from '@mtl/errors';
+import { assembleBatch } from '../samples/assemble-batch.js';
+import { createSampleBatch, type SampleBatch } from '../samples/sample-batch.js';
+import type { SampleDataset } from '../samples/sample-dataset.js';
+
+// N = conversations, R = rows that they are packed into.
+
+/** Conversations packed into rows, as plain data over shared memory. */
+export interface PackedConversations {
+  readonly sequenceLength: number;
+  /** int32: the tokens of all conversations, one behind another. */
+  readonly tokens: Int32Array;
+  /** As many: 1 for a token that is learnt, else 0. */
+  readonly isLearnt: Uint8Array;
+  /** float64 [N + 1]: where each conversation starts in `tokens`, and the end. */
+  readonly offsets: Float64Array;
+  /** int32 [N]: the conversations of the first row, of the second, and so on. */
+  readonly order: Int32Array;
+  /** int32 [R + 1]: where each row starts in `order`, and the end. */
+  readonly rowOffsets: Int32Array;
+}
+
+/** Packed conversations in a form that worker threads can receive. */
+export interface ConversationDatasetDescription extends PackedConversations {
+  readonly kind: 'conversations';
+  /** Samples: the rows, and empty ones up to a whole number of batches. */
+  readonly numSamples: number;
+}
+
+/**
+ * Conversations packed into samples of one length. A conversation of n tokens takes n - 1 positions; its
+ * positions count from 0, and it sees no other one. The loss counts where the next token is one that is
+ * learnt. Loaders and samplers take it as they take the datasets of pretraining.
+ */
+export class ConversationDataset implements SampleDataset {
+  readonly description: ConversationDatasetDescription;
+
+  constructor(description: ConversationDatasetDescription) {
+    this.description = description;
+  }
+
+  get length(): number {
+    return this.description.numSamples;
+  }
+
+  get sequenceLength(): number {
+    return this.description.sequenceLength;
+  }
+
+  createBatch(batchSize: number): SampleBatch {
+    return createSampleBatch({ batchSize, sequenceLength: this.sequenceLength, withKeyStart: true });
+  }
+
+  fillRow(options: { readonly sample: number; readonly batch: SampleBatch; readonly row: number }): void {
+    const { sample, batch, row } = options;
+    if (!Number.isInteger(sample) || sample < 0 || sample >= this.length) {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
+        expected: `0 to ${this.length - 1}`,
+      });
+    }
+    const { order, rowOffsets, sequenceLength } = this.description;
+    const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
+    const from = row * sequenceLength;
+    let filled = 0;
+    for (const conversation of conversations) {
+      filled += this.#fillConversation({ conversation, batch, from, start: filled });
+    }
+    // what is left is a document of its own that nothing is learnt from
+    for (let position = filled; position < sequenceLength; position++) {
+      batch.positionIds[from + position] = position - filled;
+      batch.keyStart![from + position] = filled;
+    }
+    batch.sampleNumbers[row] = sample;
+  }
+
+  finishBatch(batch: SampleBatch): SampleBatch {
+    return batch;
+  }
+
+  sample(sample: number): SampleBatch {
+    return assembleBatch(this, [sample]);
+  }
+
+  /** Nothing is open. */
+  close(): void {}
+
+  /** Writes a conversation to positions `start` and on of the row at `from`; returns how many it took. */
+  #fillConversation(place: {
+    readonly conversation: number;
+    readonly batch: SampleBatch;
+    readonly from: number;
+    readonly start: number;
+  }): number {
+    const { conversation, batch, from, start } = place;
+    const { tokens, isLearnt, offsets } = this.description;
+    const first = offsets[conversation]!;
+    const length = offsets[conversation + 1]! - first - 1;
+    for (let position = 0; position < length; position++) {
+      const to = from + start + position;
+      batch.tokens[to] = tokens[first + position]!;
+      batch.labels[to] = tokens[first + position + 1]!;
+      batch.lossMask[to] = isLearnt[first + position + 1]!;
+      batch.positionIds[to] = position;
+      batch.keyStart![to] = start;
+    }
+    return length;
+  }
+}

@@ -1,0 +1,97 @@
+import { RandomState } from '../random/random-state.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import type { ChatTemplate } from './chat-template.js';
+import type { PackedConversations } from './conversation-dataset.js';
+import { conversationError } from './conversation-error.js';
+import {
+  type ConversationCounts,
+  encodeConversations,
+  type LongConversationRule,
+} from './encode-conversations.js';
+import { type EncodedConversation, packConversations } from './pack-conversations.js';
+import { readConversations } from './read-conversations.js';
+
+export interface ConversationFiles {
+  /** JSON-lines files to train on, see `readConversations`. */
+  readonly trainData: readonly string[];
+  /** Files to evaluate on. */
+  readonly validationData: readonly string[];
+  /** Without them: the share of the conversations that is kept for evaluation, from 0 to below 1. */
+  readonly validationFraction: number;
+  readonly long: LongConversationRule;
+}
+
+export interface ConversationDatasetsOptions extends ConversationFiles {
+  readonly template: ChatTemplate;
+  readonly tokenizer: Tokenizer;
+  readonly sequenceLength: number;
+  /** Chooses the share that is kept for evaluation. */
+  readonly seed: number;
+}
+
+/** A part of the conversations. */
+export interface ConversationPart {
+  readonly packed: PackedConversations;
+  readonly numConversations: number;
+}
+
+export interface ConversationDatasets {
+  readonly train: ConversationPart;
+  /** Undefined where nothing is kept for evaluation. */
+  readonly validation: ConversationPart | undefined;
+  /** Of all files of training, before a share is taken from them. */
+  readonly counts: ConversationCounts;
+  readonly validationCounts: ConversationCounts | undefined;
+}
+
+/** Reads, encodes and packs the conversations of a fine-tuning run. @throws those of `encodeConversations` */
+export async function conversationDatasets(
+  options: ConversationDatasetsOptions,
+): Promise<ConversationDatasets> {
+  const { trainData, validationData, validationFraction, sequenceLength, seed } = options;
+  const part = (conversations: readonly EncodedConversation[]): ConversationPart => ({
+    packed: packConversations(conversations, sequenceLength),
+    numConversations: conversations.length,
+  });
+  const all = await encodedFiles(trainData, options);
+  if (validationData.length > 0) {
+    const validation = await encodedFiles(validationData, options);
+    return {
+      train: part(all.encoded),
+      validation: part(validation.encoded),
+      counts: all.counts,
+      validationCounts: validation.counts,
+    };
+  }
+  const order = Float64Array.from(all.encoded.keys());
+  new RandomState(seed).shuffle(order);
+  // at least one of each where a share is asked for
+  const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * order.length));
+  const numValidation = Math.min(wanted, order.length - 1);
+  const held = new Set(order.subarray(0, numValidation));
+  const { encoded, counts } = all;
+  return {
+    train: part(encoded.filter((_, index) => !held.has(index))),
+    validation: numValidation === 0 ? undefined : part(encoded.filter((_, index) => held.has(index))),
+    counts,
+    validationCounts: undefined,
+  };
+}
+
+async function encodedFiles(paths: readonly string[], options: ConversationDatasetsOptions) {
+  const found = await encodeConversations({ ...options, conversations: inOrder(paths) });
+  if (found.encoded.length > 0) return found;
+  const { read, dropped } = found.counts;
+  throw conversationError(
+    paths.join(', '),
+    read === 0 ? 'no conversation' : `no conversation is left of ${read} (${dropped} are too long)`,
+    {
+      expected: 'one conversation on each line',
+      ...(read === 0 ? {} : { remedy: 'pass a larger --seq-length' }),
+    },
+  );
+}
+
+async function* inOrder(paths: readonly string[]) {
+  for (const path of paths) yield* readConversations(path);
+}

@@ -1,0 +1,239 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { createBatchLoader } from '../loading/batch-loader.js';
+import { createTokenizer } from '../tokenizers/create-tokenizer.js';
+import { ChatTemplate } from './chat-template.js';
+import { ConversationDataset } from './conversation-dataset.js';
+import { type ConversationDatasetsOptions, conversationDatasets } from './conversation-datasets.js';
+import { packConversations } from './pack-conversations.js';
+import { packRows } from './pack-rows.js';
+import { readChatTemplate } from './read-chat-template.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-conversations-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+function written(name: string, text: string): string {
+  const path = join(directory, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const template = new ChatTemplate({
+  name: 'plain',
+  text: '{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a{% endif %}',
+  specialTokens: { eos_token: '<|endoftext|>' },
+});
+const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
+const options = { template, tokenizer, sequenceLength: 16, seed: 1 };
+const read = (path: string, others: Partial<ConversationDatasetsOptions> = {}) =>
+  conversationDatasets({
+    ...options,
+    validationData: [],
+    validationFraction: 0,
+    long: 'refuse',
+    trainData: [path],
+    ...others,
+  });
+const turn = (question: string, answer: string): string =>
+  JSON.stringify({
+    messages: [
+      { role: 'user', content: question },
+      { role: 'assistant', content: answer },
+    ],
+  });
+const textOf = (tokens: ArrayLike<number>): string =>
+  Array.from(tokens, (token) => (token === 256 ? '|' : tokenizer.decode([token]))).join('');
+
+describe('conversations of a file', () => {
+  it('become rows whose labels, loss, positions and document starts are those of each conversation', async () => {
+    const path = written('two.jsonl', `${turn('hi', 'you')}\n\n${turn('a', 'b')}\n`);
+    const { train, counts } = await read(path);
+    expect(counts).toMatchObject({ read: 2, tokens: 9 + 6, learnt: 4 + 2 });
+    const dataset = new ConversationDataset({ ...train.packed, kind: 'conversations', numSamples: 2 });
+    const { tokens, labels, lossMask, positionIds, keyStart } = dataset.sample(0);
+    expect(textOf(tokens.subarray(0, 13))).toBe('uhi|ayouua|ab');
+    expect(textOf(labels.subarray(0, 13))).toBe('hi|ayou|a|ab|');
+    // what is learnt is what a label says, from the answer to the end of its turn
+    expect(textOf(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
+    expect([...positionIds]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 0, 1, 2]);
+    expect([...keyStart!]).toEqual([...Array(8).fill(0), ...Array(5).fill(8), ...Array(3).fill(13)]);
+    // a sample that only fills a batch
+    expect(dataset.sample(1).lossMask.every((one) => one === 0)).toBe(true);
+    expect([...dataset.sample(1).keyStart!]).toEqual(Array(16).fill(0));
+  });
+
+  it('are the same from a worker thread', async () => {
+    const { train } = await read(written('worker.jsonl', `${turn('hi', 'you')}\n${turn('a', 'b')}\n`));
+    const dataset = new ConversationDataset({ ...train.packed, kind: 'conversations', numSamples: 2 });
+    const loader = createBatchLoader({ dataset, sampler: { kind: 'single', microBatchSize: 2 } });
+    try {
+      const { value } = await loader.next();
+      for (const row of [0, 1]) {
+        const alone = dataset.sample(row);
+        for (const name of ['tokens', 'labels', 'lossMask', 'positionIds', 'keyStart'] as const)
+          expect(value![name]!.slice(16 * row, 16 * (row + 1))).toEqual(alone[name]);
+      }
+    } finally {
+      await loader.close();
+    }
+  });
+
+  it('may be a prompt and its completion, of which only the completion is learnt', async () => {
+    const messages = (...said: string[]) =>
+      said.map((content, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content }));
+    const lines = [
+      { prompt: 'q', completion: 'x' },
+      { prompt: messages('q', 'no', 'r'), completion: [{ role: 'assistant', content: 'x' }] },
+    ];
+    const { train } = await read(
+      written('prompts.jsonl', lines.map((line) => JSON.stringify(line)).join('\n')),
+    );
+    const { tokens, isLearnt, offsets } = train.packed;
+    const learnt = [0, 1].map((index) =>
+      textOf(
+        tokens
+          .subarray(offsets[index]!, offsets[index + 1]!)
+          .filter((_, at) => isLearnt[offsets[index]! + at] === 1),
+      ),
+    );
+    expect(learnt).toEqual(['x|', 'x|']);
+  });
+
+  it.each([
+    ['{"messages": [', 'line 1: is not JSON'],
+    ['[]', 'line 1: is not a JSON object'],
+    [`${turn('a', 'b')}\n{"text": "a"}`, 'line 2: has "text"'],
+    ['{"messages": []}', 'line 1: "messages" is not a list of messages'],
+    ['{"messages": [{"role": "user"}]}', 'line 1: message 1 of "messages" has no "content"'],
+    [
+      '{"messages": [{"role": "user", "content": 5}]}',
+      'line 1: message 1 of "messages" "content" is not a text',
+    ],
+    ['{"messages": [{"content": "a"}]}', 'line 1: message 1 of "messages" has no "role"'],
+    ['{"messages": [{"role": "user", "content": "a"}]}', 'line 1: has no message of the assistant'],
+    ['{"prompt": "a", "completion": []}', 'line 1: "prompt" and "completion" are not both'],
+    [turn('long question', 'long answer'), 'line 1: has 28 tokens'],
+    ['\n \n', 'no conversation'],
+  ])('refuses %j with the line', async (text, message) => {
+    await expect(read(written('wrong.jsonl', text))).rejects.toMatchObject({
+      code: 'MTL_DATA_CONVERSATION',
+      exitCode: 2,
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  it('of more than a sample are cut or left out where that is asked for, and counted', async () => {
+    const path = written(
+      'long.jsonl',
+      [turn('a', 'an answer that is cut'), turn('a', 'b'), turn('a question of 17 ', 'c')].join('\n'),
+    );
+    const cut = await read(path, { long: 'truncate' });
+    expect(cut.counts).toMatchObject({ read: 3, truncated: 2, dropped: 0, withoutAnswer: 1 });
+    expect(cut.train.numConversations).toBe(2);
+    const dropped = await read(path, { long: 'drop' });
+    expect(dropped.counts).toMatchObject({ read: 3, truncated: 0, dropped: 2, withoutAnswer: 0 });
+    expect(dropped.train.numConversations).toBe(1);
+  });
+
+  it('are split into those to train and those to evaluate on, the same by the same seed', async () => {
+    const lines = Array.from({ length: 20 }, (_, index) => turn(`${index}`, 'x'));
+    const path = written('split.jsonl', lines.join('\n'));
+    const [one, again, other] = [
+      await read(path, { validationFraction: 0.2 }),
+      await read(path, { validationFraction: 0.2 }),
+      await read(path, { validationFraction: 0.2, seed: 2 }),
+    ];
+    expect([one.train.numConversations, one.validation!.numConversations]).toEqual([16, 4]);
+    expect(again.validation!.packed.tokens).toEqual(one.validation!.packed.tokens);
+    expect(other.validation!.packed.tokens).not.toEqual(one.validation!.packed.tokens);
+    const held = textOf(one.validation!.packed.tokens).match(/\d+/g)!;
+    const trained = textOf(one.train.packed.tokens).match(/\d+/g)!;
+    expect([...held, ...trained].map(Number).sort((a, b) => a - b)).toEqual(lines.map((_, index) => index));
+  });
+
+  it('names the conversation and the template where an answer has no place of its own', async () => {
+    const forgetful = new ChatTemplate({
+      name: 'forgetful.jinja',
+      text: "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}{% endif %}.{% endfor %}",
+    });
+    const messages = ['a', 'b', 'c', 'd'].map((content, index) => ({
+      role: index % 2 === 0 ? 'user' : 'assistant',
+      content,
+    }));
+    const path = written('forgetful.jsonl', `${turn('a', 'b')}\n${JSON.stringify({ messages })}`);
+    await expect(read(path, { template: forgetful })).rejects.toMatchObject({
+      code: 'MTL_DATA_CONVERSATION',
+      message: expect.stringMatching(
+        /forgetful\.jsonl, line 2: forgetful\.jinja: the text of the first 2 messages/,
+      ) as string,
+      remedy: expect.stringContaining('--chat-template') as string,
+    });
+  });
+});
+
+describe('readChatTemplate', () => {
+  it('finds the template of a folder, its special tokens, and that of its options before it', () => {
+    const tokenizerModel = join(directory, 'tokenizer.json');
+    const type = 'HuggingFaceTokenizer' as const;
+    const rendered = (chatTemplate?: string): string =>
+      readChatTemplate({
+        ...tokenizer,
+        specialIds: new Set(),
+        decode: () => '<d>',
+        options: { type, tokenizerModel, chatTemplate },
+      }).render({ messages: [], where: 'here' }).text;
+    expect(() => rendered()).toThrow(expect.objectContaining({ code: 'MTL_CHAT_TEMPLATE' }));
+    const settings = (chat_template: unknown) =>
+      written('tokenizer_config.json', JSON.stringify({ chat_template, eos_token: { content: '<e>' } }));
+    settings([
+      { name: 'tool_use', template: 'tools' },
+      { name: 'default', template: 'list {{ eos_token }}' },
+    ]);
+    expect(rendered()).toBe('list <e>');
+    settings([
+      { name: 'rag', template: '' },
+      { name: 'tool_use', template: '' },
+    ]);
+    expect(() => rendered()).toThrow(/no template is called "default"/);
+    settings('text {{ eos_token }}');
+    expect(rendered()).toBe('text <e>');
+    written('chat_template.jinja', 'file {{ eos_token }}');
+    expect(rendered()).toBe('file <e>');
+    expect(rendered(written('own.jinja', 'own {{ eos_token }}'))).toBe('own <e>');
+    expect(() => rendered(written('broken.jinja', '{% if %}'))).toThrow(
+      expect.objectContaining({
+        code: 'MTL_CHAT_TEMPLATE',
+        message: expect.stringContaining('broken.jinja') as string,
+      }),
+    );
+  });
+});
+
+describe('packRows', () => {
+  it('puts every piece into one row, and no row exceeds its capacity', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 20 }), { maxLength: 60 }), (lengths) => {
+        const rows = packRows(lengths, 20);
+        expect(rows.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, index) => index));
+        const filled = rows.map((row) => row.reduce((sum, piece) => sum + lengths[piece]!, 0));
+        expect(Math.max(0, ...filled)).toBeLessThanOrEqual(20);
+        // of any two rows together there is more than one: best fit leaves at most one row half empty
+        expect(filled.filter((length) => length <= 10).length).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+
+  it('keeps the tokens of each conversation', () => {
+    const conversations = [5, 3, 9].map((length, index) => ({
+      tokens: Int32Array.from({ length }, (_, at) => 10 * index + at),
+      isLearnt: new Uint8Array(length).fill(1),
+    }));
+    const packed = packConversations(conversations, 8);
+    expect([...packed.rowOffsets]).toEqual([0, 1, 3]);
+    expect([...packed.order]).toEqual([2, 0, 1]);
+    expect([...packed.tokens.subarray(packed.offsets[1], packed.offsets[2])]).toEqual([10, 11, 12]);
+  });
+});

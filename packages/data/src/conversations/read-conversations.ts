@@ -1,0 +1,117 @@
+import { readLines } from '../corpora/read-lines.js';
+import type { ChatMessage, Conversation } from './conversation.js';
+import { conversationError } from './conversation-error.js';
+
+const forms =
+  '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, or {"prompt": ..., "completion": ...} with texts or lists of messages';
+
+/**
+ * Streams the conversations of a JSON-lines file (gunzipped when it ends in .gz); lines of white space are
+ * passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or texts, which are a
+ * message of the user and the answer. Of a prompt nothing is learnt. `tools` may come with either.
+ *
+ * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
+ */
+export async function* readConversations(path: string): AsyncGenerator<Conversation, void, undefined> {
+  for await (const { text, number } of readLines({ path })) {
+    if (text.trim() !== '') yield parseConversation(text, `${path}, line ${number}`);
+  }
+}
+
+function parseConversation(text: string, where: string): Conversation {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw conversationError(where, `is not JSON (${(cause as Error).message})`, {
+      expected: forms,
+      remedy: 'repair or remove the line',
+      cause,
+    });
+  }
+  if (!isObject(value)) throw conversationError(where, 'is not a JSON object', { expected: forms });
+  const conversation = { ...messagesOf(value, where), tools: toolsOf(value, where), where };
+  const { messages, numGiven } = conversation;
+  if (messages.some(({ role }, index) => index >= numGiven && role === 'assistant')) return conversation;
+  throw conversationError(where, 'has no message of the assistant to learn', {
+    expected: 'a message with the role "assistant"',
+    remedy: 'remove the line',
+  });
+}
+
+function messagesOf(
+  value: Readonly<Record<string, unknown>>,
+  where: string,
+): Pick<Conversation, 'messages' | 'numGiven'> {
+  const { messages, prompt, completion } = value;
+  if (messages !== undefined) {
+    return { messages: checkedMessages(messages, { where, key: 'messages' }), numGiven: 0 };
+  }
+  if (prompt === undefined || completion === undefined) {
+    const keys = Object.keys(value).map((name) => `"${name}"`);
+    throw conversationError(where, `has ${keys.join(', ') || 'no keys'}`, { expected: forms });
+  }
+  if (typeof prompt !== typeof completion) {
+    throw conversationError(where, '"prompt" and "completion" are not both texts or lists of messages', {
+      expected: forms,
+    });
+  }
+  const given = asMessages(prompt, { where, key: 'prompt', role: 'user' });
+  const learnt = asMessages(completion, { where, key: 'completion', role: 'assistant' });
+  return { messages: [...given, ...learnt], numGiven: given.length };
+}
+
+interface MessagesOfKey {
+  readonly where: string;
+  readonly key: string;
+}
+
+function asMessages(value: unknown, of: MessagesOfKey & { readonly role: string }): readonly ChatMessage[] {
+  return typeof value === 'string' ? [{ role: of.role, content: value }] : checkedMessages(value, of);
+}
+
+function checkedMessages(value: unknown, { where, key }: MessagesOfKey): readonly ChatMessage[] {
+  if (!Array.isArray(value) || value.length === 0) {
+    throw conversationError(where, `"${key}" is not a list of messages`, { expected: forms });
+  }
+  for (const [index, message] of value.entries()) {
+    const problem = problemOf(message);
+    if (problem === undefined) continue;
+    throw conversationError(where, `message ${index + 1} of "${key}" ${problem}`, {
+      expected: '{"role": "user", "content": "..."}; an assistant may have "tool_calls" instead of content',
+    });
+  }
+  return value as readonly ChatMessage[];
+}
+
+function problemOf(message: unknown): string | undefined {
+  if (!isObject(message)) return 'is not a JSON object';
+  const { role, content, tool_calls: toolCalls } = message;
+  if (typeof role !== 'string' || role === '') return 'has no "role"';
+  if (typeof content === 'string' || Array.isArray(content)) return undefined;
+  if ((content === undefined || content === null) && Array.isArray(toolCalls)) return undefined;
+  return content === undefined ? 'has no "content"' : '"content" is not a text';
+}
+
+/** A list, or its JSON in a text, as tables of texts have it. */
+function toolsOf(
+  { tools }: Readonly<Record<string, unknown>>,
+  where: string,
+): readonly unknown[] | undefined {
+  if (tools === undefined || tools === null || tools === '') return undefined;
+  let list = tools;
+  if (typeof tools === 'string') {
+    try {
+      list = JSON.parse(tools);
+    } catch (cause) {
+      throw conversationError(where, '"tools" is a text that is not JSON', { cause });
+    }
+  }
+  if (!Array.isArray(list)) {
+    throw conversationError(where, '"tools" is not a list', { expected: 'JSON Schemas of functions' });
+  }
+  return list.length === 0 ? undefined : list;
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
