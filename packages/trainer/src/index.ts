@@ -1,3 +1,4 @@
+export { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 export type { LossKind } from './loss-kind.js';
 export {
   ConsoleReporter,

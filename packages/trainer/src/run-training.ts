@@ -1,5 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { EarlyStopping } from './early-stopping.js';
+import type { ValidationLoss } from './metrics/validation-loss.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
@@ -30,6 +32,8 @@ export interface RunTrainingOptions<Batch> {
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
+  /** Ends the run after an evaluation by which the validation loss has stopped falling. */
+  readonly earlyStopping?: EarlyStopping | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
   /**
@@ -42,10 +46,11 @@ export interface RunTrainingOptions<Batch> {
 
 export interface TrainingResult {
   /**
-   * `done`: the last iteration is reached; `exit-interval`, `deadline` and signals: it can be resumed;
+   * `done`: the last iteration is reached; `early-stopping`: the validation loss has stopped falling;
+   * `exit-interval`, `deadline` and signals: it can be resumed;
    * `data`: no data left.
    */
-  readonly reason: 'done' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
+  readonly reason: 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;
 }
 
@@ -64,11 +69,14 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   const evaluateNow = async (): Promise<void> => {
     if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
     evaluated = trainer.progress.iteration;
-    await evaluateTraining(options, evaluation);
+    const loss = await evaluateTraining(options, evaluation);
+    options.earlyStopping?.observe(loss);
   };
 
   try {
-    for await (const metrics of trainer) {
+    // a run that is resumed may have been over when it was saved
+    if (options.earlyStopping?.isOver === true) reason = 'early-stopping';
+    for await (const metrics of reason === 'early-stopping' ? [] : trainer) {
       for (const reporter of options.reporters) reporter.step?.(metrics);
       const { iteration } = metrics;
       const isMultipleOf = (interval: number | undefined): boolean =>
@@ -77,6 +85,10 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
       if (isMultipleOf(save?.interval)) await saves?.atInterval();
       const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
+      if (options.earlyStopping?.isOver === true) {
+        reason = 'early-stopping';
+        break;
+      }
       if (stop !== undefined) {
         reason = stop;
         break;
@@ -128,10 +140,11 @@ function agreeOnRest<Batch>(
 async function evaluateTraining<Batch>(
   { trainer, reporters }: RunTrainingOptions<Batch>,
   evaluation: EvaluationSettings<Batch> | OwnEvaluation,
-): Promise<void> {
+): Promise<ValidationLoss> {
   const evaluated = 'run' in evaluation ? await evaluation.run() : await lossOf(trainer, evaluation);
   const { iteration, consumedSamples } = trainer.progress;
   for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
+  return { iteration, ...evaluated };
 }
 
 async function lossOf<Batch>(

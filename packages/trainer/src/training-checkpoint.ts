@@ -3,6 +3,7 @@ import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit
 import { CheckpointError } from '@mtl/errors';
 import type { Slice, Tensor } from '@mtl/kernels';
 import type { LossScaler, ModelOptimizer, ParameterRange } from '@mtl/optimizer';
+import type { EarlyStopping, EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers } from './replica-numbers.js';
 import type { TrainingProgress } from './trainer.js';
@@ -186,6 +187,8 @@ export interface TrainingState {
     readonly growthTracker: number;
     readonly hysteresisTracker: number;
   };
+  /** Of a run that may end early. */
+  readonly earlyStopping?: EarlyStoppingState;
   readonly configuration: JsonObject;
 }
 
@@ -193,13 +196,15 @@ export function trainingState(options: {
   readonly progress: TrainingProgress;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
+  readonly earlyStopping?: EarlyStopping | undefined;
   readonly configuration: JsonObject;
 }): JsonObject {
-  const { progress, optimizer, lossScaler, configuration } = options;
+  const { progress, optimizer, lossScaler, earlyStopping, configuration } = options;
   return {
     progress: { ...progress },
     optimizerSteps: optimizer.numSteps,
     lossScaler: { ...lossScaler.state() },
+    ...(earlyStopping === undefined ? {} : { earlyStopping: { ...earlyStopping.state } }),
     configuration,
   };
 }
@@ -207,12 +212,13 @@ export function trainingState(options: {
 /** The training state in a checkpoint's manifest. */
 export function readTrainingState(state: JsonObject, path: string): TrainingState {
   const read = state as unknown as TrainingState;
-  const { progress, lossScaler, configuration, optimizerSteps } = read;
+  const { progress, lossScaler, configuration, optimizerSteps, earlyStopping } = read;
   const counts = [progress?.iteration, progress?.consumedSamples, progress?.consumedTokens, optimizerSteps];
   const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   const trackers = [lossScaler?.growthTracker, lossScaler?.hysteresisTracker];
   const known =
     counts.every(isCount) &&
+    (earlyStopping === undefined || isCount(earlyStopping?.numWorse)) &&
     typeof lossScaler?.scale === 'number' &&
     trackers.every(Number.isSafeInteger) &&
     typeof configuration === 'object' &&

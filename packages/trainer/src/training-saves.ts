@@ -6,6 +6,7 @@ import {
   saveCheckpoint,
 } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { EarlyStopping } from './early-stopping.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
 import type { TrainingReporter } from './training-reporter.js';
@@ -36,6 +37,8 @@ export interface TrainingSavesOptions {
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
+  /** Its state is saved. */
+  readonly earlyStopping?: EarlyStopping | undefined;
   readonly save: SaveSettings;
 }
 
@@ -108,7 +111,7 @@ export class TrainingSaves {
   }
 
   #saveOptions(): SaveOptions {
-    const { trainer, optimizer, lossScaler, save } = this.#options;
+    const { trainer, optimizer, lossScaler, earlyStopping, save } = this.#options;
     const { world } = optimizer.groups;
     const { progress } = trainer;
     return {
@@ -120,7 +123,13 @@ export class TrainingSaves {
       owned: save.owned,
       iteration: progress.iteration,
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
-      state: trainingState({ progress, optimizer, lossScaler, configuration: save.configuration }),
+      state: trainingState({
+        progress,
+        optimizer,
+        lossScaler,
+        earlyStopping,
+        configuration: save.configuration,
+      }),
       ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),
     };
   }

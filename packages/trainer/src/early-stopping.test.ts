@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { EarlyStopping } from './early-stopping.js';
+
+const observed = (losses: readonly number[], stopping = new EarlyStopping({ patience: 2 })): number => {
+  for (const [index, loss] of losses.entries()) {
+    stopping.observe({ loss, iteration: index + 1 });
+    if (stopping.isOver) return index + 1;
+  }
+  return Number.POSITIVE_INFINITY;
+};
+
+describe('EarlyStopping', () => {
+  it.each([
+    [[3, 2, 1, 0.5], Number.POSITIVE_INFINITY],
+    [[3, 3.1, 2, 2.5, 1, 2, 1], 7],
+    [[3, 4, 5], 3],
+    [[2, 2, 2], 3],
+    [[2, Number.NaN, Number.NaN], 3],
+    [[Number.NaN, 2, 1], Number.POSITIVE_INFINITY],
+  ])('ends %j after evaluation %d', (losses, end) => {
+    expect(observed(losses)).toBe(end);
+  });
+
+  it('goes on from its state', () => {
+    const first = new EarlyStopping({ patience: 2 });
+    observed([3, 2, 2.5], first);
+    expect(first.state).toEqual({ best: { loss: 2, iteration: 2 }, numWorse: 1 });
+    const state = JSON.parse(JSON.stringify(first.state)) as typeof first.state;
+    const second = new EarlyStopping({ patience: 2, state });
+    second.observe({ loss: 2, iteration: 4 });
+    expect(second.isOver).toBe(true);
+  });
+});
