@@ -41,6 +41,8 @@ export { presetsOf } from './presets/presets-of.js';
 export type {
   BertConfiguration,
   CheckpointConfiguration,
+  ConversationConfiguration,
+  ConversationSamples,
   OptimizerConfiguration,
   ParallelConfiguration,
   PretrainingConfiguration,
@@ -66,6 +68,8 @@ export { loadScheduleModule } from './schedules/load-schedule-module.js';
 export { type ScheduleConfiguration, scheduleOfStep } from './schedules/schedule-of-step.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
 export { bundledCorpus } from './validation/bundled-corpus.js';
+export { conversationConfiguration } from './validation/conversation-configuration.js';
+export { tokenizerOf } from './validation/data-configuration.js';
 export { FlagReader } from './validation/flag-reader.js';
 export { parallelConfiguration } from './validation/parallel-configuration.js';
 export { readTokenizerFlags, type TokenizerFlags } from './validation/read-tokenizer-flags.js';

@@ -1,4 +1,4 @@
-import type { TokenizerOptions } from '@mtl/data';
+import type { ConversationFiles, TokenizerOptions } from '@mtl/data';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,
@@ -99,12 +99,30 @@ export interface OptimizerConfiguration {
  */
 export type TokenizerConfiguration = TokenizerOptions;
 
+/** Conversations to fine-tune on. */
+export interface ConversationConfiguration extends ConversationFiles {
+  /** Evaluations in a row without a lower validation loss that end training; absent: none do. */
+  readonly patience?: number;
+}
+
+/** The samples of an epoch of conversations, which only those who have read them know. */
+export interface ConversationSamples {
+  readonly numTrain: number;
+  /** 0 where nothing is evaluated. */
+  readonly numValidation: number;
+}
+
 export interface DataConfiguration {
-  /** The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus. */
+  /**
+   * The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus
+   * and for conversations.
+   */
   readonly dataPath: readonly string[];
   readonly split: string;
   readonly dataCachePath?: string;
   readonly tokenizer?: TokenizerConfiguration;
+  /** Where a run learns from conversations. */
+  readonly conversations?: ConversationConfiguration;
   readonly eodMaskLoss: boolean;
   readonly resetPositionIds: boolean;
   readonly resetAttentionMask: boolean;

@@ -1,6 +1,8 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ResolvedFlags } from './flags/resolve-flags.js';
 import type {
+  CheckpointConfiguration,
+  ConversationSamples,
   LoggingConfiguration,
   PretrainingConfiguration,
   TrainingConfiguration,
@@ -20,6 +22,8 @@ import { trainingConfiguration } from './validation/training-configuration.js';
 export interface ValidateConfigurationOptions {
   /** Processes of the run; 1 unless given. */
   readonly worldSize?: number;
+  /** Where conversations are learnt from: the samples of an epoch, by which --epochs counts steps. */
+  readonly conversations?: ConversationSamples | undefined;
 }
 
 /**
@@ -33,7 +37,7 @@ export interface ValidateConfigurationOptions {
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
-  { worldSize = 1 }: ValidateConfigurationOptions = {},
+  { worldSize = 1, conversations }: ValidateConfigurationOptions = {},
 ): PretrainingConfiguration {
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
@@ -43,25 +47,38 @@ export function validateConfiguration(
   // a BERT leaves padding out, and pads what is left to what can be sharded
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
-  const training = trainingConfiguration({ flags, model, parallel });
+  const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkAddressable({ flags, model, training, parallel });
   const lora = adapterConfiguration(flags, model);
+  const optimizer = optimizerConfiguration({ flags, training, notices });
+  const data = dataConfiguration({ flags, training, notices });
   return deepFreeze({
     kind: resolved.model,
     model,
     ...(lora === undefined ? {} : { lora }),
     ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
     training,
-    optimizer: optimizerConfiguration({ flags, training, notices }),
-    data: dataConfiguration({ flags, training, notices }),
+    optimizer,
+    data,
     parallel,
-    checkpoint,
+    checkpoint: withIntervalOfEvaluation(checkpoint, { data, training }),
     logging: loggingConfiguration(flags, training),
     flags: resolved.values,
     sources: resolved.sources,
     preset: resolved.preset,
     notices,
   });
+}
+
+/** The best model of a run that may end early is one of those that were evaluated. */
+function withIntervalOfEvaluation(
+  checkpoint: CheckpointConfiguration,
+  { data, training }: Pick<PretrainingConfiguration, 'data' | 'training'>,
+): CheckpointConfiguration {
+  const { save, saveInterval } = checkpoint;
+  if (data.conversations?.patience === undefined || save === undefined || saveInterval !== undefined)
+    return checkpoint;
+  return { ...checkpoint, saveInterval: training.evalInterval };
 }
 
 function loggingConfiguration(flags: FlagReader, training: TrainingConfiguration): LoggingConfiguration {

@@ -89,7 +89,9 @@ function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknow
   const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
   return {
     ...(model === undefined ? {} : { 'max-position-embeddings': model.maxPositionEmbeddings }),
-    ...(data?.dataPath.length === 0 ? { 'data-path': [bundledCorpus] } : {}),
+    ...(data?.dataPath.length === 0 && data.conversations === undefined
+      ? { 'data-path': [bundledCorpus] }
+      : {}),
   };
 }
 

@@ -14,6 +14,7 @@ const lines = [
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
   ['gpt', 1, '--train-samples 800 --optimizer muon'],
   ['gpt', 1, '--preset default --lora-rank 4 --load x --save-lora y'],
+  ['gpt', 1, '--preset default --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
   ['bert', 1, ''],
 ] as const;
 

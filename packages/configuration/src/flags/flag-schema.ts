@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { schemasOfArchitecture } from '../architecture/fields-of.js';
 import { bertFlags } from './bert-flags.js';
 import { checkpointFlags } from './checkpoint-flags.js';
+import { conversationFlags } from './conversation-flags.js';
 import { dataFlags } from './data-flags.js';
 import { dryRunFlags } from './dry-run-flags.js';
 import { type FlagFacts, flagFacts } from './flag-kinds.js';
@@ -23,6 +24,7 @@ export const flagGroups = [
   { title: 'Optimizer', flags: optimizerFlags },
   { title: 'LoRA', flags: loraFlags },
   { title: 'Data', flags: dataFlags },
+  { title: 'Conversations', flags: conversationFlags },
   { title: 'Device and parallelism', flags: parallelFlags },
   { title: 'Checkpoints', flags: checkpointFlags },
   { title: 'Logging', flags: loggingFlags },
@@ -41,6 +43,7 @@ export const flagSchema = z
     ...optimizerFlags,
     ...loraFlags,
     ...dataFlags,
+    ...conversationFlags,
     ...parallelFlags,
     ...checkpointFlags,
     ...loggingFlags,

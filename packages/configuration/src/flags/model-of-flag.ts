@@ -1,6 +1,7 @@
 import { fieldsOf } from '../architecture/fields-of.js';
 import type { ModelKind } from '../model-kind.js';
 import { bertFlags } from './bert-flags.js';
+import { conversationFlags } from './conversation-flags.js';
 import type { FlagName } from './flag-schema.js';
 import { loraFlags } from './lora-flags.js';
 
@@ -11,6 +12,7 @@ const gptFlags = new Set<FlagName>([
   ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask'] as const),
   ...(['load-lora', 'save-lora'] as const),
   ...(Object.keys(loraFlags) as FlagName[]),
+  ...(Object.keys(conversationFlags) as FlagName[]),
 ]);
 
 /** The only model that a flag belongs to; undefined for those of all models. */

@@ -51,8 +51,9 @@ export interface ResolveFlagsOptions {
  * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
-  'train-iters': ['train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
-  'train-samples': ['train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
+  epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
+  'train-iters': ['epochs', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
+  'train-samples': ['epochs', 'train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
   'lr-warmup-iters': ['lr-warmup-fraction', 'lr-warmup-samples'],
   'lr-warmup-samples': ['lr-warmup-fraction', 'lr-warmup-iters'],
   'lr-warmup-fraction': ['lr-warmup-iters', 'lr-warmup-samples'],
@@ -60,6 +61,8 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   fp16: ['bf16'],
   'load-hf': ['load'],
   load: ['load-hf'],
+  'validation-data': ['validation-fraction'],
+  'validation-fraction': ['validation-data'],
 };
 
 type Entries = ReadonlyArray<readonly [FlagName, unknown]>;

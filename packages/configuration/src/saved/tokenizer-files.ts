@@ -3,6 +3,8 @@ import { dirname, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { tokenizerFileNames } from '@mtl/models';
 
+const chatTemplateName = 'chat_template.jinja';
+
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
   /** What it is called in a directory that holds the tokenizer: the name that Hugging Face gives it. */
@@ -12,6 +14,7 @@ export interface TokenizerFile {
 
 /** The files that a tokenizer is made of; none for one that is built in. */
 export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFile[] {
+  const template = templateFiles(options);
   switch (options.type) {
     case 'HuggingFaceTokenizer': {
       const { tokenizerModel } = options;
@@ -21,25 +24,39 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const companions = tokenizerFileNames
         .filter((name) => name !== 'tokenizer.json')
         .map((name) => ({ name, path: join(dirname(path), name) }));
-      return [{ name: 'tokenizer.json', path }, ...companions.filter((file) => existsSync(file.path))];
+      return [
+        { name: 'tokenizer.json', path },
+        ...companions.filter(
+          ({ name, path }) => !(template.length > 0 && name === chatTemplateName) && existsSync(path),
+        ),
+        ...template,
+      ];
     }
     case 'GPT2BPETokenizer': {
       const { vocabFile, mergeFile } = options;
       return [
         ...(vocabFile === undefined ? [] : [{ name: 'vocab.json', path: vocabFile }]),
         ...(mergeFile === undefined ? [] : [{ name: 'merges.txt', path: mergeFile }]),
+        ...template,
       ];
     }
     case 'BertWordPieceLowerCase':
     case 'BertWordPieceCase':
       return [{ name: 'vocab.txt', path: options.vocabFile }];
     default:
-      return [];
+      return template;
   }
 }
 
+/** The chat template that options name in place of the one next to the files. */
+function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
+  const path = 'chatTemplate' in options ? options.chatTemplate : undefined;
+  return path === undefined ? [] : [{ name: chatTemplateName, path }];
+}
+
 /** The same tokenizer from the files of a directory that holds copies of `tokenizerFiles`. */
-export function tokenizerIn(directory: string, options: TokenizerOptions): TokenizerOptions {
+export function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
+  const options = withTemplateIn(directory, given);
   switch (options.type) {
     case 'HuggingFaceTokenizer':
       return { ...options, tokenizerModel: join(directory, 'tokenizer.json') };
@@ -56,4 +73,9 @@ export function tokenizerIn(directory: string, options: TokenizerOptions): Token
     default:
       return options;
   }
+}
+
+function withTemplateIn(directory: string, options: TokenizerOptions): TokenizerOptions {
+  if (!('chatTemplate' in options) || options.chatTemplate === undefined) return options;
+  return { ...options, chatTemplate: join(directory, chatTemplateName) };
 }

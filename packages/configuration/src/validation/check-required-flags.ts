@@ -40,8 +40,9 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
   const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
   const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
   const names: string[] = missing.map((name) => `--${name}`);
-  if (!has('train-iters') && !has('train-samples')) names.push('--train-iters (or --train-samples)');
-  const hasData = has('data-path');
+  if (!has('train-iters') && !has('train-samples') && !(has('epochs') && has('train-data')))
+    names.push('--train-iters (or --train-samples)');
+  const hasData = has('data-path') || has('train-data');
   if (!hasData) names.push('--data-path');
   const isBundled = flags.get('data-path')?.join() === bundledCorpus;
   const needsTokenizer = !isBundled && !tokenizerFlagNames.some(has);

@@ -6,6 +6,7 @@ import type {
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { bundledCorpus } from './bundled-corpus.js';
+import { conversationConfiguration } from './conversation-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface DataConfigurationOptions {
@@ -16,13 +17,14 @@ export interface DataConfigurationOptions {
 
 /** @throws ConfigurationError `MTL_SPLIT`, `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
 export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
+  const conversations = conversationConfiguration(flags);
   const split = flags.required('split');
   const [train, valid] = weightsOf(split);
   if (!(train! > 0)) refuseSplit(flags, 'gives training nothing');
-  if (!(valid! > 0) && training.evalIterations > 0) {
+  if (conversations === undefined && !(valid! > 0) && training.evalIterations > 0) {
     notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
   }
-  const dataPath = dataPathOf(flags);
+  const dataPath = conversations === undefined ? dataPathOf(flags) : [];
   const dataCachePath = flags.get('data-cache-path');
   const tokenizer = tokenizerOf(flags);
   if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
@@ -32,9 +34,11 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     split,
     ...(dataCachePath === undefined ? {} : { dataCachePath }),
     ...(tokenizer === undefined ? {} : { tokenizer }),
+    ...(conversations === undefined ? {} : { conversations }),
     eodMaskLoss: flags.required('eod-mask-loss'),
-    resetPositionIds: flags.required('reset-position-ids'),
-    resetAttentionMask: flags.required('reset-attention-mask'),
+    // conversations do not see each other
+    resetPositionIds: conversations !== undefined || flags.required('reset-position-ids'),
+    resetAttentionMask: conversations !== undefined || flags.required('reset-attention-mask'),
   };
 
   function weightsOf(text: string): readonly number[] {
@@ -86,9 +90,35 @@ function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   return vocabFile !== undefined && flags.model === 'bert' ? 'BertWordPieceLowerCase' : undefined;
 }
 
-/** The tokenizer that flags describe. @throws ConfigurationError `MTL_FLAG_NEEDS` */
+/**
+ * The tokenizer that flags describe, with its chat template.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS`
+ */
 export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
-  if (flags.loadedTokenizer !== undefined) return flags.loadedTokenizer;
+  const tokenizer = flags.loadedTokenizer ?? tokenizerOfFlags(flags);
+  const chatTemplate = flags.get('chat-template');
+  if (chatTemplate === undefined) return tokenizer;
+  if (tokenizer === undefined)
+    flags.needs('chat-template', '--tokenizer-type NAME', 'belongs to a tokenizer');
+  if (!chatTokenizerTypes.includes(tokenizer.type)) {
+    flags.needs(
+      'chat-template',
+      '--tokenizer-type HuggingFaceTokenizer',
+      `does not belong to a ${tokenizer.type}`,
+    );
+  }
+  return { ...tokenizer, chatTemplate } as TokenizerConfiguration;
+}
+
+/** Types of tokenizers whose tokens are a text that a model can go on with. */
+const chatTokenizerTypes: readonly string[] = [
+  'GPT2BPETokenizer',
+  'HuggingFaceTokenizer',
+  'ByteLevelTokenizer',
+];
+
+function tokenizerOfFlags(flags: FlagReader): TokenizerConfiguration | undefined {
   const type = flags.get('tokenizer-type') ?? typeOfFiles(flags);
   for (const [name, types] of tokenizerFlags) {
     if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;

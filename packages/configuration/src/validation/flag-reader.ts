@@ -44,6 +44,12 @@ export class FlagReader {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
+  /** Whether a value comes from the defaults or from a preset alone. */
+  isDefault(name: FlagName): boolean {
+    const source = this.#resolved.sources.get(name) ?? 'default';
+    return source === 'default' || source.startsWith('preset ');
+  }
+
   /** Whether a value is that of the checkpoint or directory which is loaded. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;

@@ -1,6 +1,8 @@
 import { ConfigurationError } from '@mtl/errors';
 import { NumMicroBatches } from '@mtl/optimizer';
+import { defaultFlags } from '../flags/flag-schema.js';
 import type {
+  ConversationSamples,
   ModelConfiguration,
   ParallelConfiguration,
   TrainingConfiguration,
@@ -13,6 +15,8 @@ export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
+  /** Where conversations are learnt from: the samples of an epoch. */
+  readonly conversations?: ConversationSamples | undefined;
 }
 
 /**
@@ -34,6 +38,8 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     dataParallelSize,
     ...(rampup === undefined ? {} : { rampup }),
   });
+  if (rampup !== undefined && flags.get('epochs') !== undefined)
+    flags.conflict({ flags: ['epochs', 'rampup-batch-size'], why: 'epochs are of batches of one size' });
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
   // a schedule that does not fit any step of the run is refused here, before the first step
@@ -46,12 +52,10 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     globalBatchSize,
     numMicroBatches,
     ...(rampup === undefined ? {} : { rampup }),
-    trainIterations: trainIterationsOf(flags, batches),
+    ...lengthOf(options, batches),
     ...(trainSamples === undefined ? {} : { trainSamples }),
     ...(exitInterval === undefined ? {} : { exitInterval }),
     ...(exitDurationMinutes === undefined ? {} : { exitDurationMinutes }),
-    evalInterval: flags.required('eval-interval'),
-    evalIterations: flags.required('eval-iters'),
     seed: flags.required('seed'),
     precision: precisionOf(flags),
     recompute: recomputeConfiguration(options),
@@ -91,6 +95,41 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
       details: { flag: 'rampup-batch-size', instead },
     },
   );
+}
+
+interface TrainingLength
+  extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
+
+/**
+ * Steps of the run and of its evaluations. With conversations --epochs counts the steps; unless flags say
+ * otherwise, all that are there to evaluate on are evaluated on after every epoch.
+ */
+function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
+  const { flags, conversations } = options;
+  const [evalInterval, evalIterations] = [flags.required('eval-interval'), flags.required('eval-iters')];
+  const epochs = flags.get('epochs');
+  if (conversations === undefined) {
+    return { trainIterations: trainIterationsOf(flags, batches), evalInterval, evalIterations };
+  }
+  const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
+  const stepsOf = (samples: number): number => Math.ceil(samples / globalBatchSize);
+  const stepsOfEpoch = stepsOf(conversations.numTrain);
+  const all = stepsOf(conversations.numValidation);
+  return {
+    trainIterations:
+      epochs === undefined ? trainIterationsOf(flags, batches) : stepsOfEpochs(flags, epochs * stepsOfEpoch),
+    evalInterval: evalInterval === defaultFlags['eval-interval'] ? stepsOfEpoch : evalInterval,
+    evalIterations: evalIterations === defaultFlags['eval-iters'] ? all : Math.min(evalIterations, all),
+  };
+}
+
+/** @throws ConfigurationError `MTL_FLAG_CONFLICT` where the length is given in another way too */
+function stepsOfEpochs(flags: FlagReader, steps: number): number {
+  for (const name of ['train-iters', 'train-samples'] as const) {
+    if (flags.get(name) === undefined) continue;
+    flags.conflict({ flags: ['epochs', name], why: 'training is counted in one or the other' });
+  }
+  return steps;
 }
 
 function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {

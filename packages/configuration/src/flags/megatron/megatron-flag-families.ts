@@ -33,10 +33,16 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'rl-': 'reinforcement learning',
     'grpo-': 'reinforcement learning',
     'langrl-': 'reinforcement learning',
-    'sft-': 'fine-tuning on conversations',
     'kd-': 'distillation',
     'modelopt-': 'model compression',
   }),
+  ...refused(
+    'the chat template of the tokenizer decides how conversations are written',
+    'use --chat-template FILE',
+    {
+      'sft-': 'fine-tuning on conversations',
+    },
+  ),
   ...refused('a training run does not serve requests', 'use mtl generate', { 'inference-': 'generation' }),
   ...refused(
     'training runs are distributed by flags of their own',

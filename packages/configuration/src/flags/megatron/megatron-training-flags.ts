@@ -79,11 +79,13 @@ const recipe: Record<string, MegatronFlag> = {
     'data-parallel-random-init': 'other initial weights on each rank',
     'inference-rng-tracker': 'another random state',
   }),
+  ...refused('conversations have a flag of their own', 'use mtl sft, or --train-data FILE.jsonl', {
+    sft: 'fine-tuning on conversations',
+  }),
   ...refused('it needs a model or loss that is not here', 'leave it out', {
     'perform-rl-step': 'reinforcement learning',
     'fim-data': 'fill-in-the-middle samples',
     'fim-rate': 'fill-in-the-middle samples',
-    sft: 'fine-tuning on conversations',
     'kd-teacher-load': 'distillation',
     'kd-distill-cfg': 'distillation',
     'retro-project-dir': 'retrieval',

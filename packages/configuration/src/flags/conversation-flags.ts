@@ -1,0 +1,28 @@
+import { longConversationRules } from '@mtl/data';
+import { choice, count, fraction, text, texts } from './flag-kinds.js';
+
+/** Fine-tuning on conversations: what is learnt from, and for how long. */
+export const conversationFlags = {
+  'train-data': texts(
+    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, or {"prompt": ..., "completion": ...}. The loss counts on what the assistant says.',
+    { placeholder: 'FILE ...' },
+  ),
+  'validation-data': texts('Files of conversations to evaluate on.', { placeholder: 'FILE ...' }),
+  'validation-fraction': fraction('Share of the conversations to evaluate on instead, and not to train on.', {
+    default: 0,
+  }),
+  epochs: count('Passes over the conversations, instead of --train-iters.', {
+    defaultText: 'mtl sft: 3 without --train-iters',
+  }),
+  'chat-template': text("Chat template in Jinja, instead of the tokenizer's own. Saved with the tokenizer.", {
+    placeholder: 'FILE',
+  }),
+  'long-conversations': choice(
+    longConversationRules,
+    'What to do with a conversation that does not fit --seq-length: an error, only its start, or leave it out.',
+    { default: 'refuse' },
+  ),
+  'early-stopping-patience': count(
+    'End training after so many evaluations in a row without a lower validation loss.',
+  ),
+};

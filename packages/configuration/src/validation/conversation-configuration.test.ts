@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { errorOf, small } from '../../test/support/configure.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import { validateConfiguration } from '../validate-configuration.js';
+
+const base = small.replace(' --data-path bundled', ' --tokenizer-type ByteLevelTokenizer');
+const withoutSteps = base.replace(' --train-iters 100', ' --global-batch-size 4');
+const configure = (line: string, conversations = { numTrain: 10, numValidation: 3 }) =>
+  validateConfiguration(parseFlags(line.split(' ')), { conversations });
+
+describe('conversations', () => {
+  it('count the steps by epochs of whole batches, and are all evaluated on after each', () => {
+    const { training, data, checkpoint } = configure(
+      `${withoutSteps} --train-data a b --validation-fraction 0.1 --epochs 2 --save s`,
+    );
+    expect(training).toMatchObject({ trainIterations: 6, evalInterval: 3, evalIterations: 1 });
+    expect(data).toMatchObject({
+      dataPath: [],
+      conversations: { trainData: ['a', 'b'], validationFraction: 0.1, long: 'refuse' },
+      resetAttentionMask: true,
+      resetPositionIds: true,
+    });
+    expect(checkpoint.saveInterval).toBeUndefined();
+  });
+
+  it('are evaluated as flags say, and saved at evaluations where the run may end early', () => {
+    const { training, checkpoint } = configure(
+      `${base} --train-data a --validation-data v --eval-interval 7 --eval-iters 1 --early-stopping-patience 3 --save s`,
+    );
+    expect(training).toMatchObject({ trainIterations: 100, evalInterval: 7, evalIterations: 1 });
+    expect(checkpoint.saveInterval).toBe(7);
+  });
+
+  it('take a chat template, which the tokenizer keeps', () => {
+    const { data } = configure(`${base} --train-data a --chat-template chat.jinja`);
+    expect(data.tokenizer).toEqual({ type: 'ByteLevelTokenizer', chatTemplate: 'chat.jinja' });
+  });
+
+  it.each([
+    [`${small} --train-data a`, 'MTL_FLAG_CONFLICT', '--train-data a and --data-path bundled'],
+    [`${base} --data-path bundled --epochs 2`, 'MTL_FLAG_NEEDS', '--epochs 2'],
+    [`${base} --data-path bundled --validation-data v`, 'MTL_FLAG_NEEDS', '--validation-data v'],
+    [`${base} --train-data a --early-stopping-patience 2`, 'MTL_FLAG_NEEDS', '--early-stopping-patience 2'],
+    [
+      `${base} --train-data a --validation-data v --validation-fraction 0.1`,
+      ...['MTL_FLAG_CONFLICT', '--validation-data v and --validation-fraction 0.1'],
+    ],
+    [
+      `${base} --train-data a --chat-template c --tokenizer-type NullTokenizer --vocab-size 9`,
+      ...['MTL_FLAG_NEEDS', '--chat-template c does not belong to a NullTokenizer'],
+    ],
+    [`${withoutSteps} --data-path bundled --epochs 1`, 'MTL_FLAG_REQUIRED', '--train-iters'],
+  ])('are refused: %s', (line, code, text) => {
+    const error = errorOf(line);
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(text);
+  });
+
+  it('are counted in one way', () => {
+    expect(() => configure(`${base} --train-data a --epochs 2`)).toThrow(
+      expect.objectContaining({ code: 'MTL_FLAG_CONFLICT' }),
+    );
+  });
+});
