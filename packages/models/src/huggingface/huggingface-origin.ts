@@ -21,3 +21,17 @@ export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: 
   const known = [config.eos_token_id, generation?.eos_token_id].flat();
   return endTokens.length === 0 || endTokens.some((token) => known.includes(token));
 }
+
+/**
+ * What generation_config.json says where a model has learnt to end texts with more tokens than it came with,
+ * such as that of the end of a turn; nothing where it has not.
+ */
+export function addedEnds(
+  { config, generation }: HuggingFaceOrigin,
+  endTokens: readonly number[],
+): Readonly<Record<string, unknown>> {
+  const known = [config.eos_token_id, generation?.eos_token_id].flat();
+  const added = endTokens.filter((token) => !known.includes(token));
+  const before = [generation?.eos_token_id ?? config.eos_token_id].flat();
+  return added.length === 0 ? {} : { eos_token_id: [...before, ...added] };
+}

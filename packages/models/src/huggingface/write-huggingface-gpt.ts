@@ -3,7 +3,7 @@ import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { inOrder } from './config-fields.js';
 import { encodeGptConfiguration } from './gpt-configuration.js';
 import { gptWeightNames } from './gpt-weight-names.js';
-import { endsTexts, type HuggingFaceOrigin, keptFields } from './huggingface-origin.js';
+import { addedEnds, endsTexts, type HuggingFaceOrigin, keptFields } from './huggingface-origin.js';
 import type { GptTypeName } from './model-types.js';
 import { gptTypeOf, unstatedProperties } from './statable-models.js';
 import {
@@ -56,7 +56,9 @@ function tokenFields(
   modelType: GptTypeName,
   { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,
 ) {
-  if (origin !== undefined && endsTexts(origin, endTokens)) return { inConfig: {}, inGeneration: {} };
+  if (origin !== undefined && endsTexts(origin, endTokens)) {
+    return { inConfig: {}, inGeneration: addedEnds(origin, endTokens) };
+  }
   const [endToken = null] = endTokens;
   const ends = endTokens.length > 1 ? endTokens : endToken;
   const begins = { bos_token_id: modelType === 'gpt2' ? endToken : null };
