@@ -1,6 +1,8 @@
 export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
 export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
 export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
+export { type OpenedConversations, openConversations } from './conversations/open-conversations.js';
+export { stopTokensOf } from './conversations/stop-tokens-of.js';
 export {
   type CheckpointToHuggingFaceOptions,
   checkpointToHuggingFace,

@@ -1,11 +1,13 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm';
 import {
+  type Flags,
   type ModelKind,
   parseFlags,
   printConfiguration,
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
+import { openConversations } from '../conversations/open-conversations.js';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { dryRun } from './dry-run.js';
 import { formatDryRun } from './format-dry-run.js';
@@ -14,6 +16,8 @@ export interface PrintDryRunOptions {
   readonly model: ModelKind;
   /** The words of the command line, --dry-run among them. */
   readonly argv: readonly string[];
+  /** As in `RunTrainingProgramOptions`. */
+  readonly defaults?: Flags | undefined;
   /** The environment: under a launcher only the first process does anything. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
@@ -24,11 +28,12 @@ export interface PrintDryRunOptions {
  *
  * @throws whatever checking the flags, building the run and its first step throw
  */
-export async function printDryRun({ model, argv, variables, print }: PrintDryRunOptions): Promise<void> {
+export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
+  const { model, argv, defaults = {}, variables, print } = options;
   const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
   if (rank > 0) return;
-  // data are not opened
-  const parsed = parseFlags(argv, { model, unused: { 'data-path': ['bundled'] } });
+  // datasets are not opened
+  const parsed = parseFlags(argv, { model, unused: { ...defaults, 'data-path': ['bundled'] } });
   const flags = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   const {
     'num-processes': asked,
@@ -36,7 +41,9 @@ export async function printDryRun({ model, argv, variables, print }: PrintDryRun
     'pipeline-model-parallel-size': pipeline = 1,
   } = flags.values;
   const worldSize = asked ?? (numRunning > 1 ? numRunning : tensor * pipeline);
-  const configuration = validateConfiguration(flags, { worldSize });
+  // conversations are: their number is that of the steps
+  const conversations = await openConversations(flags);
+  const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
 }

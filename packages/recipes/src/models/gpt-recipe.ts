@@ -1,9 +1,7 @@
-import { broadcastJson } from '@mtl/comm';
 import { gptModelOf } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import {
   buildGptStages,
-  GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
@@ -15,10 +13,10 @@ import {
   type StageBatch,
   writeHuggingFaceGpt,
 } from '@mtl/models';
+import { endTokensOf } from '../conversations/end-tokens-of.js';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
-import { sampleText } from '../inference/sample-text.js';
+import { gptSample } from './gpt-sample.js';
 import type { ModelRecipe } from './model-recipe.js';
-import { samplePrompt } from './sample-prompt.js';
 import { stageBatches } from './stage-batches.js';
 
 /** How a GPT is trained. */
@@ -69,23 +67,8 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   openHuggingFace: ({ model }, directory) =>
     readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
-  show: async ({ configuration, part, tokenizer, datasets, pipelineGroup }) => {
-    // ids alone are nothing to read
-    if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
-    const dataset = datasets.valid ?? datasets.train;
-    const { stages, placement, pipeline } = part;
-    const { dataPath } = configuration.data;
-    // stages in the middle read no data
-    const own = pipeline.isFirst ? samplePrompt({ dataPath, dataset, tokenizer }) : undefined;
-    const prompt =
-      pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
-    if (prompt === undefined) return undefined;
-    const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
-    const model = new GptLanguageModel(whole);
-    const sample = await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
-    return `A sample:\n${sample}`;
-  },
+    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : endTokensOf(tokenizer) }),
+  show: gptSample,
 };
 
 /** Where attention stops at documents, every layer must know where they end. */

@@ -40,7 +40,7 @@ export interface SaveRunOptions
 export interface RunAssembledOptions<Batch, End>
   extends Pick<
     RunTrainingOptions<Batch>,
-    'trainer' | 'reporters' | 'evaluation' | 'exitInterval' | 'deadlineMs'
+    'trainer' | 'reporters' | 'evaluation' | 'earlyStopping' | 'exitInterval' | 'deadlineMs'
   > {
   readonly save: SaveRunOptions;
   /** Of a signal that ends the run. */

@@ -28,6 +28,8 @@ const flagsOfOneRun = new Set<string>([
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
   ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes'],
+  // the tokenizer that is saved has it
+  'chat-template',
   ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace', 'compare-with-plan'],
 ]);
 
@@ -95,7 +97,8 @@ function fromCheckpoint(
   // a converted checkpoint was not trained
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
-  const bundled = training?.resolved.data.dataPath.length === 0;
+  const isOfConversations = training?.resolved.data.conversations !== undefined;
+  const bundled = training?.resolved.data.dataPath.length === 0 && !isOfConversations;
   // the bundled corpus finds its own tokenizer again, where no other one was named
   const isOfCorpus =
     goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');

@@ -189,6 +189,10 @@ const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
   'seq-length': ({ model }) => model.sequenceLength,
   'data-path': ({ data }) => data.dataPath.join(' '),
   split: ({ data }) => data.split,
+  'train-data': ({ data }) => data.conversations?.trainData.join(' '),
+  'validation-data': ({ data }) => data.conversations?.validationData.join(' '),
+  'validation-fraction': ({ data }) => data.conversations?.validationFraction,
+  'long-conversations': ({ data }) => data.conversations?.long,
 };
 
 function otherChanges(before: Resolved | undefined, now: Resolved): readonly Difference[] {

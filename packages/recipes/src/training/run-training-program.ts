@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { broadcastJson } from '@mtl/comm';
 import {
+  type Flags,
   formatHelp,
   type ModelKind,
   type ParsedFlags,
@@ -13,6 +14,7 @@ import {
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
+import { type OpenedConversations, openConversations } from '../conversations/open-conversations.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { endWithoutOutput } from './end-without-output.js';
@@ -31,6 +33,10 @@ export interface RunTrainingProgramOptions {
   readonly description: string;
   /** The words of the command line behind the program's name. */
   readonly argv: readonly string[];
+  /** Values where no flag, file, checkpoint or preset gives one. */
+  readonly defaults?: Flags | undefined;
+  /** Called with the flags of the command line before anything is opened: what it throws refuses them. */
+  readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
 /**
@@ -39,17 +45,18 @@ export interface RunTrainingProgramOptions {
  * with its exit code.
  */
 export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
-  const { argv, model, program, description } = options;
+  const { argv, model, program, description, defaults = {} } = options;
   // while a training runs it saves first; before that there is nothing to save
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
-    const flags = parseFlags(argv, { model });
+    const flags = parseFlags(argv, { model, unused: defaults });
     if (flags.help) {
       console.log(formatHelp({ program, description, model }));
       return;
     }
+    options.checkFlags?.(flags);
     if (flags.values['dry-run'] === true) {
-      await printDryRun({ model, argv, variables: process.env, print: console.log });
+      await printDryRun({ model, argv, defaults, variables: process.env, print: console.log });
       return;
     }
     const commandLine = [program, ...argv.map(shellWord)].join(' ');
@@ -103,7 +110,11 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   });
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
-  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
+  const conversations = await openConversations(flags);
+  const configuration = validateConfiguration(
+    { ...flags, values: { ...flags.values, save } },
+    { worldSize, conversations: conversations?.samples },
+  );
   const say = (text: string): void => {
     if (world === undefined || world.rank === 0) console.log(text);
   };
@@ -111,26 +122,33 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   try {
-    await trainAndShow(configuration, { joined, commandLine, say });
+    await trainAndShow(configuration, { joined, commandLine, conversations, say });
   } catch (error) {
     throw await explainOutOfMemory(error, { resolved: flags, configuration, rank: world?.rank ?? 0 });
   }
 }
 
 interface ShowOptions extends JoinedCommand {
+  readonly conversations: OpenedConversations | undefined;
   /** Prints a text, once. */
   readonly say: (text: string) => void;
 }
 
 async function trainAndShow(
   configuration: PretrainingConfiguration,
-  { joined, commandLine, say }: ShowOptions,
+  { joined, commandLine, conversations, say }: ShowOptions,
 ): Promise<void> {
   const corpusDirectory = join('.cache', 'mtl');
   const { world } = joined;
   const isCompared = configuration.logging.comparesWithPlan && (world === undefined || world.rank === 0);
   const plan = isCompared ? await planToCompare(configuration, process.env) : undefined;
-  const training = await Training.build({ configuration, corpusDirectory, commandLine, ...joined });
+  const training = await Training.build({
+    configuration,
+    corpusDirectory,
+    commandLine,
+    conversations,
+    ...joined,
+  });
   try {
     const { processes, reporters } = training;
     const write = (text: string): void => {
@@ -141,7 +159,8 @@ async function trainAndShow(
     training.reporters.close();
     say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
     if (comparison !== undefined) say(comparison.text());
-    if (reason === 'done') {
+    if (reason === 'done' || reason === 'early-stopping') {
+      if (reason === 'early-stopping') say('ended early: the validation loss has stopped falling');
       const shown = await training.show();
       if (shown !== undefined) say(`\n${shown}`);
     } else {

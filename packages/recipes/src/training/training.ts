@@ -19,6 +19,8 @@ import {
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
+  EarlyStopping,
+  type EarlyStoppingState,
   modelFlops,
   modelFlopsFormula,
   type Trainer,
@@ -27,6 +29,8 @@ import {
 } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
+import { dataOfConversations } from '../conversations/data-of-conversations.js';
+import type { OpenedConversations } from '../conversations/open-conversations.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
 import { openTrainingData } from '../data/open-training-data.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
@@ -38,6 +42,7 @@ import { recipeOf } from '../models/recipe-of.js';
 import type { StageBatches } from '../models/stage-batches.js';
 import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
 import { RunLog } from '../runs/run-log.js';
+import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
@@ -70,6 +75,8 @@ export interface BuildTrainingOptions {
   readonly job?: Job;
   /** The command that started the run, for remedies that print it with other flags. */
   readonly commandLine?: string;
+  /** What `openConversations` read, where the configuration has conversations. */
+  readonly conversations?: OpenedConversations | undefined;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
 }
@@ -117,6 +124,7 @@ export class Training {
   readonly #log: RunLog | undefined;
   /** What the model brought along from a Hugging Face directory, through checkpoints too. */
   readonly #origin: HuggingFaceOrigin | undefined;
+  readonly #earlyStopping: EarlyStopping | undefined;
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -132,6 +140,7 @@ export class Training {
     datasets: SplitDatasets<NumberedBatch>;
     saveDirectory: SaveDirectory;
     log: RunLog | undefined;
+    earlyStopping: EarlyStopping | undefined;
     origin: HuggingFaceOrigin | undefined;
   }) {
     this.model = parts.model;
@@ -149,6 +158,7 @@ export class Training {
     this.#saveDirectory = parts.saveDirectory;
     this.#log = parts.log;
     this.#origin = parts.origin;
+    this.#earlyStopping = parts.earlyStopping;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
@@ -183,12 +193,16 @@ export class Training {
     const local = options.local ?? { rank: 0, size: 1 };
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
-    const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
-      corpusDirectory,
-      processes,
-      onMessage,
-      isFirstOnHost: local.rank === 0,
-    });
+    const { datasets, train, tokenizer, dataPath } =
+      configuration.data.conversations === undefined
+        ? await dataOfRank(configuration, {
+            corpusDirectory,
+            processes,
+            onMessage,
+            isFirstOnHost: local.rank === 0,
+          })
+        : dataOfConversations(configuration, options.conversations);
+    for (const line of options.conversations?.lines ?? []) onMessage(line);
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined)
       checkHuggingFaceArchitecture({ kind: configuration.kind, model });
@@ -248,7 +262,8 @@ export class Training {
     const start = {
       directory: save,
       configuration,
-      datasets: () => datasetFingerprints(dataPath),
+      datasets: () =>
+        configuration.data.conversations?.trainData.map(taskDataFingerprint) ?? datasetFingerprints(dataPath),
       threads,
       iteration,
       onMessage,
@@ -260,7 +275,10 @@ export class Training {
     const batches = recipe.batches({
       dataset: train,
       needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
-      sampler: samplerOf(configuration, { processes, consumedSamples: progress?.consumedSamples ?? 0 }),
+      sampler: trainingSamplerOf(configuration, {
+        processes,
+        consumedSamples: progress?.consumedSamples ?? 0,
+      }),
     });
     const trainer = newTrainer({
       configuration: inForce,
@@ -287,6 +305,7 @@ export class Training {
       saveDirectory,
       log,
       origin,
+      earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
     });
   }
 
@@ -330,6 +349,7 @@ export class Training {
         configurationFor: (directory) => this.#savedConfiguration(directory),
       },
       evaluation: this.#evaluation(),
+      earlyStopping: this.#earlyStopping,
       onEnd: async (result) => {
         await this.processes.together(async () => {
           if (!this.processes.isFirst) return;
@@ -434,6 +454,16 @@ export class Training {
   }
 }
 
+function earlyStoppingOf(
+  { data }: PretrainingConfiguration,
+  resumed: Checkpoint | undefined,
+): EarlyStopping | undefined {
+  const patience = data.conversations?.patience;
+  if (patience === undefined) return undefined;
+  const state = resumed?.state.earlyStopping as unknown as EarlyStoppingState | undefined;
+  return new EarlyStopping({ patience, state });
+}
+
 /** Which samples this rank's micro-batches are made of. */
 function samplerOf(
   { training, parallel }: PretrainingConfiguration,
@@ -446,6 +476,17 @@ function samplerOf(
     dataParallelRank: of.processes.coordinates.dp,
     dataParallelSize: parallel.dataParallelSize,
   };
+}
+
+/** Of documents their samples in order; of conversations those of every epoch in an order of its own. */
+function trainingSamplerOf(
+  configuration: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  const sampler = samplerOf(configuration, of);
+  if (configuration.data.conversations === undefined) return sampler;
+  const { seed, globalBatchSize: epochMultiple } = configuration.training;
+  return { ...sampler, kind: 'cyclic', seed, epochMultiple };
 }
 
 interface DescriptionOptions {

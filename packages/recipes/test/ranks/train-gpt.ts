@@ -1,6 +1,6 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
-import { readLoadedFlags, Training } from '@mtl/recipes';
+import { openConversations, readLoadedFlags, Training } from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {
@@ -41,7 +41,11 @@ async function trainGpt(
   const flags = [...withoutFlags(all, own), ...own];
   const parsed = parseFlags(flags, { model });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
-  const configuration = validateConfiguration(loaded, { worldSize: world.size });
+  const conversations = await openConversations(loaded);
+  const configuration = validateConfiguration(loaded, {
+    worldSize: world.size,
+    conversations: conversations?.samples,
+  });
   let output = '';
   const write = (text: string): boolean => {
     output += text;
@@ -49,6 +53,7 @@ async function trainGpt(
   };
   const training = await Training.build({
     configuration,
+    conversations,
     job: { id: job, restartCount: isRestart ? 1 : 0 },
     corpusDirectory: 'never-used',
     stream: { write, isTTY: false },

@@ -1,0 +1,14 @@
+import { type ChatTemplate, endOfTurn, findChatTemplate, type Tokenizer } from '@mtl/data';
+
+/** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
+export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
+  let template: ChatTemplate | undefined;
+  try {
+    template = findChatTemplate(tokenizer);
+  } catch {
+    // one that cannot be used is reported where conversations are rendered with it
+    return [tokenizer.eod];
+  }
+  const turn = template && endOfTurn(template, tokenizer);
+  return [...new Set([tokenizer.eod, ...(turn === undefined ? [] : [turn.token])])];
+}

@@ -1,0 +1,109 @@
+import {
+  type ConversationConfiguration,
+  type ConversationSamples,
+  conversationConfiguration,
+  FlagReader,
+  type ResolvedFlags,
+  tokenizerAdvice,
+  tokenizerOf,
+} from '@mtl/configuration';
+import {
+  type ConversationCounts,
+  type ConversationDatasets,
+  type ConversationPart,
+  conversationDatasets,
+  createTokenizer,
+  readChatTemplate,
+  type Tokenizer,
+} from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+
+/** The conversations of a fine-tuning run, read and packed. */
+export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {
+  readonly tokenizer: Tokenizer;
+  readonly samples: ConversationSamples;
+  /** What was read, for the user. */
+  readonly lines: readonly string[];
+}
+
+/**
+ * Reads the conversations that the flags name; undefined where they name none. Every process reads all of
+ * them: what becomes of a conversation depends on nothing but its line, the template and the tokenizer.
+ *
+ * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
+ */
+export async function openConversations(resolved: ResolvedFlags): Promise<OpenedConversations | undefined> {
+  const flags = new FlagReader(resolved);
+  const files = conversationConfiguration(flags);
+  if (files === undefined) return undefined;
+  const options = tokenizerOf(flags);
+  if (options === undefined) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', '--train-data is given without a tokenizer', {
+      expected: 'the tokenizer of the model that is fine-tuned',
+      remedy: `name the model with --load-hf DIR or --load DIR, or pass ${tokenizerAdvice.gpt}`,
+    });
+  }
+  const tokenizer = await createTokenizer(options);
+  const template = readChatTemplate(tokenizer);
+  const [sequenceLength, seed] = [flags.required('seq-length'), flags.required('seed')];
+  const found = await conversationDatasets({ ...files, template, tokenizer, sequenceLength, seed });
+  const { train, validation } = found;
+  return {
+    train,
+    validation,
+    tokenizer,
+    samples: {
+      numTrain: numRows(train),
+      numValidation: validation === undefined ? 0 : numRows(validation),
+    },
+    lines: linesOf(files, { ...found, template: template.name }),
+  };
+}
+
+const numRows = ({ packed }: ConversationPart): number => packed.rowOffsets.length - 1;
+
+function linesOf(
+  { long }: ConversationConfiguration,
+  found: ConversationDatasets & { readonly template: string },
+): readonly string[] {
+  const { train, validation, counts, validationCounts, template } = found;
+  const held = validation === undefined ? '' : `, ${validation.numConversations} to evaluate on`;
+  return [
+    `conversations by ${template}: ${train.numConversations} to train on${held}`,
+    `  ${packingOf(train)}`,
+    ...[counts, validationCounts].flatMap((one) => (one === undefined ? [] : notesOf(one, long))),
+  ];
+}
+
+function packingOf(part: ConversationPart): string {
+  const { tokens, isLearnt, sequenceLength } = part.packed;
+  const learnt = isLearnt.reduce((sum, one) => sum + one, 0);
+  const used = (tokens.length - part.numConversations) / (numRows(part) * sequenceLength);
+  const counted = (count: number): string => count.toLocaleString('en-US');
+  return (
+    `${counted(tokens.length)} tokens, ${counted(learnt)} of them the assistant's, in ${counted(numRows(part))} ` +
+    `samples of ${sequenceLength} (${(100 * used).toFixed(1)} % filled)`
+  );
+}
+
+/** What became of conversations that are not learnt as they are. */
+function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
+  const { read, truncated, dropped, withoutAnswer, splitTokens } = counts;
+  const flag = `--long-conversations ${long}`;
+  return [
+    ...(truncated > 0
+      ? [`  note: ${truncated} of ${read} conversations are cut to --seq-length (${flag})`]
+      : []),
+    ...(dropped > 0
+      ? [`  note: ${dropped} of ${read} conversations exceed --seq-length and are left out (${flag})`]
+      : []),
+    ...(withoutAnswer > 0
+      ? [`  note: ${withoutAnswer} of ${read} conversations have no token to learn and are left out`]
+      : []),
+    ...(splitTokens > 0
+      ? [
+          `  note: in ${splitTokens} of ${read} conversations an answer begins or ends inside a token, which is learnt`,
+        ]
+      : []),
+  ];
+}

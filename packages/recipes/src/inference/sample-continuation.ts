@@ -1,0 +1,29 @@
+import type { Tokenizer } from '@mtl/data';
+import { generateAll } from '@mtl/inference';
+import type { GptLanguageModel } from '@mtl/models';
+
+export interface SampleContinuationOptions {
+  readonly model: GptLanguageModel;
+  readonly tokenizer: Tokenizer;
+  /** Tokens that it begins with, at least one. */
+  readonly prompt: readonly number[];
+  readonly maxNewTokens: number;
+  readonly seed: number;
+  /** Tokens that end it, which are left out. Default: the end of a document. */
+  readonly stopTokens?: readonly number[] | undefined;
+}
+
+/** How a text that begins with the prompt goes on, for a first look at what a model has learnt. */
+export async function sampleContinuation(options: SampleContinuationOptions): Promise<readonly number[]> {
+  const { model, tokenizer, prompt, seed, stopTokens = [tokenizer.eod] } = options;
+  const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
+  const [sample] = await generateAll({
+    model,
+    prompts: [prompt],
+    maxNewTokens,
+    sampling: { temperature: 0.8, topP: 0.95 },
+    seed,
+    stopTokens,
+  });
+  return sample!.tokens.filter((token) => !stopTokens.includes(token));
+}

@@ -1,0 +1,46 @@
+import { broadcastJson } from '@mtl/comm';
+import { GptLanguageModel, type GptStage, type StageBatch } from '@mtl/models';
+import { type ConversationPrompt, sampleConversation } from '../conversations/sample-conversation.js';
+import { sampleContinuation } from '../inference/sample-continuation.js';
+import type { ShowOptions } from './model-recipe.js';
+import { samplePrompt } from './sample-prompt.js';
+
+type GptShowOptions = ShowOptions<StageBatch, GptStage>;
+
+/** What is gone on with; `text` is that of a conversation so far. */
+type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
+
+/**
+ * What a GPT goes on with, for a first look at what it has learnt: a text, or the answer to the first
+ * messages of a conversation. Undefined where there is nothing to go on with.
+ */
+export async function gptSample(options: GptShowOptions): Promise<string | undefined> {
+  const { configuration, part, tokenizer, pipelineGroup } = options;
+  // ids alone are nothing to read
+  if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+  const { stages, placement, pipeline } = part;
+  // stages in the middle read no data
+  const own = pipeline.isFirst ? await promptOf(options) : undefined;
+  const prompt =
+    pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
+  if (prompt === undefined) return undefined;
+  const { tokens, stopTokens, text } = prompt;
+  const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
+  const model = new GptLanguageModel(whole);
+  // the start of a conversation may fill the context
+  if (tokens.length >= model.maximumContext) return undefined;
+  const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens: 120, seed: 1 };
+  const answer = await sampleContinuation(sampling);
+  if (text === undefined) return `A sample:\n${tokenizer.decode([...tokens, ...answer])}`;
+  return `A conversation:\n${text}\nassistant: ${tokenizer.decode(answer)}`;
+}
+
+async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {
+  const { dataPath, conversations } = configuration.data;
+  if (conversations !== undefined) {
+    const { trainData, validationData } = conversations;
+    return await sampleConversation(validationData[0] ?? trainData[0]!, tokenizer);
+  }
+  const tokens = samplePrompt({ dataPath, dataset: datasets.valid ?? datasets.train, tokenizer });
+  return tokens && { tokens };
+}

@@ -1,0 +1,154 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { scoreTokens } from '@mtl/inference';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadGptForInference } from '../src/index.js';
+import type { TrainGptResult } from './ranks/train-gpt.js';
+import { checkpointBytes } from './support/checkpoint-bytes.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+  validationLosses,
+} from './support/training-runs.js';
+
+const template =
+  "{% for m in messages %}{{ m.role[0] + ':' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
+const numConversations = 60;
+/** Question and answer of each conversation. */
+const said = Array.from(
+  { length: numConversations },
+  (_, index) => [`${index}+${index % 7}?`, `${index + (index % 7)}${'!'.repeat(index % 5)}`] as const,
+);
+const lines = (from: number, to: number): string =>
+  said
+    .slice(from, to)
+    .map(([question, answer]) =>
+      JSON.stringify({
+        messages: [
+          { role: 'user', content: question },
+          { role: 'assistant', content: answer },
+        ],
+      }),
+    )
+    .join('\n');
+
+let runs: TrainingRuns;
+let flags: readonly string[];
+const leftOut = [
+  ...['--data-path', '--split', '--eod-mask-loss', '--train-iters', '--lr-decay-iters', '--eval-iters'],
+  ...['--eval-interval', '--global-batch-size'],
+];
+beforeAll(async () => {
+  runs = await TrainingRuns.create();
+  writeFileSync(runs.pathOf('train.jsonl'), lines(0, 45));
+  writeFileSync(runs.pathOf('validation.jsonl'), lines(45, 60));
+  writeFileSync(runs.pathOf('chat.jinja'), template);
+  flags = [
+    ...['--train-data', runs.pathOf('train.jsonl'), '--validation-data', runs.pathOf('validation.jsonl')],
+    ...['--chat-template', runs.pathOf('chat.jinja'), '--epochs', '3', '--global-batch-size', '4'],
+  ];
+});
+afterAll(() => runs.remove());
+
+const run = (name: string, added: readonly string[] = []) => ({ name, flags: [...flags, ...added], leftOut });
+
+describe('fine-tuning on conversations', () => {
+  let output = '';
+  beforeAll(async () => {
+    const [whole] = await runs.run(1, [run('whole')]);
+    ({ output } = whole![0]!);
+    expect(whole![0]!.reason).toBe('done');
+    expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 45\+3\?\nassistant: /);
+  });
+
+  it('trains epochs of all conversations, and evaluates after each', () => {
+    expect(output).toMatch(/45 to train on, 15 to evaluate on\n/);
+    const [, rows] = /in (\d+) samples of 32/.exec(output)!;
+    const stepsOfEpoch = Math.ceil(Number(rows) / 4);
+    const metrics = runs.metricsOf('whole');
+    expect(metrics.length).toBe(3 * stepsOfEpoch);
+    expect(validationLosses(output).length).toBe(3);
+    expect(metrics[0]!.lm_loss - metrics.at(-1)!.lm_loss).toBeGreaterThan(1);
+  });
+
+  it('has the loss of the answers alone, each in its own conversation, by their number of tokens', async () => {
+    const loaded = await loadGptForInference({
+      load: runs.pathOf('whole'),
+      device: 'cpu',
+      onNotice: () => {},
+    });
+    try {
+      // the tokens of the template, written out
+      const losses = said.slice(45).flatMap(([question, answer]) => {
+        const given = [...`u:${question}`, '', ...'a:'].map((letter) => letter.charCodeAt(0) || 256);
+        const learnt = [...answer, ''].map((letter) => letter.charCodeAt(0) || 256);
+        const scores = scoreTokens({ model: loaded.model, tokens: [...given, ...learnt] });
+        return Array.from(scores.subarray(given.length - 1), (score) => -score);
+      });
+      const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
+      // rounding of float32, and of seven digits
+      expect(Math.abs(validationLosses(output).at(-1)! / mean - 1)).toBeLessThan(
+        tolerances.fp32.loss + printedTwice,
+      );
+      expect(losses.length).toBe(said.slice(45).reduce((sum, [, answer]) => sum + answer.length + 1, 0));
+    } finally {
+      loaded.dispose();
+    }
+  });
+
+  it('goes on in the middle of an epoch to the bit, from what is saved alone', async () => {
+    const interval = runs.metricsOf('whole').length / 3 + 2;
+    const data = readFileSync(runs.pathOf('chat.jinja'));
+    await runs.run(1, [run('stopped', ['--exit-interval', `${interval}`])]);
+    expect(runs.metricsOf('stopped').length).toBe(interval);
+    // the template is kept with the tokenizer
+    rmSync(runs.pathOf('chat.jinja'));
+    const recipe = ['--preset', '--num-layers', '--hidden-size', '--num-attention-heads', '--tokenizer-type'];
+    const resumed = {
+      name: 'stopped',
+      flags: ['--load', runs.pathOf('stopped')],
+      leftOut: [...leftOut, ...recipe],
+    };
+    const result = (await runs.run(1, [resumed]))[0]![0]!;
+    writeFileSync(runs.pathOf('chat.jinja'), data);
+    expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('whole')));
+    const last = join(runs.pathOf('whole'), result.checkpointPath!.split('/').at(-1)!);
+    expect(checkpointBytes(result.checkpointPath!)).toEqual(checkpointBytes(last));
+    expect(existsSync(join(runs.pathOf('stopped'), 'tokenizer', 'chat_template.jinja'))).toBe(true);
+  });
+
+  it.each([
+    ['tensor-parallel', ['--tensor-model-parallel-size', '2', '--sequence-parallel']],
+    ['data-parallel', ['--use-distributed-optimizer']],
+  ])('has the curve of one process on two %s ranks', async (name, layout) => {
+    const first = (await runs.run(2, [run(name, layout)]))[0]![0]!;
+    const { loss, norm } = runs.differences(name, 'whole');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    expect(validationDifference(first.output, output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
+  });
+
+  it('ends early when the validation loss has stopped falling, and remembers that', async () => {
+    const diverging = ['--lr', '0.3', '--early-stopping-patience', '1', '--eval-interval', '2'];
+    const results = await runs.run(1, [
+      run('early', diverging),
+      {
+        name: 'early',
+        flags: ['--load', runs.pathOf('early')],
+        leftOut: [...leftOut, '--lr', '--lr-decay-style', '--tokenizer-type'],
+      },
+    ]);
+    const [early, again] = results.map(([one]) => one!) as [TrainGptResult, TrainGptResult];
+    expect(early.reason).toBe('early-stopping');
+    const losses = validationLosses(early.output);
+    expect(losses.at(-1)!).toBeGreaterThan(Math.min(...losses));
+    expect(losses.slice(0, -1)).toEqual(losses.slice(0, -1).sort((a, b) => b - a));
+    const numSteps = runs.metricsOf('early').length;
+    expect(numSteps).toBe(2 * losses.length);
+    expect(again.reason).toBe('early-stopping');
+    expect(runs.metricsOf('early').length).toBe(numSteps);
+  });
+});
