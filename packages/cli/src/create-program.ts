@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { newCommand } from './command-line/new-command.js';
 import { calibrateCommand } from './commands/calibrate/calibrate.js';
+import { chatCommand } from './commands/chat/chat.js';
 import { checkpointCommand } from './commands/checkpoint/checkpoint.js';
 import { convertCommand } from './commands/convert/convert.js';
 import { dataCommand } from './commands/data/data.js';
@@ -13,6 +14,7 @@ import { planCommand } from './commands/plan/plan.js';
 import { runCommand } from './commands/run/run.js';
 import { runsCommand } from './commands/runs/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
+import { sftCommand } from './commands/sft/sft.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -27,6 +29,8 @@ export function createProgram(): Command {
     .addCommand(dataCommand())
     .addCommand(evalCommand())
     .addCommand(finetuneCommand())
+    .addCommand(sftCommand())
+    .addCommand(chatCommand())
     .addCommand(generateCommand())
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())

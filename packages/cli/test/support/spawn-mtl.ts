@@ -12,6 +12,8 @@ export interface FinishedMtl {
 export interface SpawnMtlOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Standard input. Default: none. */
+  readonly input?: string;
   /** Called with a way to send signals as soon as the process has started. */
   readonly onStart?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
@@ -19,20 +21,21 @@ export interface SpawnMtlOptions {
 /** Runs the command in a process of its own to its end. */
 export function spawnMtl(
   argv: readonly string[],
-  { cwd, env = {}, onStart }: SpawnMtlOptions,
+  { cwd, env = {}, input, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
     const [command, ...words] = mtlCommand;
     const child = spawn(command!, [...words, ...argv], {
       cwd,
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
+    child.stdin?.end(input);
     onStart?.((signal) => child.kill(signal));
     const stdout: string[] = [];
     const stderr: string[] = [];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => stdout.push(text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => stderr.push(text));
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => stdout.push(text));
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => stderr.push(text));
     child.on('error', reject);
     child.on('close', (status) =>
       resolve({ status, stdout: stdout.join(''), stderr: stderr.join(''), numChunks: stdout.length }),

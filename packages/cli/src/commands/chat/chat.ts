@@ -1,0 +1,94 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { readChatTemplate, type TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { stopTokensOf } from '@mtl/recipes';
+import type { Command } from 'commander';
+import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
+import { countOption, numberOption } from '../../command-line/option-values.js';
+import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
+import { ChatSession } from './chat-session.js';
+import { converse } from './converse.js';
+
+interface ChatFlags extends ModelFlagValues {
+  readonly system?: string;
+  readonly chatTemplate?: string;
+  readonly maxNewTokens: number;
+  readonly temperature: number;
+  readonly topK?: number;
+  readonly topP: number;
+  readonly seed: number;
+}
+
+const notes = `
+A line is a message. Ctrl-C stops an answer; a second one, or the end of the input (Ctrl-D), ends the conversation. When
+the conversation outgrows the model's context, its oldest turns are dropped, and a notice tells.
+
+Examples:
+  mtl chat runs/chat --system 'Answer in one sentence.'
+  printf 'Hello\\nWho are you?\\n' | mtl chat SmolLM2-135M-Instruct --temperature 0`;
+
+/** `mtl chat`: a conversation with a model in the terminal. */
+export function chatCommand(): Command {
+  return newModelCommand('chat', 'talk to a model in the terminal')
+    .argument(
+      '[dir]',
+      'the model: the --save of a run (as --load), or a transformers directory (as --load-hf)',
+    )
+    .option('--system <text>', 'the system message that begins the conversation')
+    .option('--chat-template <file>', "a chat template in Jinja (default: the tokenizer's)")
+    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens of an answer').default(512))
+    .addOption(
+      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(0.7),
+    )
+    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
+    .addOption(
+      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
+        above: 0,
+        most: 1,
+      }).default(0.95),
+    )
+    .addOption(countOption('--seed <n>', 'the same seed gives the same answers', { least: 0 }).default(0))
+    .addHelpText('after', notes)
+    .action(runChat);
+}
+
+async function runChat(directory: string | undefined, flags: ChatFlags): Promise<void> {
+  const loaded = await loadModelOfFlags(withDirectory(flags, directory));
+  const onNotice = (text: string): void => void process.stderr.write(`${text}\n`);
+  try {
+    const own = requiredTokenizer(loaded);
+    const { chatTemplate, system, maxNewTokens, temperature, topK, topP, seed } = flags;
+    const options =
+      chatTemplate === undefined ? own.options : ({ ...own.options, chatTemplate } as TokenizerOptions);
+    const tokenizer = { ...own, options };
+    const session = new ChatSession({
+      model: loaded.model,
+      tokenizer,
+      template: readChatTemplate(tokenizer),
+      stopTokens: stopTokensOf(tokenizer, loaded.endTokens),
+      system,
+      sampling: { temperature, topP, ...(topK === undefined ? {} : { topK }) },
+      maxNewTokens,
+      seed,
+      onNotice,
+    });
+    const { stdin: input, stdout: output } = process;
+    process.exitCode = await converse({ session, input, output, onNotice });
+  } finally {
+    loaded.dispose();
+  }
+}
+
+/** The flags with what the directory holds. @throws ConfigurationError MTL_FLAG_CONFLICT */
+function withDirectory(flags: ChatFlags, directory: string | undefined): ChatFlags {
+  if (directory === undefined) return flags;
+  const other = flags.load ?? flags.loadHf;
+  if (other !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} and ${other} are two models`, {
+      remedy: 'leave one of them out',
+    });
+  }
+  const isHuggingFace = existsSync(join(directory, 'config.json'));
+  return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
+}
