@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SafetensorsDirectory } from '@mtl/checkpoint';
+import { Checkpoint, SafetensorsDirectory } from '@mtl/checkpoint';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { runMtl } from '../src/index.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -44,7 +44,8 @@ describe.each([
 ] as const)('%s of Megatron-LM', (name, huggingFace) => {
   it('goes to a checkpoint and on to the transformers library, bit for bit', async () => {
     const own = inDirectory(name);
-    const begun = await mtl('convert', '--from', 'megatron', fixture(`megatron/${name}`), '--save', own);
+    const from = ['--from', 'megatron', fixture(`megatron/${name}`)];
+    const begun = await mtl('convert', ...from, '--save', own, '--no-load-optim');
     expect(begun.stdout).toContain(`${name}/iter_0000012 -> ${own}/iter_0000000\n`);
     expect(begun.stderr).toContain('it was trained with --tokenizer-type NullTokenizer');
     await mtl('convert', '--load', own, '--save-hf', inDirectory(`${name}-hf`));
@@ -59,4 +60,17 @@ describe.each([
     await mtl('convert', '--load', back, '--save-hf', inDirectory(`${name}-back-hf`));
     expect(await weightsOf(inDirectory(`${name}-back-hf`))).toEqual(await weightsOf(fixture(huggingFace)));
   });
+});
+
+it('continues the iterations of Megatron-LM with the state of AdamW', async () => {
+  const own = inDirectory('trained');
+  const theirs = fixture('megatron/torch-dist-llama');
+  const { stdout } = await mtl('convert', '--from', 'megatron', theirs, '--save', own);
+  expect(stdout).toContain(`torch-dist-llama/iter_0000012 -> ${own}/iter_0000012\n`);
+  const { state, tensors } = await Checkpoint.open(join(own, 'iter_0000012'));
+  expect(state).toMatchObject({
+    progress: { iteration: 12, consumedSamples: 96, consumedTokens: 96 * 24 },
+    optimizerSteps: 12,
+  });
+  expect(tensors.has('optimizer.exp_avg_sq.decoder.final_layernorm.weight')).toBe(true);
 });

@@ -83,7 +83,7 @@ export { mergedWeights } from './lora/merged-weights.js';
 export { readLoraConfiguration } from './lora/read-lora-configuration.js';
 export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';
 export { type WriteLoraDirectoryOptions, writeLoraDirectory } from './lora/write-lora-directory.js';
-export { type MegatronModel, readMegatron } from './megatron/read-megatron.js';
+export { type MegatronModel, type MegatronOptimizer, readMegatron } from './megatron/read-megatron.js';
 export { type WriteMegatronOptions, writeMegatron } from './megatron/write-megatron.js';
 export { bertEmbeddingAndHeadCost } from './partition/bert-embedding-and-head-cost.js';
 export { bertTaskEmbeddingAndHeadCost } from './partition/bert-task-embedding-and-head-cost.js';

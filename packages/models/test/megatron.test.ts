@@ -49,8 +49,10 @@ async function weightsOf(
   );
 }
 
-const open = async (directory: string, options: { step?: number; vocabularySize?: number } = {}) =>
-  await readMegatron({ directory, ...options });
+const open = async (
+  directory: string,
+  options: { step?: number; vocabularySize?: number; weightsOnly?: boolean } = {},
+) => await readMegatron({ directory, ...options });
 
 describe.each([
   ['torch-gpt-0', 'huggingface-erf'],
@@ -62,7 +64,7 @@ describe.each([
   ['torch-dist-qwen3', 'huggingface-qwen3'],
 ] as const satisfies readonly (readonly [string, FixtureName])[])('%s', (name, huggingFace) => {
   it(`has the weights of ${huggingFace}, bit for bit`, async () => {
-    const found = await open(join(fixtures, name));
+    const found = await open(join(fixtures, name), { weightsOnly: true });
     const source = await readHuggingFaceGpt({
       directory: fixtureDirectory(huggingFace),
       makeVocabularySizeDivisibleBy: 4,
@@ -94,6 +96,49 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
     }
     expect(Object.keys(weights).sort()).toEqual([...file.tensors.keys()].sort());
     await file.close();
+    await found.close();
+  });
+});
+
+describe('the state of AdamW', () => {
+  const valuesOf = (text: string): Float32Array => {
+    const bytes = Uint8Array.from(Buffer.from(text, 'base64'));
+    return new Float32Array(bytes.buffer);
+  };
+
+  it('is read with the weights that it updates', async () => {
+    const directory = join(fixtures, 'torch-dist-llama');
+    const [found, plain] = [await open(directory), await open(directory, { weightsOnly: true })];
+    expect(found).toMatchObject({ iteration: 12, consumedSamples: 96, optimizer: { steps: 12 } });
+    expect(plain.optimizer).toBeUndefined();
+    const stored = await weightsOf(plain, plain.load);
+    const updated = await weightsOf(found, found.load);
+    const state = async (name: string): Promise<Values> =>
+      await weightsOf(found, async (tensors) =>
+        found.optimizer!.load(
+          tensors.map((tensor) => ({ ...tensor, name: `optimizer.${name}.${tensor.name}` })),
+        ),
+      );
+    const [moments, squares] = [await state('exp_avg'), await state('exp_avg_sq')];
+    const rows = 37 * 20;
+    for (const [name, text] of Object.entries(stored)) {
+      // rows of the vocabulary's padding are zero
+      const isTable = /word_embeddings|output_layer/.test(name);
+      const values = valuesOf(text);
+      const expected = (rule: (value: number) => number) =>
+        values.map((value, index) => (isTable && index >= rows ? 0 : rule(value)));
+      expect(valuesOf(updated[name]!), name).toEqual(expected((value) => value + 2 ** -12));
+      expect(valuesOf(moments[name]!), name).toEqual(expected((value) => 0.25 * value - 1));
+      expect(valuesOf(squares[name]!), name).toEqual(expected((value) => value * value));
+    }
+  });
+
+  it('is left out with a notice where it is not there for each weight', async () => {
+    const found = await open(join(fixtures, 'torch-llama'));
+    expect(found.optimizer).toBeUndefined();
+    expect(found.notices).toContain(
+      'only its weights are taken: the state of its optimizer is not there for each weight',
+    );
     await found.close();
   });
 });

@@ -6,6 +6,8 @@ import { megatronError } from './megatron-error.js';
 import {
   countOf,
   type MegatronFiles,
+  type MegatronOptimizerFiles,
+  type MegatronOptimizerState,
   megatronTerms,
   type StoredArchitecture,
   withoutPadding,
@@ -21,6 +23,8 @@ interface StoredPart {
 }
 
 const optimizerState = /^(chained_\d+\.)?optimizer\./;
+/** A state of one weight; states of flat buffers have other names. */
+const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
 /** Gates and values of SwiGLU, where each layer has tensors of its own. */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
@@ -39,8 +43,32 @@ export async function openDistributedMegatron(path: string): Promise<MegatronFil
     iteration: countOf(common.get('iteration')),
     names: [...directory.tensors.keys()].filter((name) => !optimizerState.test(name)),
     weights: (architecture) => distributedWeights(directory, architecture),
+    optimizer: optimizerFiles(directory, common),
     close: async () => undefined,
   };
+}
+
+function optimizerFiles(
+  directory: DistributedTorchDirectory,
+  common: ReadonlyMap<unknown, unknown>,
+): MegatronOptimizerFiles | undefined {
+  const states = new Set([...directory.tensors.keys()].map((name) => weightState.exec(name)?.[1]));
+  if (!states.has('exp_avg')) return undefined;
+  return {
+    steps: stepsOf(common.get('optimizer')) ?? countOf(common.get('iteration')),
+    has: (state) => states.has(state),
+    state: (state, architecture) => distributedWeights(directory, { ...architecture, state }),
+  };
+}
+
+/** The steps of the optimizer, which are those of its first group of parameters. */
+function stepsOf(optimizer: unknown, depth = 0): number | undefined {
+  if (depth > 6 || !(optimizer instanceof Map)) return undefined;
+  const [group] = [optimizer.get('param_groups')].flat() as unknown[];
+  const step: unknown = group instanceof Map ? group.get('step') : undefined;
+  if (typeof step === 'number') return countOf(step);
+  const found = [...optimizer.values()].map((value) => stepsOf(value, depth + 1));
+  return found.find((value) => value !== undefined);
 }
 
 /** What all ranks have: a file next to the others, or in later versions an object among the tensors. */
@@ -69,7 +97,7 @@ async function contentOfFile(path: string): Promise<unknown> {
 
 function distributedWeights(
   directory: DistributedTorchDirectory,
-  architecture: StoredArchitecture,
+  architecture: StoredArchitecture & { readonly state?: MegatronOptimizerState },
 ): WeightFiles {
   const { path } = directory;
   const parts = storedParts(directory, architecture);
@@ -120,13 +148,14 @@ function distributedWeights(
 /** What our tensors are stored as: one part, or gates and values. */
 function storedParts(
   directory: DistributedTorchDirectory,
-  { layers }: { readonly layers: LayersName },
+  { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
 ): ReadonlyMap<string, readonly StoredPart[]> {
   const parts = new Map<string, StoredPart[]>();
   for (const [source, { shape }] of directory.tensors) {
-    if (optimizerState.test(source)) continue;
-    const half = halves.exec(source);
-    const name = nameOfMegatron(half?.[1] ?? source, layers);
+    const weight = weightOf(source, state);
+    if (weight === undefined) continue;
+    const half = halves.exec(weight);
+    const name = nameOfMegatron(half?.[1] ?? weight, layers);
     if (name === undefined) continue;
     const place = half?.[2] === 'v' ? 1 : 0;
     const add = (ours: string, part: StoredPart): void => {
@@ -153,6 +182,13 @@ function storedParts(
     }
   }
   return checkedHalves(directory, parts);
+}
+
+/** The weight that a tensor is, or whose state it is. */
+function weightOf(name: string, state: MegatronOptimizerState | undefined): string | undefined {
+  if (state === undefined) return optimizerState.test(name) ? undefined : name;
+  const [, stored, weight] = weightState.exec(name) ?? [];
+  return stored === state ? weight : undefined;
 }
 
 /** Gates and values must both be there, in one shape. */

@@ -21,7 +21,20 @@ export interface MegatronFiles {
   readonly names: readonly string[];
   /** The whole tensors of the model by our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
+  /** The state of its optimizer, where the format has it in tensors of their own. */
+  readonly optimizer?: MegatronOptimizerFiles | undefined;
   close(): Promise<void>;
+}
+
+/** States of AdamW by the names of Megatron-LM: its moments, and the weights that it updates. */
+export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
+
+/** Tensors of an optimizer, one for each weight. */
+export interface MegatronOptimizerFiles {
+  readonly steps: number;
+  has(state: MegatronOptimizerState): boolean;
+  /** The values of a state, by the names of the weights. */
+  state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
 export const megatronTerms: WeightTerms = {

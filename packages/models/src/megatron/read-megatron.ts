@@ -7,7 +7,7 @@ import { gptParameters } from '../gpt/gpt-parameters.js';
 import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
 import { readConfigFields } from '../huggingface/config-fields.js';
 import type { JsonFields } from '../huggingface/json-fields.js';
-import { loadMappedWeights } from '../huggingface/mapped-weights.js';
+import { loadMappedWeights, type WeightNames } from '../huggingface/mapped-weights.js';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import { openDistributedMegatron } from './distributed-megatron-files.js';
 import { openLegacyMegatron } from './legacy-megatron-files.js';
@@ -20,7 +20,12 @@ import {
   megatronModelTypes,
   statedProperties,
 } from './megatron-fields.js';
-import type { MegatronFiles } from './megatron-files.js';
+import {
+  countOf,
+  type MegatronFiles,
+  type MegatronOptimizerState,
+  type StoredArchitecture,
+} from './megatron-files.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 /** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
@@ -31,6 +36,11 @@ export interface MegatronModel {
   readonly iteration: number;
   readonly kind: MegatronModelKind;
   readonly configuration: GptModelConfiguration | BertModelConfiguration;
+  /** AdamW's, where the format has it for each weight; `load` then takes the weights that it updates. */
+  readonly optimizer?: MegatronOptimizer | undefined;
+  /** Samples of its training run so far. */
+  readonly consumedSamples: number;
+  readonly consumedTokens: number;
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
@@ -42,6 +52,13 @@ export interface MegatronModel {
   close(): Promise<void>;
 }
 
+/** The state of AdamW in a checkpoint. */
+export interface MegatronOptimizer {
+  readonly steps: number;
+  /** Fills tensors called `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
 /**
  * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, or a BERT, in the format
  * `torch_dist` or, of any tensor- and pipeline-parallel size, `torch`. Its weights are compared with its
@@ -50,6 +67,7 @@ export interface MegatronModel {
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
  * @param options.vocabularySize real tokens. Default: those of args, else all rows of the embedding
+ * @param options.weightsOnly leave the state of the optimizer out. Default: false
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is none or is not complete; MTL_MEGATRON_ARGUMENTS
  *   for a model that nothing here computes; MTL_MEGATRON_WEIGHTS when the weights are not those of the args;
  *   MTL_TORCH_FILE_INVALID
@@ -58,18 +76,25 @@ export async function readMegatron(options: {
   readonly directory: string;
   readonly step?: number | undefined;
   readonly vocabularySize?: number | undefined;
+  readonly weightsOnly?: boolean | undefined;
 }): Promise<MegatronModel> {
   const { path, format } = await findMegatronCheckpoint(options);
   const files = await (format === 'torch' ? openLegacyMegatron(path) : openDistributedMegatron(path));
   try {
-    return { ...describe(files, options.vocabularySize), format };
+    return { ...describe(files, options), format };
   } catch (error) {
     await files.close();
     throw error;
   }
 }
 
-function describe(files: MegatronFiles, asked: number | undefined): Omit<MegatronModel, 'format'> {
+function describe(
+  files: MegatronFiles,
+  {
+    vocabularySize: asked,
+    weightsOnly = false,
+  }: { readonly vocabularySize?: number | undefined; readonly weightsOnly?: boolean | undefined },
+): Omit<MegatronModel, 'format'> {
   const { path, iteration } = files;
   const fields = megatronArguments(files.arguments, path);
   checkMegatronFeatures(fields);
@@ -82,7 +107,8 @@ function describe(files: MegatronFiles, asked: number | undefined): Omit<Megatro
     | BertModelConfiguration;
   const isGated = 'swiglu' in configuration && configuration.swiglu === true;
   const headSize = headSizeOf(configuration);
-  const weights = files.weights({ layers, isGated, headSize, vocabularySize });
+  const architecture = { layers, isGated, headSize, vocabularySize };
+  const weights = files.weights(architecture);
   const names = () =>
     megatronWeightNames(
       kind === 'gpt'
@@ -92,15 +118,73 @@ function describe(files: MegatronFiles, asked: number | undefined): Omit<Megatro
     );
   const embedding = 'embedding.word_embeddings.weight';
   checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
+  const consumedSamples = countOf(fields.values.consumed_train_samples);
+  const states = weightsOnly ? undefined : optimizerStates({ files, weights, architecture });
   return {
     path,
     iteration,
     kind,
     configuration,
-    notices: noticesOf({ fields, kind, asked, weights }),
-    load: (tensors) => loadMappedWeights({ weights, tensors, names: names() }),
+    consumedSamples,
+    consumedTokens:
+      consumedSamples * (countOf(fields.values.seq_length) || configuration.maxPositionEmbeddings),
+    notices: [
+      ...noticesOf({ fields, kind, asked }),
+      ...(weightsOnly || states !== undefined
+        ? []
+        : ['only its weights are taken: the state of its optimizer is not there for each weight']),
+    ],
+    load: (tensors) => loadMappedWeights({ weights: states?.fp32_param ?? weights, tensors, names: names() }),
+    optimizer: states && {
+      steps: files.optimizer!.steps,
+      load: (tensors) => loadStates(tensors, { states, names }),
+    },
     close: files.close,
   };
+}
+
+type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
+  /** Absent where the model itself is in float32. */
+  readonly fp32_param?: WeightFiles;
+};
+
+/** The states of AdamW; undefined where one of them is not there for each weight, in its shape. */
+function optimizerStates(options: {
+  readonly files: MegatronFiles;
+  readonly weights: WeightFiles;
+  readonly architecture: StoredArchitecture;
+}): States | undefined {
+  const { files, weights, architecture } = options;
+  const { optimizer } = files;
+  if (optimizer === undefined) return undefined;
+  const isFloat32 = [...weights.tensors.values()].every(({ dtype }) => dtype === 'F32');
+  const names = [
+    'exp_avg',
+    'exp_avg_sq',
+    ...(isFloat32 && !optimizer.has('fp32_param') ? [] : ['fp32_param']),
+  ];
+  const states = names.map((name) => {
+    const state = name as MegatronOptimizerState;
+    return [state, optimizer.has(state) ? optimizer.state(state, architecture) : undefined] as const;
+  });
+  const isWhole = states.every(([, state]) =>
+    [...weights.tensors].every(
+      ([name, { shape }]) => state?.tensors.get(name)?.shape.join() === shape.join(),
+    ),
+  );
+  return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
+}
+
+async function loadStates(
+  tensors: readonly LogicalTensor[],
+  { states, names }: { readonly states: States; readonly names: () => WeightNames },
+): Promise<void> {
+  for (const state of ['exp_avg', 'exp_avg_sq'] as const) {
+    const prefix = `optimizer.${state}.`;
+    const own = tensors.filter(({ name }) => name.startsWith(prefix));
+    const renamed = own.map((tensor) => ({ ...tensor, name: tensor.name.slice(prefix.length) }));
+    await loadMappedWeights({ weights: states[state], tensors: renamed, names: names() });
+  }
 }
 
 /** By the weights: args do not name it. */
@@ -122,7 +206,6 @@ function noticesOf(options: {
   readonly fields: JsonFields;
   readonly kind: MegatronModelKind;
   readonly asked: number | undefined;
-  readonly weights: WeightFiles;
 }): readonly string[] {
   const { fields, kind, asked } = options;
   const { vocab_size: stated, padded_vocab_size: padded, tokenizer_type: tokenizer } = fields.values;

@@ -14,11 +14,19 @@ import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
-import { optimizerTensors, trainingState, weightTensors } from '@mtl/trainer';
+import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { layersOfChunks } from '../models/layers-of-chunks.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { trainingOptimizer } from '../training/training-optimizer.js';
 import { TrainingProcesses } from '../training/training-processes.js';
+
+/** How far a model was trained. */
+export interface TrainedState {
+  readonly progress: TrainingProgress;
+  readonly optimizerSteps: number;
+  /** Fills the tensors of the optimizer's state. */
+  loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
+}
 
 /** A model whose weights begin a directory of checkpoints. */
 export interface ModelToBegin {
@@ -29,6 +37,8 @@ export interface ModelToBegin {
   readonly tokenizerOptions: TokenizerOptions | undefined;
   /** What else came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
+  /** Where a training run stands that is continued. Default: iteration 0, a fresh optimizer. */
+  readonly trained?: TrainedState | undefined;
   /** The error for a model that flags cannot express. */
   readonly refused: {
     readonly code: `MTL_${string}`;
@@ -44,12 +54,13 @@ const configurationOf = (kind: ModelKind, flags: readonly string[]): Pretraining
   validateConfiguration(parseFlags(flags, { model: kind }));
 
 /**
- * Begins a directory of checkpoints with the weights of a model: iteration 0, a fresh optimizer.
+ * Begins a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless it
+ * was `trained`.
  *
  * @returns the path of the checkpoint
  */
 export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
-  const { kind, model, load, tokenizerOptions, origin } = begun;
+  const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = recipeOf({ kind });
   const configuration = configurationOf(kind, commandLineOf(kind, model));
   refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
@@ -66,13 +77,16 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
   });
   try {
     await load(weightTensors(optimizer));
+    await trained?.loadOptimizer(optimizerTensors(optimizer));
+    optimizer.numSteps = trained?.optimizerSteps ?? 0;
+    const progress = trained?.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
     const { path } = await saveCheckpoint({
       directory,
-      iteration: 0,
+      iteration: progress.iteration,
       // the optimizer's moments too, so that a training run goes on from here as from any other checkpoint
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({
-        progress: { iteration: 0, consumedSamples: 0, consumedTokens: 0 },
+        progress,
         optimizer,
         lossScaler: new LossScaler(configuration.optimizer.lossScale),
         configuration: await saveConfiguration({

@@ -1,15 +1,16 @@
-import { readMegatron } from '@mtl/models';
+import { type MegatronModel, readMegatron } from '@mtl/models';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
-import { beginCheckpoint } from './begin-checkpoint.js';
+import { beginCheckpoint, type TrainedState } from './begin-checkpoint.js';
 import type { BegunCheckpoint } from './hugging-face-to-checkpoint.js';
 
 /**
- * Begins a directory of checkpoints with the weights of a checkpoint of Megatron-LM: iteration 0, a fresh
- * optimizer.
+ * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
+ * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
  *
  * @param options.megatron the directory that Megatron-LM saved to, or the checkpoint of one iteration
  * @param options.step the iteration there. Default: the latest
  * @param options.vocabularySize real tokens. Default: as its args state
+ * @param options.loadOptimizer false: only the weights
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_MEGATRON_*,
  *   MTL_TORCH_FILE_INVALID
  */
@@ -17,12 +18,18 @@ export async function megatronToCheckpoint(options: {
   readonly megatron: string;
   readonly step?: number | undefined;
   readonly vocabularySize?: number | undefined;
+  readonly loadOptimizer?: boolean | undefined;
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
 }): Promise<BegunCheckpoint & { readonly source: string }> {
-  const { megatron, step, vocabularySize, directory, onNotice } = options;
+  const { megatron, step, vocabularySize, directory, onNotice, loadOptimizer = true } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
-  const found = await readMegatron({ directory: megatron, step, vocabularySize });
+  const found = await readMegatron({
+    directory: megatron,
+    step,
+    vocabularySize,
+    weightsOnly: !loadOptimizer,
+  });
   try {
     for (const notice of found.notices) onNotice(notice);
     const { kind, configuration: model, load } = found;
@@ -31,6 +38,7 @@ export async function megatronToCheckpoint(options: {
       model,
       load,
       tokenizerOptions: undefined,
+      trained: trainedStateOf(found),
       refused: {
         code: 'MTL_MEGATRON_ARGUMENTS',
         remedy: 'convert a model that gpt-train or bert-train can express',
@@ -41,4 +49,14 @@ export async function megatronToCheckpoint(options: {
   } finally {
     await found.close();
   }
+}
+
+function trainedStateOf(found: MegatronModel): TrainedState | undefined {
+  const { optimizer, iteration, consumedSamples, consumedTokens } = found;
+  if (optimizer === undefined) return undefined;
+  return {
+    progress: { iteration, consumedSamples, consumedTokens },
+    optimizerSteps: optimizer.steps,
+    loadOptimizer: optimizer.load,
+  };
 }

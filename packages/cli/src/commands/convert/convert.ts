@@ -29,6 +29,7 @@ interface ConvertFlags {
   readonly saveLora?: string;
   readonly dtype?: keyof typeof storedDtypes;
   readonly vocabSize?: number;
+  readonly loadOptim?: boolean;
 }
 
 const examples = `
@@ -80,6 +81,7 @@ export function convertCommand(): Command {
         'with --from: real tokens (default: as the checkpoint states, else all rows)',
       ),
     )
+    .option('--no-load-optim', 'with --from: take only the weights, and begin at iteration 0')
     .option('--save <dir>', 'directory of checkpoints to create, with iteration 0')
     .option(
       '--load-lora <dir>',
@@ -145,12 +147,13 @@ const conversions: readonly Conversion[] = [
   },
   {
     needs: ['from', 'directory', 'save'],
-    allows: ['ckptStep', 'vocabSize'],
-    run: async (megatron, { save, ckptStep, vocabSize }) => {
+    allows: ['ckptStep', 'vocabSize', 'loadOptim'],
+    run: async (megatron, { save, ckptStep, vocabSize, loadOptim }) => {
       const begun = await megatronToCheckpoint({
         megatron,
         step: ckptStep,
         vocabularySize: vocabSize,
+        loadOptimizer: loadOptim,
         directory: save!,
         onNotice,
       });
@@ -177,7 +180,9 @@ async function convert(
   directory: string | undefined,
   { debug: _, ...flags }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
-  const given = [...Object.keys(flags), ...(directory === undefined ? [] : ['directory'])];
+  // without --no-load-optim it is true
+  const words = Object.entries(flags).filter(([, value]) => value !== true);
+  const given = [...words.map(([name]) => name), ...(directory === undefined ? [] : ['directory'])];
   const selected = conversions.find(
     ({ needs, allows }) =>
       needs.every((name) => given.includes(name)) &&
@@ -191,7 +196,7 @@ async function convert(
     expected:
       '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], --load-hf DIR --save DIR, ' +
       '--load DIR --save-lora DIR [--ckpt-step N], --load-hf DIR --load-lora DIR --save-hf DIR [--dtype NAME], ' +
-      '--from megatron DIR --save DIR [--ckpt-step N] [--vocab-size N], ' +
+      '--from megatron DIR --save DIR [--ckpt-step N] [--vocab-size N] [--no-load-optim], ' +
       'or --load DIR --to megatron DIR [--ckpt-step N] [--dtype NAME]',
   });
 }
