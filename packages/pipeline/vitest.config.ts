@@ -1,3 +1,3 @@
-import { alone, library } from '@mtl/tooling/vitest';
+import { library } from '@mtl/tooling/vitest';
 
-export default library(alone);
+export default library();
