@@ -39,8 +39,8 @@ export {
 export { type EstimateSecondsOptions, estimateSeconds } from './search/estimate-seconds.js';
 export { type LayoutEstimate, ListedEstimates } from './search/listed-estimates.js';
 export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
+export { type DataCollectives, exposedSeconds } from './step/exposed-seconds.js';
 export {
-  type DataCollectives,
   type PredictRecordedOptions,
   predictRecordedStep,
   profileOfRun,
@@ -54,6 +54,7 @@ export {
   type StepBreakdown,
   type StepPrediction,
 } from './step/predict-step-time.js';
+export { type RecordedMessage, recordedMessageSeconds } from './step/recorded-message-seconds.js';
 export { scheduleOfLayout } from './step/schedule-of-layout.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
 export { collectiveSeconds } from './timing/collective-seconds.js';

@@ -1,20 +1,15 @@
 import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
-import { collectiveSeconds, measuredSeconds } from '../timing/collective-seconds.js';
-import { linkOf } from '../timing/link-of.js';
+import { collectiveSeconds } from '../timing/collective-seconds.js';
 import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
+import { type DataCollectives, exposedSeconds } from './exposed-seconds.js';
 import type { StepPrediction } from './predict-step-time.js';
+import { type RecordedMessage, recordedMessageSeconds } from './recorded-message-seconds.js';
 
 /** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
-
-/** Collectives of data-parallel ranks, and whether passes can hide them. */
-export interface DataCollectives {
-  readonly operations: readonly CollectiveOperation[];
-  readonly isOverlapped: boolean;
-}
 
 /** What the ranks of one pipeline stage do once a step. */
 export interface RecordedEnd {
@@ -33,15 +28,8 @@ export interface RecordedStep {
   readonly chunks: readonly RecordedPasses[];
   /** Of every pipeline rank. */
   readonly ends: readonly RecordedEnd[];
-  /** The message of a micro-batch between stages; absent without a pipeline. */
-  readonly message?: {
-    /** That one rank sends. */
-    readonly bytes: number;
-    /** With which the receivers put their parts together. */
-    readonly gather?: CollectiveOperation | undefined;
-    /** Whether it stays within a node. */
-    readonly isInside: boolean;
-  };
+  /** Absent without a pipeline. */
+  readonly message?: RecordedMessage;
 }
 
 export interface PredictRecordedOptions {
@@ -52,9 +40,6 @@ export interface PredictRecordedOptions {
   /** Of each process; of measured rates those with the nearest number. Default: as many as were measured. */
   readonly numThreads?: number | undefined;
 }
-
-/** Part of a reduction that the end of backward leaves: its last bucket, where there are several. */
-const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
 
 /**
  * Predicts the time of a step of a training run: recorded operations of each chunk's passes, their times by
@@ -88,7 +73,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
       backward: seconds('B'),
       backwardInput: seconds('I'),
       backwardWeight: seconds('W'),
-      communication: messageSeconds(step, profile),
+      communication: recordedMessageSeconds(step.message, profile),
       optimizer: slowest.total,
     },
   });
@@ -148,17 +133,6 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
   return placement[from] !== placement[to];
 }
 
-function messageSeconds({ message }: RecordedStep, { hardware }: Profile): number {
-  if (message === undefined) return 0;
-  const { bytes, isInside } = message;
-  const measured = isInside
-    ? measuredSeconds({ collective: 'message', bytes, group: { size: 2 } }, hardware)
-    : undefined;
-  if (measured !== undefined) return measured;
-  const link = linkOf(hardware, isInside);
-  return link.latencySeconds.value + bytes / (link.bytesPerSecond.value * link.efficiency.value);
-}
-
 interface EndSeconds {
   readonly total: number;
   readonly dataCommunication: number;
@@ -188,14 +162,11 @@ function secondsOfEnd(
       (total, passes) => total + kinds.reduce((part, kind) => part + passSeconds(passes[kind]), 0),
       0,
     );
-  const exposed = ({ operations: all, isOverlapped }: DataCollectives, behind: number): number => {
-    const seconds = all.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
-    if (!isOverlapped) return seconds;
-    const waiting = Math.max(lastBucket(all) * seconds, seconds - behind);
-    return waiting + (seconds - waiting) * hardware.overlapCost.value;
-  };
   const parts = {
-    dataCommunication: exposed(reduction, sum(['B', 'I', 'W'])) + exposed(gather, sum(['F'])) + along('data'),
+    dataCommunication:
+      exposedSeconds(reduction, { behind: sum(['B', 'I', 'W']), profile }) +
+      exposedSeconds(gather, { behind: sum(['F']), profile }) +
+      along('data'),
     pipelineCommunication: along('pipeline'),
     tensorCommunication: along('tensor'),
     optimizer: passSeconds(operationsSeconds(kernels, profile)),

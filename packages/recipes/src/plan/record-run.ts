@@ -10,6 +10,8 @@ export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
   /** Of every chunk, bytes that the forward pass of a micro-batch leaves on its rank. */
   readonly keptBytes: readonly number[];
+  /** What is left of them between the halves of backward; undefined where it is whole. */
+  readonly keptForWeightBytes: readonly (number | undefined)[];
   /** Of every pipeline rank, the groups that it communicates in on its device. */
   readonly groups: readonly (readonly GroupUse[])[];
 }
@@ -50,6 +52,7 @@ export async function recordRun(
   return {
     ...run,
     keptBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptBytes.get(chunk)!),
+    keptForWeightBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptForWeightBytes.get(chunk)),
     groups: stages.map(({ groups }) => groups.uses()),
     step: {
       schedule,

@@ -29,6 +29,7 @@ export class StepRecording implements StepListener {
   readonly #overlapsGather: boolean;
   readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
   readonly #keptBytes = new Map<number, number>();
+  readonly #keptForWeight = new Map<number, number>();
   readonly #end: Operation[] = [];
   readonly #reduction: CollectiveOperation[] = [];
   readonly #gather: CollectiveOperation[] = [];
@@ -58,6 +59,13 @@ export class StepRecording implements StepListener {
   /** Bytes that the forward pass of a micro-batch leaves, by chunk. */
   get keptBytes(): ReadonlyMap<number, number> {
     return this.#keptBytes;
+  }
+
+  /**
+   * What the input half of backward leaves of them for the weight half, by chunk; of schedules with halves.
+   */
+  get keptForWeightBytes(): ReadonlyMap<number, number> {
+    return this.#keptForWeight;
   }
 
   get end(): RecordedEnd {
@@ -93,9 +101,9 @@ export class StepRecording implements StepListener {
       const { bytesInUse } = memoryStatistics(this.#device);
       const result = this.#observed(this.#current, body);
       const { chunk = 0 } = activity;
-      if (kind === 'F') {
-        this.#keptBytes.set(chunk, memoryStatistics(this.#device).bytesInUse - bytesInUse);
-      }
+      const added = memoryStatistics(this.#device).bytesInUse - bytesInUse;
+      if (kind === 'F') this.#keptBytes.set(chunk, added);
+      if (kind === 'I') this.#keptForWeight.set(chunk, this.#keptBytes.get(chunk)! + added);
       return result;
     } finally {
       this.#activity = outer;

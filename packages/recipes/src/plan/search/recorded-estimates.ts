@@ -1,49 +1,46 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
+  type CollectiveOperation,
   collectiveSeconds,
   estimateSeconds,
+  exposedSeconds,
   type LayoutEstimate,
-  operationsSeconds,
   type Profile,
-  passSeconds,
+  type RankGroup,
+  recordedMessageSeconds,
 } from '@mtl/planner';
-import { recordRun } from '../record-run.js';
+import { isPipelineInside, type MeshSizes, rankGroups } from '../rank-groups.js';
 import type { LayoutCandidate } from './layout-candidates.js';
-
-/** Seconds of one micro-batch and bytes of a part of the model on one rank. */
-interface PartCost {
-  readonly seconds: number;
-  readonly endSeconds: number;
-  /** Kept of a micro-batch from forward to backward. */
-  readonly kept: number;
-  readonly parameters: number;
-  readonly gradients: number;
-  readonly optimizer: number;
-}
-
-/** What all layouts with the same passes are composed of. */
-interface RecordedParts {
-  readonly layer: PartCost;
-  /** The first stage without layers, and the last one. */
-  readonly first: PartCost;
-  readonly last: PartCost;
-  /** What a pass adds to what is kept. */
-  readonly temporary: number;
-}
+import { addParts, type PartCost, type RecordedParts, recordParts, scaledPart } from './recorded-parts.js';
 
 export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
+  /** Whether passes hide the reduction of gradients, and gathering of parameters. */
+  readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
   /** The run of a candidate; undefined where it cannot be. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
 }
 
+/** A layout as it is composed of recordings. */
+interface Composed {
+  /** Of every chunk, in the order of the model. */
+  readonly chunks: readonly PartCost[];
+  readonly numMicroBatches: number;
+  /** Of a message from one stage to the next, and of what receivers do with it. */
+  readonly message: number;
+  readonly gather: number;
+  /** After the passes. */
+  readonly end: number;
+  /** Of every rank: what does not depend on micro-batches in flight, and the most that passes add. */
+  readonly fixedBytes: readonly number[];
+}
+
 /**
- * Estimates layouts from recordings of a pipeline of two stages with one and with two layers each: once for
- * each size of tensor parallelism and micro-batch, recomputation and sequence parallelism. Layers cost the
- * difference, embedding and head what is left. Layouts without a pipeline have recordings of one stage, on
- * which embedding and head share a tied weight.
+ * Estimates layouts from recordings of small runs (`recordParts`), one for each size of tensor parallelism
+ * and micro-batch, recomputation and sequence parallelism, with and without a pipeline.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -60,138 +57,174 @@ export class RecordedEstimates {
 
   /** Undefined for a candidate that cannot be. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
-    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
-    const key = `${tensor} ${stagesOf(candidate)} ${microBatch} ${recomputation} ${sequenceParallel}`;
-    if (!this.#parts.has(key)) this.#parts.set(key, await this.#record(candidate));
-    const parts = this.#parts.get(key);
-    return parts && this.#compose(candidate, parts);
-  }
-
-  async #record(candidate: LayoutCandidate): Promise<RecordedParts | undefined> {
-    const configuration = this.#options.configure(candidate);
-    if (configuration === undefined) return undefined;
-    const numStages = stagesOf(candidate);
-    const small = await this.#costs(configuration, { numStages, layersOfStage: 1 });
-    const large = await this.#costs(configuration, { numStages, layersOfStage: 2 });
-    const layer = combined(large.first, small.first, (a, b) => a - b);
-    return {
-      layer,
-      first: combined(small.first, layer, (a, b) => a - b),
-      last: numStages === 1 ? scaled(layer, 0) : combined(small.last, layer, (a, b) => a - b),
-      temporary: Math.max(small.temporary, large.temporary),
-    };
-  }
-
-  /** Of the first stage and the last one. */
-  async #costs(configuration: PretrainingConfiguration, sizes: ProxySizes) {
-    const { profile } = this.#options;
-    const { hardware } = profile;
-    const run = await recordRun(proxyOf(configuration, sizes), {
-      gpusPerNode: hardware.gpusPerNode.value,
-      isRun: ({ tp }) => tp === 0,
+    const composed = await this.#composed(candidate, '1f1b');
+    if (composed === undefined) return undefined;
+    const { chunks, numMicroBatches: m, message, gather, end, fixedBytes } = composed;
+    const { pipeline: p, chunks: v } = candidate;
+    const memory = fixedBytes.map((bytes, rank) => {
+      const own = chunks.filter((_, chunk) => chunk % p === rank);
+      const kept = own.reduce((sum, chunk) => sum + chunk.kept, 0) / v;
+      return bytes + kept * (candidate.schedule === 'gpipe' ? m : mostInFlight(rank, { p, v, m }));
     });
-    const cost = (stage: number): PartCost => {
-      const passes = run.step.chunks[stage]!;
-      const { memoryByKind } = run.ranks.find(({ coordinates }) => coordinates.pp === stage)!;
-      const { parameters, gradients, optimizer } = memoryByKind;
-      const kernels = run.step.ends[stage]!.operations.filter(({ kind }) => kind !== 'collective');
-      return {
-        seconds: (['F', 'B'] as const).reduce(
-          (sum, kind) => sum + passSeconds(operationsSeconds(passes[kind] ?? [], profile)),
-          0,
-        ),
-        endSeconds: passSeconds(operationsSeconds(kernels, profile)),
-        kept: run.keptBytes[stage]!,
-        parameters,
-        gradients,
-        optimizer,
-      };
-    };
-    const temporary = Math.max(...run.ranks.map(({ memoryByKind }) => memoryByKind.temporary));
-    return { first: cost(0), last: cost(sizes.numStages - 1), temporary };
-  }
-
-  #compose(candidate: LayoutCandidate, parts: RecordedParts): LayoutEstimate {
-    const { profile, numLayers, globalBatchSize } = this.#options;
-    const { pipeline: p, chunks: v, data: d } = candidate;
-    const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    const perChunk = numLayers / (p * v);
-    const layers = scaled(parts.layer, perChunk);
-    const chunks = Array.from({ length: p * v }, (_, chunk) =>
-      [...(chunk === 0 ? [parts.first] : []), ...(chunk === p * v - 1 ? [parts.last] : [])].reduce(
-        add,
-        layers,
-      ),
-    );
-    const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
-    const states = ranks.map((own) => own.reduce(add));
-    const memory = ranks.map((own, rank) => {
-      const { parameters, gradients, optimizer } = states[rank]!;
-      const inFlight =
-        candidate.schedule === 'gpipe' ? numMicroBatches : mostInFlight(rank, { p, v, m: numMicroBatches });
-      const kept = (own.reduce((sum, chunk) => sum + chunk.kept, 0) / v) * inFlight;
-      const shared = optimizer / (candidate.distributedOptimizer ? d : 1);
-      return parameters + gradients + shared + kept + parts.temporary;
-    });
-    const [state] = [states.reduce((a, b) => (a.gradients > b.gradients ? a : b))];
     const seconds = estimateSeconds({
-      chunks: chunks.map((chunk) => chunk.seconds),
+      chunks: chunks.map(({ forward, backward }) => forward + backward + 2 * gather),
       pipeline: p,
-      numMicroBatches,
+      numMicroBatches: m,
       bubble: candidate.schedule === 'zb-h1' ? 0.5 : 1,
-      message: 0,
-      end:
-        state.endSeconds / (candidate.distributedOptimizer ? d : 1) +
-        this.#reduction(candidate, { profile, state }),
+      message,
+      end,
     });
     return { seconds, memoryBytes: Math.max(...memory) };
   }
 
-  #reduction(
-    { tensor, data, distributedOptimizer }: LayoutCandidate,
-    { profile, state }: { readonly profile: Profile; readonly state: PartCost },
-  ): number {
-    if (data === 1) return 0;
-    const perNode = Math.min(data, Math.max(1, Math.floor(profile.hardware.gpusPerNode.value / tensor)));
-    const group = { axis: 'data', size: data, perNode } as const;
-    const collective = distributedOptimizer ? 'reduce-scatter' : 'all-reduce';
-    const reduction = collectiveSeconds({ collective, bytes: state.gradients, group }, profile);
-    if (!distributedOptimizer) return reduction;
-    const gather = { collective: 'all-gather', bytes: state.parameters, group } as const;
-    return reduction + collectiveSeconds(gather, profile);
+  /**
+   * The same with the schedule on a clock, nearer and slower. What many micro-batches repeat is taken from
+   * the last of fewer ones.
+   */
+  async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
+    const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
+    const parallel = this.#options.configure(candidate)?.parallel;
+    if (composed === undefined || parallel === undefined) return undefined;
+    const { chunks, numMicroBatches, message, gather, end, fixedBytes } = composed;
+    const isLast = (chunk: number): boolean => chunk === chunks.length - 1;
+    const behind = (seconds: number, chunk: number): number => seconds + (isLast(chunk) ? 0 : gather);
+    const seconds = (count: number): number =>
+      simulateSchedule({
+        schedule: scheduleOfStep(parallel, count),
+        times: {
+          forward: chunks.map(({ forward }, chunk) => forward + (chunk > 0 ? gather : 0)),
+          backward: chunks.map(({ backward }, chunk) => behind(backward, chunk)),
+          backwardInput: chunks.map(({ backwardInput }, chunk) => behind(backwardInput, chunk)),
+          backwardWeight: chunks.map(({ backwardWeight }) => backwardWeight),
+          communication: message,
+          optimizer: end,
+        },
+      }).stepTime;
+    const [fewer, more] = [2, 4].map((rounds) => rounds * candidate.pipeline) as [number, number];
+    const hasAll = numMicroBatches <= more || candidate.schedule === 'gpipe';
+    const peaks = peakActivations(scheduleOfStep(parallel, hasAll ? numMicroBatches : more), {
+      untilInput: chunks.map(({ kept }) => kept),
+      untilWeight: chunks.map(({ keptForWeight }) => keptForWeight),
+    });
+    const memoryBytes = Math.max(...peaks.map(({ size }, rank) => size + fixedBytes[rank]!));
+    if (hasAll) return { seconds: seconds(numMicroBatches), memoryBytes };
+    const [first, last] = [seconds(fewer), seconds(more)];
+    const each = (last - first) / (more - fewer);
+    return { seconds: last + (numMicroBatches - more) * each, memoryBytes };
+  }
+
+  async #composed(candidate: LayoutCandidate, schedule: '1f1b' | 'zb-h1'): Promise<Composed | undefined> {
+    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
+    const numStages = candidate.pipeline === 1 ? 1 : 2;
+    const key = `${tensor} ${numStages} ${microBatch} ${recomputation} ${sequenceParallel} ${schedule}`;
+    if (!this.#parts.has(key)) {
+      const configuration = this.#options.configure(candidate);
+      const { profile } = this.#options;
+      this.#parts.set(
+        key,
+        configuration && (await recordParts(configuration, { profile, numStages, schedule })),
+      );
+    }
+    const parts = this.#parts.get(key);
+    return parts && this.#compose(candidate, parts);
+  }
+
+  #compose(candidate: LayoutCandidate, parts: RecordedParts): Composed {
+    const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
+    const { pipeline: p, chunks: v, data: d } = candidate;
+    const numMicroBatches = globalBatchSize / d / candidate.microBatch;
+    const layers = scaledPart(parts.layer, numLayers / (p * v));
+    const boundary = boundaryBytes(parts);
+    const mesh = {
+      tensorModelParallelSize: candidate.tensor,
+      pipelineModelParallelSize: p,
+      dataParallelSize: d,
+    };
+    const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
+    const chunks = Array.from({ length: p * v }, (_, chunk) =>
+      [
+        ...(chunk === 0 ? [keeping(parts.first, -boundary)] : []),
+        ...(chunk === p * v - 1 ? [keeping(parts.last, boundary)] : []),
+      ].reduce(addParts, layers),
+    );
+    const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
+    const states = ranks.map((own) => own.reduce(addParts));
+    // ranks of a distributed optimizer have parts of everything that follows the reduction
+    const shared = candidate.distributedOptimizer ? d : 1;
+    const embedding = { bytes: parts.sharedBytes / shared, group: groupNamed('embedding') };
+    const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
+    return {
+      chunks,
+      numMicroBatches,
+      ...messageOf(mesh, { parts, profile }),
+      end:
+        fullest.end / shared +
+        collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
+        dataSeconds(candidate, { profile, fullest, overlaps, group: groupNamed('dp') }),
+      fixedBytes: states.map(
+        ({ parameters, gradients, optimizer }, rank) =>
+          parameters +
+          gradients +
+          optimizer / shared +
+          // one that waits to be sent, and one that was received
+          (rank === p - 1 ? 1 : 2) * boundary +
+          parts.temporary[rank === p - 1 ? 'last' : 'others'],
+      ),
+    };
   }
 }
 
-interface ProxySizes {
-  readonly numStages: number;
-  readonly layersOfStage: number;
+/** Of the tensor between two chunks. */
+function boundaryBytes({ message }: RecordedParts): number {
+  return message === undefined ? 0 : (message.gather?.bytes ?? message.bytes);
 }
 
-/** Of the recording that a candidate is estimated from. */
-const stagesOf = ({ pipeline }: LayoutCandidate): number => (pipeline === 1 ? 1 : 2);
+/**
+ * What a pass leaves counts its output, but not the input that was there before it. Once the output is sent,
+ * the first chunk keeps less, and the last chunk, which sends none, keeps more.
+ */
+const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
-function proxyOf(
-  configuration: PretrainingConfiguration,
-  { numStages, layersOfStage }: ProxySizes,
-): PretrainingConfiguration {
-  const { parallel, training, model } = configuration;
-  const { rampup: _, ...rest } = training;
+function messageOf(
+  mesh: MeshSizes,
+  { parts: { message }, profile }: { readonly parts: RecordedParts; readonly profile: Profile },
+): Pick<Composed, 'message' | 'gather'> {
+  if (message === undefined) return { message: 0, gather: 0 };
+  const isInside = isPipelineInside(mesh, profile.hardware.gpusPerNode.value);
   return {
-    ...configuration,
-    model: { ...model, numLayers: numStages * layersOfStage },
-    training: { ...rest, numMicroBatches: 2, globalBatchSize: 2 * training.microBatchSize },
-    parallel: {
-      ...parallel,
-      worldSize: numStages * parallel.tensorModelParallelSize,
-      dataParallelSize: 1,
-      pipelineModelParallelSize: numStages,
-      numVirtualStages: 1,
-      pipelineSchedule: '1f1b',
-      useDistributedOptimizer: false,
-      overlapGradReduce: false,
-      overlapParamGather: false,
-    },
+    message: recordedMessageSeconds({ ...message, isInside }, profile),
+    gather: message.gather === undefined ? 0 : collectiveSeconds(message.gather, profile),
   };
+}
+
+/** Reduction of gradients in buckets of the same size, and gathering of parameters. */
+function dataSeconds(
+  { distributedOptimizer }: LayoutCandidate,
+  {
+    profile,
+    fullest,
+    overlaps,
+    group,
+  }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
+    readonly fullest: PartCost;
+    readonly group: RankGroup;
+  },
+): number {
+  if (group.size === 1) return 0;
+  const { gradients, parameters, numBuckets } = fullest;
+  const seconds = (
+    collective: CollectiveOperation['collective'],
+    { bytes, isOverlapped, behind }: { bytes: number; isOverlapped: boolean; behind: number },
+  ): number => {
+    const name = collective;
+    const each = { kind: 'collective', name, collective, bytes: bytes / numBuckets, group } as const;
+    const operations = Array.from({ length: numBuckets }, () => each);
+    return exposedSeconds({ operations, isOverlapped }, { behind, profile });
+  };
+  const reduction = { bytes: gradients, isOverlapped: overlaps.reduction, behind: fullest.backward };
+  if (!distributedOptimizer) return seconds('all-reduce', reduction);
+  const gather = { bytes: parameters, isOverlapped: overlaps.gather, behind: fullest.forward };
+  return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
 }
 
 /** Most micro-batches in flight on a rank, counted on each of its chunks. */
@@ -199,15 +232,3 @@ function mostInFlight(rank: number, { p, v, m }: { p: number; v: number; m: numb
   if (v === 1) return Math.min(m, p - rank);
   return Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);
 }
-
-function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) => number): PartCost {
-  const entries = Object.entries(a).map(([key, value]: [string, number]) => [
-    key,
-    operation(value, b[key as keyof PartCost]),
-  ]);
-  return Object.fromEntries(entries) as unknown as PartCost;
-}
-
-const add = (a: PartCost, b: PartCost): PartCost => combined(a, b, (x, y) => x + y);
-
-const scaled = (a: PartCost, factor: number): PartCost => combined(a, a, (x) => x * factor);

@@ -123,6 +123,7 @@ describe('searchLayouts', () => {
       profile,
       numLayers: 4,
       globalBatchSize: 8,
+      overlaps: { reduction: false, gather: false },
       configure: () => configuration,
     });
     const one = { tensor: 1, pipeline: 1, data: 1, chunks: 1, microBatch: 2, schedule: 'none' } as const;
@@ -143,6 +144,26 @@ describe('searchLayouts', () => {
         profile: loadProfile(name),
       });
       expect(new Set(found.layouts.map(({ candidate }) => candidate.schedule))).toEqual(new Set(['gpipe']));
+    }
+  });
+
+  it('estimates what a whole plan predicts: time within 1 %, memory within 0.5 %', async () => {
+    const profile = loadProfile('h100-80gb');
+    const argv = [...gptFlags(8, 1024, 16, 32), '--micro-batch-size', '1', '--threads', '1'];
+    for (const layout of [
+      ['1f1b', '--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'],
+      ['zb-h1', '--pipeline-model-parallel-size', '4'],
+      ['interleaved', '--pipeline-model-parallel-size', '4', '--overlap-grad-reduce'],
+    ]) {
+      const [schedule = '', ...flags] = layout;
+      const given = [...argv, ...flags, '--pipeline-schedule', schedule, '--use-distributed-optimizer'];
+      const { layouts } = await searchLayouts({ argv: given, unused, numProcesses: 8, profile });
+      expect(layouts.length).toBeGreaterThan(1);
+      for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
+        const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+        expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+        expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.005);
+      }
     }
   });
 

@@ -10,7 +10,7 @@ import {
   withLoadedFlags,
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
-import { type LayoutEstimate, ListedEstimates, type Profile } from '@mtl/planner';
+import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
 import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
 import { readLoadedFlags } from '../../training/read-loaded-flags.js';
@@ -77,17 +77,16 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   if (candidates.length === 0) throw nothingDivides(resolved, options);
   const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
   const mostBytes = margin * memoryBytes;
-  const estimates = await estimatesOf(candidates, { ...context, mostBytes });
+  const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes });
   if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
   const fitting = estimates
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
   const layouts: FoundLayout[] = [];
   const kinds = new Set<string>();
-  for (const { candidate, ...estimate } of fitting) {
+  for (const { candidate, ...estimate } of await nearest(fitting, refine)) {
     if (kinds.has(kindOf(candidate))) continue;
-    // estimates are near enough that the order of a few more cannot change
-    if (layouts.length > numBest) break;
+    if (layouts.length === numBest) break;
     const found = await planned(candidate, { ...context, estimate, memoryBytes });
     if (!found?.plan.fits) continue;
     layouts.push(found);
@@ -181,8 +180,8 @@ function configured(
 async function estimatesOf(
   candidates: readonly LayoutCandidate[],
   { mostBytes, ...context }: Context & { readonly mostBytes: number },
-): Promise<Estimated[]> {
-  const estimate =
+): Promise<{ readonly estimates: Estimated[]; readonly refine: Estimate }> {
+  const { estimate, refine } =
     context.options.profile.software.operations === 'recorded'
       ? recordedEstimates(context)
       : await listedEstimates(candidates, context);
@@ -202,36 +201,71 @@ async function estimatesOf(
       bytes: isSame ? Math.min(known.bytes, each.memoryBytes) : each.memoryBytes,
     });
   }
-  return estimated;
+  return { estimates: estimated, refine };
+}
+
+/** Candidates of one kind, and kinds, whose order of estimates may change when they are refined. */
+const [perKind, numKinds] = [3, 12];
+
+/** The first candidates of the first kinds with refined estimates, the fastest first. */
+async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
+  const kinds = new Map<string, Estimated[]>();
+  for (const each of sorted) {
+    const key = kindOf(each.candidate);
+    const kind = kinds.get(key) ?? [];
+    if (kind.length === 0 && kinds.size === numKinds) break;
+    kinds.set(key, kind);
+    if (kind.length < perKind) kind.push(each);
+  }
+  const refined: Estimated[] = [];
+  for (const each of [...kinds.values()].flat()) {
+    const nearer = await refine(each.candidate);
+    if (nearer !== undefined) refined.push({ candidate: each.candidate, ...nearer });
+  }
+  return refined.sort((a, b) => a.seconds - b.seconds);
 }
 
 type Estimate = (
   candidate: LayoutCandidate,
 ) => LayoutEstimate | undefined | Promise<LayoutEstimate | undefined>;
 
-function recordedEstimates(context: Context): Estimate {
-  const { numLayers, globalBatchSize } = spaceOf(context.resolved, context.options);
+interface Estimates {
+  readonly estimate: Estimate;
+  /** The same, nearer to what a whole plan predicts. */
+  readonly refine: Estimate;
+}
+
+function recordedEstimates(context: Context): Estimates {
+  const { resolved, options } = context;
+  const { numLayers, globalBatchSize } = spaceOf(resolved, options);
+  const { profile, numProcesses } = options;
+  const { 'overlap-grad-reduce': reduction = false, 'overlap-param-gather': gather = false } =
+    resolved.values;
   const estimates = new RecordedEstimates({
-    profile: context.options.profile,
+    profile: profileOfRun({ profile, numProcesses }),
+    overlaps: { reduction, gather },
     numLayers,
     globalBatchSize,
     configure: (candidate) => configured(candidate, context)?.configuration,
   });
-  return (candidate) => estimates.estimate(candidate);
+  return {
+    estimate: (candidate) => estimates.estimate(candidate),
+    refine: (candidate) => estimates.refined(candidate),
+  };
 }
 
-async function listedEstimates(candidates: readonly LayoutCandidate[], context: Context): Promise<Estimate> {
+async function listedEstimates(candidates: readonly LayoutCandidate[], context: Context): Promise<Estimates> {
   const { profile } = context.options;
   let configuration: PretrainingConfiguration | undefined;
   for (const candidate of candidates) {
     configuration = configured(candidate, context)?.configuration;
     if (configuration !== undefined) break;
   }
-  if (configuration === undefined) return () => undefined;
+  if (configuration === undefined) return { estimate: () => undefined, refine: () => undefined };
   const { model } = await dryRunModel(configuration);
   const step = listedStep(configuration, { model, profile });
   const estimates = new ListedEstimates();
-  return (candidate) =>
+  const estimate: Estimate = (candidate) =>
     estimates.estimate({
       ...step,
       layout: {
@@ -250,6 +284,7 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
         software: { ...step.profile.software, distributedOptimizer: candidate.distributedOptimizer },
       },
     });
+  return { estimate, refine: estimate };
 }
 
 async function planned(

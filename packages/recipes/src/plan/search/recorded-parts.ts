@@ -1,0 +1,159 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
+import { recordRun } from '../record-run.js';
+
+/** What a part of the model takes on one rank. */
+export interface PartCost {
+  /** Seconds of one micro-batch. */
+  readonly forward: number;
+  readonly backward: number;
+  /** Of its halves; 0 where it is whole. */
+  readonly backwardInput: number;
+  readonly backwardWeight: number;
+  /** Seconds of norm and update. */
+  readonly end: number;
+  /** In which data-parallel ranks reduce its gradients. */
+  readonly numBuckets: number;
+  /** Bytes, kept of a micro-batch from forward to backward. */
+  readonly kept: number;
+  /** Of it, for the weight half of backward. */
+  readonly keptForWeight: number;
+  readonly parameters: number;
+  readonly gradients: number;
+  readonly optimizer: number;
+}
+
+/** What all layouts with the same passes are composed of. */
+export interface RecordedParts {
+  readonly layer: PartCost;
+  /** The first stage without layers, and the last one. */
+  readonly first: PartCost;
+  readonly last: PartCost;
+  /** Bytes that a pass adds to what is kept, on the last stage and on the others. */
+  readonly temporary: { readonly last: number; readonly others: number };
+  /** Absent without a pipeline. */
+  readonly message: RecordedMessage | undefined;
+  /** Of gradients that the first and the last stage add up: those of a tied embedding. */
+  readonly sharedBytes: number;
+}
+
+export interface RecordPartsOptions {
+  readonly profile: Profile;
+  /** 2, or 1 for layouts without a pipeline. */
+  readonly numStages: number;
+  readonly schedule: '1f1b' | 'zb-h1';
+}
+
+/**
+ * Records runs with one and with two layers on each stage. Layers cost the difference, embedding and head
+ * what is left. Without a pipeline they are on one stage, and share a tied weight.
+ */
+export async function recordParts(
+  configuration: PretrainingConfiguration,
+  options: RecordPartsOptions,
+): Promise<RecordedParts> {
+  const small = await costsOf(configuration, { ...options, layersOfStage: 1 });
+  const large = await costsOf(configuration, { ...options, layersOfStage: 2 });
+  const layer = combined(large.first, small.first, (a, b) => a - b);
+  return {
+    layer,
+    first: combined(small.first, layer, (a, b) => a - b),
+    last: options.numStages === 1 ? scaledPart(layer, 0) : combined(small.last, layer, (a, b) => a - b),
+    temporary: {
+      last: Math.max(small.last.temporary, large.last.temporary),
+      others: Math.max(small.first.temporary, large.first.temporary),
+    },
+    message: small.message,
+    sharedBytes: small.sharedBytes,
+  };
+}
+
+interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule'> {
+  readonly layersOfStage: number;
+}
+
+/** Of the first stage and the last one. */
+async function costsOf(
+  configuration: PretrainingConfiguration,
+  { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
+) {
+  const run = await recordRun(proxyOf(configuration, sizes), {
+    gpusPerNode: profile.hardware.gpusPerNode.value,
+    isRun: ({ tp }) => tp === 0,
+  });
+  const cost = (stage: number): PartCost & { readonly temporary: number } => {
+    const passes = run.step.chunks[stage]!;
+    const { memoryByKind } = run.ranks.find(({ coordinates }) => coordinates.pp === stage)!;
+    const { parameters, gradients, optimizer, temporary } = memoryByKind;
+    const { operations, reduction } = run.step.ends[stage]!;
+    const seconds = (all: typeof operations = []): number => passSeconds(operationsSeconds(all, profile));
+    return {
+      forward: seconds(passes.F),
+      backward: seconds(passes.B) + seconds(passes.I) + seconds(passes.W),
+      backwardInput: seconds(passes.I),
+      backwardWeight: seconds(passes.W),
+      end: seconds(operations.filter(({ kind }) => kind !== 'collective')),
+      numBuckets: reduction.operations.length,
+      kept: run.keptBytes[stage]!,
+      keptForWeight: run.keptForWeightBytes[stage] ?? 0,
+      parameters,
+      gradients,
+      optimizer,
+      temporary,
+    };
+  };
+  // less are numbers that ranks agree on
+  const sharedBytes = run.step.ends[0]!.operations.reduce(
+    (sum, operation) =>
+      operation.kind === 'collective' && operation.group.axis === 'pipeline' && operation.bytes > 4096
+        ? sum + operation.bytes
+        : sum,
+    0,
+  );
+  return { first: cost(0), last: cost(sizes.numStages - 1), message: run.step.message, sharedBytes };
+}
+
+/** Two data-parallel ranks, which reduce gradients in as many buckets as more of them do. */
+const dataSize = 2;
+
+function proxyOf(
+  configuration: PretrainingConfiguration,
+  { numStages, layersOfStage, schedule }: ProxySizes,
+): PretrainingConfiguration {
+  const { parallel, training, model } = configuration;
+  const { rampup: _, ...rest } = training;
+  const numMicroBatches = 2;
+  return {
+    ...configuration,
+    model: { ...model, numLayers: numStages * layersOfStage },
+    training: {
+      ...rest,
+      numMicroBatches,
+      globalBatchSize: numMicroBatches * dataSize * training.microBatchSize,
+    },
+    parallel: {
+      ...parallel,
+      worldSize: numStages * dataSize * parallel.tensorModelParallelSize,
+      dataParallelSize: dataSize,
+      pipelineModelParallelSize: numStages,
+      numVirtualStages: 1,
+      pipelineSchedule: schedule,
+      useDistributedOptimizer: false,
+      overlapGradReduce: false,
+      overlapParamGather: false,
+    },
+  };
+}
+
+/** Field by field. */
+function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) => number): PartCost {
+  const entries = Object.entries(a).map(([key, value]: [string, number]) => [
+    key,
+    operation(value, b[key as keyof PartCost]),
+  ]);
+  return Object.fromEntries(entries) as unknown as PartCost;
+}
+
+export const addParts = (a: PartCost, b: PartCost): PartCost => combined(a, b, (x, y) => x + y);
+
+export const scaledPart = (a: PartCost, factor: number): PartCost => combined(a, a, (x) => x * factor);
