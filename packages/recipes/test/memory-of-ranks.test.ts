@@ -1,6 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { allocateParameters } from '@mtl/autograd';
+import { gptModelOf, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import { gptParameters, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory, MeasureMemoryArgument } from './ranks/measure-memory.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
@@ -47,6 +51,7 @@ const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const post = ['--layer-norm-placement', 'post'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
+const lora = ['--lora-rank', '8', '--lora-dropout', '0.1', '--lora-targets', 'c_attn', 'mlp.c_proj'];
 
 const cases = [
   { name: 'one process', worldSize: 1, flags: [] },
@@ -83,6 +88,13 @@ const cases = [
     flags: [...pipeline(2, '1f1b', { microBatch: 8 }), ...tensor(2), sequence, '--bf16'],
   },
   { name: 'tp 2 x dp 2, everything', worldSize: 4, flags: [...tensor(2), sequence, ...distributed] },
+  { name: 'LoRA, one process', worldSize: 1, flags: lora },
+  { name: 'LoRA, dp 2, distributed optimizer', worldSize: 2, flags: [...lora, ...distributed] },
+  {
+    name: 'LoRA, tp 2, sequence parallel, bf16, recomputed',
+    worldSize: 2,
+    flags: [...lora, ...tensor(2), sequence, '--bf16', ...recompute],
+  },
   { name: 'BERT, one process', worldSize: 1, model: 'bert', flags: [] },
   { name: 'BERT, one process, norms after sublayers', worldSize: 1, model: 'bert', flags: post },
   { name: 'BERT, tp 2, sequence parallel', worldSize: 2, model: 'bert', flags: [...tensor(2), sequence] },
@@ -109,12 +121,29 @@ function waitingBytes(name: Name): number {
   return (6 * microBatch * 256 * 64 * bytes) / ranks;
 }
 
+const isAdapted = (name: string): boolean => name.startsWith('LoRA');
+
+/** The model of the recipe, for adapters to be trained of. */
+async function writeBase(directory: string): Promise<void> {
+  const { vocabularySize } = await createTokenizer({ type: 'ByteLevelTokenizer' });
+  const unused = ['--data-path', 'unused', '--tokenizer-type', 'ByteLevelTokenizer'];
+  const batch = ['--micro-batch-size', '1', '--train-iters', '1'];
+  const { model: flags } = validateConfiguration(parseFlags([...recipe, ...unused, ...batch]));
+  const model = gptModelOf(flags, vocabularySize);
+  const parameters = gptParameters(model);
+  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });
+  await writeHuggingFaceGpt({ directory, model, tensors: parameterTensors(parameters) });
+  storage.dispose();
+}
+
 describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
   let directory: string;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-'));
+    const base = join(directory, 'base');
+    await writeBase(base);
     const corpora = {
       gpt: await prepareCorpus(directory),
       // documents much longer than a sequence, so that samples fill theirs
@@ -127,7 +156,8 @@ describe('the memory of a rank, in processes that train', () => {
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
         argument: own.map((each): MeasureMemoryArgument => {
           const model = 'model' in each ? each.model : 'gpt';
-          return { model, flags: [...recipe, ...corpora[model], ...batchOf(each.flags), ...each.flags] };
+          const flags = [...recipe, ...corpora[model], ...batchOf(each.flags), ...each.flags];
+          return { model, flags: isAdapted(each.name) ? [...flags, '--load-hf', base] : flags };
         }),
       });
       own.forEach(({ name }, index) => {
@@ -147,6 +177,22 @@ describe('the memory of a rank, in processes that train', () => {
       expect(peak).toBeGreaterThanOrEqual(waiting === 0 ? dry.peakBytes : 0.99 * dry.peakBytes);
       expect(peak).toBeLessThanOrEqual(dry.peakBytes + waiting);
     }
+  });
+
+  it('holds an optimizer of the adapters alone', () => {
+    const [{ dry: whole }] = measured.get('one process') as [MeasuredMemory];
+    const [{ dry: adapted }] = measured.get('LoRA, one process') as [MeasuredMemory];
+    const numAdapted = adapted.numParameters - whole.numParameters;
+    const { parameters, gradients, optimizer } = adapted.memoryByKind;
+    // float32, and what buffers are padded to and allocators round up, an eighth of each at most
+    const rounded = 9 / 8;
+    expect(parameters).toBeGreaterThanOrEqual(4 * adapted.numParameters);
+    expect(parameters).toBeLessThan(4 * adapted.numParameters * rounded);
+    expect(gradients).toBeGreaterThanOrEqual(4 * numAdapted);
+    expect(gradients).toBeLessThan(4 * numAdapted * rounded);
+    // two moments
+    expect(optimizer).toBeGreaterThanOrEqual(8 * numAdapted);
+    expect(optimizer).toBeLessThan(whole.memoryByKind.optimizer / 8);
   });
 
   it.each(names)('comes with the FLOPs and bytes that a dry run counts: %s', (name) => {
