@@ -131,6 +131,26 @@ describe('fine-tuning on conversations', () => {
     expect(validationDifference(first.output, output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
   });
 
+  it('trains low-rank adapters alone, on two ranks as in one process', async () => {
+    const adapters = [
+      '--load',
+      runs.pathOf('whole'),
+      '--finetune',
+      '--lora-rank',
+      '4',
+      '--lora-dropout',
+      '0.1',
+    ];
+    const options = [...adapters, '--epochs', '1'];
+    const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
+    expect(alone).toMatch(/adapters of [\d,]+ parameters are trained/);
+    const layout = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
+    await runs.run(2, [run('adapted on two', [...options, ...layout])]);
+    const { loss, norm } = runs.differences('adapted on two', 'adapted');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+  });
+
   it('ends early when the validation loss has stopped falling, and remembers that', async () => {
     const diverging = ['--lr', '0.3', '--early-stopping-patience', '1', '--eval-interval', '2'];
     const results = await runs.run(1, [
