@@ -102,7 +102,8 @@ function notesOf(counts: ConversationCounts, long: ConversationConfiguration['lo
       : []),
     ...(splitTokens > 0
       ? [
-          `  note: in ${splitTokens} of ${read} conversations an answer begins or ends inside a token, which is learnt`,
+          `  note: in ${splitTokens} of ${read} conversations an answer begins or ends inside a token, which is learnt; a template ` +
+            'whose generation prompt ends in a line break or a special token keeps them apart',
         ]
       : []),
   ];

@@ -7,7 +7,8 @@ import { lastMetrics, type MetricsRecord } from './metrics-records.js';
 import { type RunRecord, readRunRecord, runRecordPath } from './run-record.js';
 
 /**
- * `running`: a process owns the folder. `finished`: the last iteration was reached. `stopped`: it ended in
+ * `running`: a process owns the folder. `finished`: the last iteration was reached, or the
+ * validation loss had stopped falling. `stopped`: it ended in
  * order before that and can be resumed. `failed`: an error or a signal that cannot be caught ended it.
  * `unknown`: it has no record.
  */
@@ -70,7 +71,7 @@ async function isOwned(directory: string): Promise<boolean> {
 function stateOf(record: RunRecord | undefined): RunState {
   if (record === undefined) return 'unknown';
   const reason = record.starts.at(-1)!.end?.reason;
-  if (reason === 'done') return 'finished';
+  if (reason === 'done' || reason === 'early-stopping') return 'finished';
   return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
 }
 

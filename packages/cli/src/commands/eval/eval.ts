@@ -237,11 +237,12 @@ async function textsOf(flags: EvalFlags, loaded: LoadedGpt): Promise<EvaluationT
     });
   }
   const data = loaded.data;
-  if (data !== undefined) {
+  if (data !== undefined && data.dataPath.length > 0) {
     const [split, part] = [flags.split ?? data.split, flags.part ?? 'valid'];
     return readDatasets(data.dataPath, { split, part, maxTokens });
   }
-  throw new ConfigurationError('MTL_FLAG_REQUIRED', 'there is nothing to evaluate on', {
+  const why = data === undefined ? '' : `: ${loaded.path} was trained on conversations`;
+  throw new ConfigurationError('MTL_FLAG_REQUIRED', `there is nothing to evaluate on${why}`, {
     expected: '--data-path PREFIX or --text FILE',
   });
 }
