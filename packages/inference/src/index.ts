@@ -5,6 +5,12 @@ export {
   type ClozeExample,
   clozeAccuracy,
 } from './cloze-accuracy.js';
+export {
+  type Continuation,
+  type ContinuationScores,
+  type ContinuationScoresOptions,
+  continuationScores,
+} from './continuation-scores.js';
 export { type FinishReason, type GeneratedToken, type GenerateOptions, generate } from './generate.js';
 export { type GeneratedSequence, generateAll } from './generate-all.js';
 export { type Perplexity, type PerplexityOptions, perplexity } from './perplexity.js';

@@ -14,11 +14,12 @@ import {
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { type EvaluationResult, formatEvaluation, formatWindows, totalOf } from './format-evaluation.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
+import { choiceTasks } from './tasks/choice-task.js';
 import type { EvaluationTask, EvaluationWindows, TaskResult } from './tasks/evaluation-task.js';
 import { lambadaTask } from './tasks/lambada-task.js';
 import { wikitextTask } from './tasks/wikitext-task.js';
 
-const tasks: readonly EvaluationTask[] = [wikitextTask, lambadaTask];
+const tasks: readonly EvaluationTask[] = [wikitextTask, lambadaTask, ...choiceTasks];
 
 interface EvalFlags extends ModelFlagValues, SharingFlagValues {
   readonly task?: string;
@@ -41,6 +42,8 @@ Without --data-path and --text it uses the validation documents of the data that
 Tasks, as papers report them:
   wikitext  perplexity per word of a WikiText file in its original form (wiki.test.tokens), detokenized
   lambada   accuracy on the last word of a passage (all of its tokens); raw passages in JSON lines
+  hellaswag, arc-easy, arc-challenge, piqa, winogrande
+            acc and acc_norm of multiple choice as lm-evaluation-harness has them; JSON lines of the authors
 
 Examples:
   mtl eval --load runs/shakespeare
@@ -153,7 +156,7 @@ function checkFlags(flags: EvalFlags): void {
       conflict(`${flag} does not go with --task`, 'the data of a task is its --valid-data');
     }
   }
-  if (task === lambadaTask.name && (flags.overlappingEval ?? flags.seqLength) !== undefined) {
+  if (task !== wikitextTask.name && (flags.overlappingEval ?? flags.seqLength) !== undefined) {
     conflict(`--task ${task} has no windows`, 'leave --overlapping-eval and --seq-length out');
   }
 }

@@ -1,0 +1,125 @@
+import { existsSync } from 'node:fs';
+import { fileProblem, readRegularFile, type Tokenizer } from '@mtl/data';
+import { DataError } from '@mtl/errors';
+import { type Continuation, continuationScores } from '@mtl/inference';
+import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
+import { formatTable } from '../../../terminal/format-table.js';
+import { type ChoiceQuestion, UnusableRowError } from './choice-question.js';
+import { choiceRows, type Row } from './choice-rows.js';
+import type { EvaluationTask } from './evaluation-task.js';
+
+/**
+ * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: which of the answers is the most
+ * probable continuation. `acc` compares the sums of the log-probabilities of their tokens, `acc_norm` these
+ * divided by the characters of the answers, both as EleutherAI's lm-evaluation-harness defines them.
+ */
+export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
+  name,
+  defaultStride: undefined,
+  run: async ({ path, loaded, batchSize, onProgress }) => {
+    const tokenizer = requiredTokenizer(loaded);
+    const questions = readQuestions(path, name);
+    const continuations = questions.flatMap(({ contexts, continuations }) =>
+      contexts.map((context, answer) => encoded(tokenizer, context, continuations[answer]!)),
+    );
+    const { logProbabilities, numShortened } = await continuationScores({
+      model: loaded.model,
+      continuations,
+      batchSize,
+      onProgress: ({ numDone, numAll }) => onProgress(numDone / numAll),
+    });
+    const scores = accuracies(questions, logProbabilities);
+    const report = { ...scores, numQuestions: questions.length, numShortened };
+    return { report, table: formatResult(report) };
+  },
+}));
+
+interface ChoiceScores {
+  /** The share of questions whose right answer has the highest log-probability. */
+  readonly acc: number;
+  /** The same, divided by the number of characters. */
+  readonly acc_norm?: number;
+}
+
+/** The first of equal answers counts as the best. */
+export function accuracies(questions: readonly ChoiceQuestion[], scores: Float64Array): ChoiceScores {
+  let [first, numRight, numRightByLength] = [0, 0, 0];
+  for (const { contexts, lengths, gold } of questions) {
+    const own = scores.subarray(first, first + contexts.length);
+    first += contexts.length;
+    if (own.indexOf(Math.max(...own)) === gold) numRight += 1;
+    const byLength = own.map((score, answer) => score / (lengths?.[answer] ?? 1));
+    if (byLength.indexOf(Math.max(...byLength)) === gold) numRightByLength += 1;
+  }
+  const hasLengths = questions.every(({ lengths }) => lengths !== undefined);
+  const count = questions.length;
+  return { acc: numRight / count, ...(hasLengths ? { acc_norm: numRightByLength / count } : {}) };
+}
+
+/**
+ * Context and continuation are encoded as one text, and split where the context alone ends; spaces at the end
+ * of the context belong to the continuation.
+ */
+export function encoded(tokenizer: Tokenizer, context: string, continuation: string): Continuation {
+  const trimmed = context.trimEnd();
+  const all = tokenizer.encode(context + continuation);
+  const count = trimmed === '' ? 0 : tokenizer.encode(trimmed).length;
+  return {
+    // a text of its own begins after the end of another
+    context: count === 0 ? [tokenizer.eod] : all.slice(0, count),
+    target: all.slice(count),
+  };
+}
+
+function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
+  const labels = labelsNextTo(path);
+  const questions = linesOf(path).map((line, number) => {
+    try {
+      const row = JSON.parse(line) as Row;
+      return choiceRows[task]!(labels === undefined ? row : { label: labels[number], ...row });
+    } catch (cause) {
+      if (!(cause instanceof UnusableRowError || cause instanceof SyntaxError)) throw cause;
+      throw new DataError('MTL_EVALUATION_DATA', `${path}, question ${number + 1}: ${cause.message}`, {
+        expected: `JSON lines of ${task}, as its authors or the Hugging Face datasets have them`,
+        cause,
+      });
+    }
+  });
+  if (questions.length > 0) return questions;
+  throw new DataError('MTL_EVALUATION_DATA', `${path} holds no question`);
+}
+
+/** PIQA keeps its labels in a file of their own: valid.jsonl has valid-labels.lst. */
+function labelsNextTo(path: string): readonly string[] | undefined {
+  const file = path.replace(/\.jsonl$/, '-labels.lst');
+  return file !== path && existsSync(file) ? linesOf(file) : undefined;
+}
+
+function linesOf(path: string): readonly string[] {
+  try {
+    return readRegularFile(path)
+      .toString('utf8')
+      .split('\n')
+      .filter((line) => line.trim() !== '');
+  } catch (cause) {
+    throw new DataError('MTL_EVALUATION_DATA', `${path} ${fileProblem(cause)}`, {
+      expected: 'an existing .jsonl file',
+      cause,
+    });
+  }
+}
+
+function formatResult(
+  report: ChoiceScores & { readonly numQuestions: number; readonly numShortened: number },
+): string {
+  const { acc, acc_norm: byLength, numQuestions, numShortened } = report;
+  const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
+  return formatTable([
+    ['acc', percent(acc)],
+    ...(byLength === undefined ? [] : [['acc_norm', percent(byLength)] as const]),
+    ['questions', numQuestions],
+    ...(numShortened === 0
+      ? []
+      : [['answers longer than the context (beginning left out)', numShortened] as const]),
+  ]);
+}

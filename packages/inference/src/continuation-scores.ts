@@ -1,0 +1,92 @@
+import { setImmediate } from 'node:timers/promises';
+import { ConfigurationError } from '@mtl/errors';
+import type { CausalLanguageModel } from './causal-language-model.js';
+import { checkTokens } from './generate.js';
+
+/** A text and what may follow it; both have at least one token. */
+export interface Continuation {
+  readonly context: ArrayLike<number>;
+  readonly target: ArrayLike<number>;
+}
+
+export interface ContinuationScoresOptions {
+  readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
+  readonly continuations: readonly Continuation[];
+  /** Continuations computed at once. Default 1. */
+  readonly batchSize?: number;
+  /** Called after each batch. */
+  onProgress?(progress: { readonly numDone: number; readonly numAll: number }): void;
+}
+
+export interface ContinuationScores {
+  /** Of each continuation the natural logarithm of the probability of its target after its context. */
+  readonly logProbabilities: Float64Array;
+  /** Of how many the beginning was left out, because they do not fit the model's context. */
+  readonly numShortened: number;
+}
+
+/**
+ * How probable texts are as continuations of others: the sum over the tokens of the target. What does not fit
+ * the model's context loses its beginning.
+ *
+ * @throws ConfigurationError MTL_CONTINUATIONS; DataError MTL_TOKENS
+ */
+export async function continuationScores(options: ContinuationScoresOptions): Promise<ContinuationScores> {
+  const { model, continuations, batchSize = 1 } = options;
+  if (!(Number.isSafeInteger(batchSize) && batchSize >= 1)) {
+    throw new ConfigurationError('MTL_CONTINUATIONS', `batchSize is ${batchSize}`, {
+      expected: 'a whole number, 1 or more',
+    });
+  }
+  const { vocabularySize } = model;
+  for (const [index, { context, target }] of continuations.entries()) {
+    checkTokens(context, { vocabularySize, what: `the context of continuation ${index}` });
+    checkTokens(target, { vocabularySize, what: `the target of continuation ${index}` });
+  }
+  // those of like length together, so that little is padded
+  const lengthOf = ({ context, target }: Continuation): number => context.length + target.length;
+  const order = [...continuations.keys()].sort(
+    (a, b) => lengthOf(continuations[b]!) - lengthOf(continuations[a]!) || a - b,
+  );
+  const logProbabilities = new Float64Array(continuations.length);
+  let numShortened = 0;
+  for (let start = 0; start < order.length; start += batchSize) {
+    const batch = order.slice(start, start + batchSize);
+    const rows = batch.map((index) => rowOf(continuations[index]!, model.maximumContext));
+    numShortened += rows.filter(({ isShortened }) => isShortened).length;
+    for (const [row, score] of scoresOf(model, rows).entries()) logProbabilities[batch[row]!] = score;
+    options.onProgress?.({ numDone: start + batch.length, numAll: order.length });
+    await setImmediate();
+  }
+  return { logProbabilities, numShortened };
+}
+
+interface Row {
+  readonly tokens: readonly number[];
+  /** Tokens of the target, at the end. */
+  readonly numTarget: number;
+  readonly isShortened: boolean;
+}
+
+function rowOf({ context, target }: Continuation, maximumContext: number): Row {
+  const all = [...Array.from(context), ...Array.from(target)];
+  // the last token is only predicted
+  const tokens = all.slice(-(maximumContext + 1));
+  const numTarget = Math.min(target.length, tokens.length - 1);
+  return { tokens, numTarget, isShortened: tokens.length < all.length };
+}
+
+function scoresOf(model: ContinuationScoresOptions['model'], rows: readonly Row[]): number[] {
+  const length = Math.max(...rows.map(({ tokens }) => tokens.length - 1));
+  const [tokens, labels] = [new Int32Array(rows.length * length), new Int32Array(rows.length * length)];
+  for (const [row, { tokens: own }] of rows.entries()) {
+    tokens.set(own.slice(0, -1), row * length);
+    labels.set(own.slice(1), row * length);
+  }
+  // padding is behind the tokens, which do not see it
+  const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
+  return rows.map(({ tokens: own, numTarget }, row) => {
+    const end = row * length + own.length - 1;
+    return -losses.subarray(end - numTarget, end).reduce((sum, loss) => sum + loss, 0);
+  });
+}
