@@ -286,7 +286,7 @@ async function readModel(directory) {
     : await models.readHuggingFaceGpt({ directory });
 }
 
-const megatronFixtures = ['torch-gpt-1', 'torch-llama', 'torch-dist-qwen3', 'torch-dist-bert'];
+const megatronFixtures = ['torch-gpt-0', 'torch-gpt-1', 'torch-llama', 'torch-dist-qwen3', 'torch-dist-bert'];
 
 /** Opens a model as the conversion does, and reads every tensor of its files. */
 async function readMegatron(directory, file) {

@@ -22,7 +22,8 @@ import {
   type StoredItem,
 } from './distributed-metadata.js';
 import { FileRange } from './file-range.js';
-import { readTorchPickle, TorchFile } from './torch-file.js';
+import { readTorchPickle } from './read-torch-pickle.js';
+import { TorchFile } from './torch-file.js';
 import { torchFileInvalid } from './torch-file-invalid.js';
 import { TorchTensor } from './torch-tensor.js';
 

@@ -22,13 +22,33 @@ export function readPickle(bytes: Buffer, options: ReadPickleOptions): unknown {
   return new PickleReader(bytes, options).read();
 }
 
+/**
+ * Reads pickles that follow each other.
+ *
+ * @returns the values, and where the last one ends
+ * @throws what `invalid` returns
+ */
+export function readPickles(
+  bytes: Buffer,
+  { count, ...options }: ReadPickleOptions & { readonly count: number },
+): { readonly values: readonly unknown[]; readonly end: number } {
+  const values: unknown[] = [];
+  let end = 0;
+  for (let index = 0; index < count; index++) {
+    const reader = new PickleReader(bytes.subarray(end), options);
+    values.push(reader.read());
+    end += reader.position;
+  }
+  return { values, end };
+}
+
 /** An integer beyond this many bytes is no size. */
 const maxIntegerBytes = 1024;
 
 class PickleReader {
   readonly #bytes: Buffer;
   readonly #options: ReadPickleOptions;
-  #position = 0;
+  position = 0;
   readonly stack: unknown[] = [];
   /** Heights of the stack. */
   readonly marks: number[] = [];
@@ -56,10 +76,10 @@ class PickleReader {
   }
 
   take(length: number): Buffer {
-    const end = this.#position + length;
+    const end = this.position + length;
     if (!(end <= this.#bytes.length)) throw this.invalid('its pickle ends too early');
-    const taken = this.#bytes.subarray(this.#position, end);
-    this.#position = end;
+    const taken = this.#bytes.subarray(this.position, end);
+    this.position = end;
     return taken;
   }
 
@@ -72,10 +92,10 @@ class PickleReader {
   }
 
   line(): string {
-    const end = this.#bytes.indexOf(0x0a, this.#position);
+    const end = this.#bytes.indexOf(0x0a, this.position);
     if (end < 0) throw this.invalid('its pickle ends too early');
-    const line = this.#bytes.toString('utf8', this.#position, end);
-    this.#position = end + 1;
+    const line = this.#bytes.toString('utf8', this.position, end);
+    this.position = end + 1;
     return line;
   }
 

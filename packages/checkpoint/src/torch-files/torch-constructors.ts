@@ -55,7 +55,8 @@ export const storageClassOf = (dtype: Dtype): string | undefined =>
     .find(([path, known]) => known === dtype && /^torch\.[A-Z]/.test(path))?.[0]
     .slice('torch.'.length);
 
-class StorageReference {
+/** A storage that a pickle refers to. */
+export class StorageReference {
   readonly storage: TorchStorage;
 
   constructor(storage: TorchStorage) {
@@ -90,9 +91,7 @@ export function torchConstructors(invalid: Invalid): PickleConstructors {
     const sizes = Array.isArray(shape) ? (shape as number[]) : [Number.NaN];
     const steps = Array.isArray(strides) ? (strides as number[]) : [];
     const view = { shape: sizes, strides: steps, offset: offset as number, storage };
-    const made = new TorchTensor({ ...view, dtype: dtype ?? storage.dtype });
-    if (made.defect !== undefined) throw invalid(made.defect);
-    return made;
+    return new TorchTensor({ ...view, dtype: dtype ?? storage.dtype });
   };
   const dictionary = ([items]: readonly unknown[]): Map<unknown, unknown> => {
     const pairs = Array.isArray(items) ? (items as unknown[]) : [];

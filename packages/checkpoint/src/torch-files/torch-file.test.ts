@@ -135,14 +135,16 @@ describe('a tensor', () => {
   }
 
   it('that repeats its elements beyond the bytes of the file is refused', async () => {
-    await refusal(withPickle(declared([1e9, 1e3], [0, 0], 1))).toMatchObject({
+    const file = await opened(withPickle(declared([1e9, 1e3], [0, 0], 1)));
+    await expect(file.readTensor(file.content as TorchTensor)).rejects.toMatchObject({
       message: expect.stringContaining('larger than its storage of 1 elements') as string,
     });
+    await file.close();
   });
 
   it('whose storage is missing is refused before memory is taken', async () => {
     const file = await opened(withPickle(declared([2 ** 40], [1], 2 ** 40)));
-    await expect(file.readTensor(file.content as TorchTensor)).rejects.toMatchObject({
+    await expect(file.checkTensor(file.content as TorchTensor)).rejects.toMatchObject({
       message: expect.stringContaining('a/data/0, which a tensor refers to, is missing') as string,
     });
     await file.close();
@@ -184,7 +186,6 @@ describe('a zip file', () => {
   });
 
   it.each([
-    ['of PyTorch before 1.6', Buffer.from([0x80, 2, 0x8a, 10, 1, 2, 3]), 'PyTorch before version 1.6'],
     ['that is none', Buffer.from('weights'), 'it is not a zip file'],
     ['that is empty', Buffer.alloc(0), 'it is not a zip file'],
   ])('%s is refused', async (_, bytes, problem) => {

@@ -2,57 +2,40 @@ import { dtypeBytes } from '../dtype.js';
 import { ioError } from '../io-error.js';
 import { openRegularFile } from '../open-regular-file.js';
 import { FileRange } from './file-range.js';
-import { readPickle } from './read-pickle.js';
-import { storageOf, torchConstructors } from './torch-constructors.js';
+import { beginsSequentialFile, readSequentialFile } from './read-sequential-file.js';
+import { readTorchZip } from './read-torch-zip.js';
 import { torchFileInvalid } from './torch-file-invalid.js';
+import type { FindStorage, StoredStorage, TorchFileParts } from './torch-file-parts.js';
 import type { TorchTensor } from './torch-tensor.js';
-import { checkEntry, readZipEntries, startOfEntry, type ZipEntry } from './zip-entries.js';
-
-/** The structure of a file takes some hundred bytes a tensor; what is larger is no checkpoint. */
-const maxPickleBytes = 1 << 28;
-
-/** Reads a pickle whose classes are PyTorch's, as data. */
-export function readTorchPickle(bytes: Buffer, path: string): unknown {
-  const invalid = (problem: string) => torchFileInvalid(path, problem);
-  return readPickle(bytes, {
-    constructors: torchConstructors(invalid),
-    persistent: (identifier) => storageOf(identifier, invalid),
-    invalid,
-  });
-}
 
 /**
- * What torch.save wrote, version 1.6 and later: a zip file with a pickle and the bytes of the tensors. Of the
- * pickle nothing is executed: it is read as data (Maps, arrays, numbers, strings, {@link TorchTensor}), and
- * every class that is not known becomes a `PickledObject`. Values of tensors are read when asked for.
+ * What torch.save wrote: a zip file with a pickle and the bytes of the tensors, or as before version 1.6
+ * pickles and these bytes one after the other. Of the pickle nothing is executed: it is read as data (Maps,
+ * arrays, numbers, strings, {@link TorchTensor}), and every class that is not known becomes a
+ * `PickledObject`. Values of tensors are read when asked for.
  */
 export class TorchFile {
   readonly path: string;
   /** What was saved. */
   readonly content: unknown;
   readonly #range: FileRange;
-  readonly #entries: ReadonlyMap<string, ZipEntry>;
-  /** Of the names of all entries, with its slash. */
-  readonly #folder: string;
+  readonly #find: FindStorage;
   readonly #ownsHandle: boolean;
 
   private constructor(options: {
     readonly range: FileRange;
-    readonly entries: ReadonlyMap<string, ZipEntry>;
-    readonly folder: string;
-    readonly content: unknown;
+    readonly parts: TorchFileParts;
     readonly ownsHandle: boolean;
   }) {
     this.path = options.range.path;
-    this.content = options.content;
+    this.content = options.parts.content;
     this.#range = options.range;
-    this.#entries = options.entries;
-    this.#folder = options.folder;
+    this.#find = options.parts.find;
     this.#ownsHandle = options.ownsHandle;
   }
 
   /**
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID when it breaks the format, or is of PyTorch before 1.6
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID when it breaks the format
    * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
    */
   static async open(path: string): Promise<TorchFile> {
@@ -72,37 +55,25 @@ export class TorchFile {
 
   /** A file inside of another one, which stays its caller's. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
-    const { path } = range;
-    const entries = await readZipEntries(range);
-    const pickles = [...entries.keys()].filter((name) => /^[^/]+\/data\.pkl$/.test(name));
-    const [name] = pickles;
-    if (name === undefined || pickles.length > 1) {
-      throw torchFileInvalid(path, `it is a zip file with ${pickles.length} entries data.pkl`, {
-        expected: 'a file that torch.save wrote',
-      });
-    }
-    const folder = name.slice(0, -'data.pkl'.length);
-    const read = async (entry: ZipEntry, maxBytes: number): Promise<Buffer> => {
-      if (entry.bytes > maxBytes) throw torchFileInvalid(path, `${entry.name} has ${entry.bytes} bytes`);
-      const bytes = await range.read(await startOfEntry(range, entry), entry.bytes);
-      checkEntry(entry, bytes, path);
-      return bytes;
-    };
-    const order = entries.get(`${folder}byteorder`);
-    if (order !== undefined && (await read(order, 64)).toString('latin1') !== 'little') {
-      throw torchFileInvalid(path, 'its numbers are big-endian', {
-        expected: 'a file that was saved on a little-endian machine',
-      });
-    }
-    const content = readTorchPickle(await read(entries.get(name)!, maxPickleBytes), path);
-    return new TorchFile({ range, entries, folder, content, ownsHandle });
+    const isSequential = await beginsSequentialFile(range);
+    const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));
+    return new TorchFile({ range, parts, ownsHandle });
+  }
+
+  /**
+   * Checks, before memory of its size is taken, that the file has all elements of a tensor.
+   *
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID
+   */
+  async checkTensor(tensor: TorchTensor): Promise<void> {
+    await this.#place(tensor);
   }
 
   /** Where the elements of a tensor that is contiguous lie in the file. */
   async locate(tensor: TorchTensor): Promise<{ readonly offset: number; readonly bytes: number }> {
     const size = dtypeBytes[tensor.dtype];
-    const storage = await startOfEntry(this.#range, this.#entryOf(tensor));
-    return { offset: this.#range.start + storage + tensor.offset * size, bytes: tensor.numElements * size };
+    const { start } = await this.#place(tensor);
+    return { offset: this.#range.start + start + tensor.offset * size, bytes: tensor.numElements * size };
   }
 
   /**
@@ -115,13 +86,12 @@ export class TorchFile {
   async readTensor(tensor: TorchTensor, target?: Uint8Array): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
     // before memory of a size is taken that the file does not have
-    const entry = this.#entryOf(tensor);
+    const { start, bytes, check } = await this.#place(tensor);
     const values = target ?? new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;
-    const start = await startOfEntry(this.#range, entry);
     if (tensor.isContiguous) {
       await this.#range.readInto(values, start + tensor.offset * size);
-      if (values.length === entry.bytes) checkEntry(entry, values, this.path);
+      if (values.length === bytes) check?.(values);
       return values;
     }
     const last = tensor.shape.reduce((sum, length, dim) => sum + (length - 1) * tensor.strides[dim]!, 0);
@@ -130,18 +100,13 @@ export class TorchFile {
     return values;
   }
 
-  async close(): Promise<void> {
-    if (this.#ownsHandle) await this.#range.handle.close();
+  async #place(tensor: TorchTensor): Promise<StoredStorage> {
+    if (tensor.defect !== undefined) throw torchFileInvalid(this.path, tensor.defect);
+    return await this.#find(tensor.storage);
   }
 
-  #entryOf({ storage }: TorchTensor): ZipEntry {
-    const name = `${this.#folder}data/${storage.key}`;
-    const entry = this.#entries.get(name);
-    if (entry === undefined)
-      throw torchFileInvalid(this.path, `${name}, which a tensor refers to, is missing`);
-    const bytes = storage.numElements * dtypeBytes[storage.dtype];
-    if (entry.bytes === bytes) return entry;
-    throw torchFileInvalid(this.path, `${name} has ${entry.bytes} bytes, and ${bytes} are declared`);
+  async close(): Promise<void> {
+    if (this.#ownsHandle) await this.#range.handle.close();
   }
 }
 

@@ -167,17 +167,6 @@ function wideFields(extra: Buffer): bigint[] {
 /** Why a file has no zip directory. */
 async function notZip(range: FileRange) {
   const first = await range.read(0, Math.min(range.length, 4));
-  // PyTorch before 1.6 began a file with a pickled number
-  if (first.length >= 3 && first[0] === 0x80 && first[1] === 2 && first[2] === 0x8a) {
-    return torchFileInvalid(
-      range.path,
-      'it was saved by PyTorch before version 1.6, in a format that is not read',
-      {
-        expected: 'a zip file, as torch.save writes since',
-        remedy: 'load and save it with a later PyTorch: torch.save(torch.load(FILE), FILE)',
-      },
-    );
-  }
   const isZip = first.length === 4 && first.readUInt32LE(0) === localSignature;
   const problem = isZip ? 'the end of its zip file is missing: it was cut off' : 'it is not a zip file';
   return torchFileInvalid(range.path, problem, { expected: 'a file that torch.save wrote' });

@@ -111,7 +111,11 @@ async function openRank(path: string, rank: Rank): Promise<RankFile> {
     const models: unknown[] = [];
     while (content.has(`model${models.length}`)) models.push(content.get(`model${models.length}`));
     if (models.length === 0) models.push(content.get('model'));
-    return { rank, file, chunks: models.map((model) => flattenedTensors(model, file.path)) };
+    const chunks = models.map((model) => flattenedTensors(model, file.path));
+    for (const tensors of chunks) {
+      for (const tensor of tensors.values()) await file.checkTensor(tensor);
+    }
+    return { rank, file, chunks };
   } catch (error) {
     await file.close();
     throw error;

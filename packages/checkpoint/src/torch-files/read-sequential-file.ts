@@ -1,0 +1,117 @@
+import { MtlError } from '@mtl/errors';
+import { dtypeBytes } from '../dtype.js';
+import type { FileRange } from './file-range.js';
+import { readPickles } from './read-pickle.js';
+import { torchPickleOptions } from './read-torch-pickle.js';
+import { StorageReference } from './torch-constructors.js';
+import { torchFileInvalid } from './torch-file-invalid.js';
+import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-file-parts.js';
+
+/**
+ * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),
+ * pickled.
+ */
+const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
+/** Magic number, version of the format, properties of the machine, what was saved, keys of storages. */
+const numPickles = 5;
+const version = 1001;
+
+/** Whether a file is of torch.save before version 1.6. */
+export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
+  return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
+}
+
+/**
+ * Reads the structure of what torch.save wrote before version 1.6: pickles, then for each storage the number
+ * of its elements and their bytes.
+ *
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID
+ */
+export async function readSequentialFile(range: FileRange): Promise<TorchFileParts> {
+  const { path } = range;
+  const { values, end, storages } = await readStructure(range);
+  const [, format, machine, content, keys] = values;
+  if (format !== version) {
+    throw torchFileInvalid(path, `it has the version ${String(format)} of its format`, {
+      expected: `${version}`,
+    });
+  }
+  if (!(machine instanceof Map) || machine.get('little_endian') !== true) {
+    throw torchFileInvalid(path, 'its numbers are not little-endian', {
+      expected: 'a file that was saved on a little-endian machine',
+    });
+  }
+  if (!Array.isArray(keys)) throw torchFileInvalid(path, 'it lists no storages');
+  const stored = await placesOf({ range, keys: keys as readonly unknown[], storages, first: end });
+  return {
+    content,
+    find: async ({ key }) => {
+      const place = stored.get(key);
+      if (place !== undefined) return place;
+      throw torchFileInvalid(path, `storage ${key}, which a tensor refers to, is missing`);
+    },
+  };
+}
+
+type Storages = ReadonlyMap<string, StorageReference>;
+
+/** Pickles do not state their length: more is read until they are whole. */
+async function readStructure(range: FileRange) {
+  const { path } = range;
+  for (let length = 1 << 20; ; length *= 4) {
+    const bytes = await range.read(0, Math.min(length, range.length, maxPickleBytes));
+    const storages = new Map<string, StorageReference>();
+    const options = torchPickleOptions(path);
+    const persistent = (identifier: unknown): unknown => {
+      const reference = options.persistent(identifier);
+      // where the next storage begins depends on its size
+      if (!(reference instanceof StorageReference))
+        throw options.invalid('it has storages of an unknown data type');
+      const [, , , , , view] = identifier as readonly unknown[];
+      if (view !== undefined && view !== null) throw options.invalid('it has storages inside of others');
+      const known = storages.get(reference.storage.key);
+      if (known !== undefined) return known;
+      storages.set(reference.storage.key, reference);
+      return reference;
+    };
+    try {
+      return {
+        ...readPickles(bytes, { ...options, persistent, count: numPickles }),
+        storages: storages as Storages,
+      };
+    } catch (error) {
+      const isAll = bytes.length === range.length || bytes.length === maxPickleBytes;
+      if (isAll || !MtlError.isInstance(error)) throw error;
+    }
+  }
+}
+
+/** Where the bytes of each storage are; they are in the order of the keys. */
+async function placesOf(options: {
+  readonly range: FileRange;
+  readonly keys: readonly unknown[];
+  readonly storages: Storages;
+  readonly first: number;
+}): Promise<ReadonlyMap<string, StoredStorage>> {
+  const { range, keys, storages, first } = options;
+  const places = new Map<string, StoredStorage>();
+  let position = first;
+  for (const key of keys) {
+    const reference = storages.get(String(key));
+    if (reference === undefined)
+      throw torchFileInvalid(range.path, `no tensor refers to storage ${String(key)}`);
+    const { numElements, dtype } = reference.storage;
+    const count = Number((await range.read(position, 8)).readBigInt64LE());
+    if (count !== numElements) {
+      throw torchFileInvalid(
+        range.path,
+        `storage ${String(key)} has ${count} elements, and ${numElements} are declared`,
+      );
+    }
+    const bytes = numElements * dtypeBytes[dtype];
+    range.part(position + 8, bytes);
+    places.set(String(key), { start: position + 8, bytes });
+    position += 8 + bytes;
+  }
+  return places;
+}
