@@ -141,7 +141,7 @@ describe.each(bases)('%s', (name, base) => {
     });
     losses.forEach((loss, step) => {
       const reference = expected.losses[step]!;
-      // the bound of losses in float32 against PyTorch (llama-training.test.ts of @mtl/models)
+      // the bound of losses in float32 against PyTorch (llama-training.test.ts)
       expect(Math.abs(loss / reference - 1), `step ${step}`).toBeLessThan(1e-5);
     });
     expect(frozen.map(({ data }) => data.toArray())).toEqual(valuesBefore);
