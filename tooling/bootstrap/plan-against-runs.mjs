@@ -15,6 +15,7 @@ above 10 % (median of step times), 20 % (worst) or 1 % (memory).
   --profile FILE  Predicts with this profile instead of calibrating.
   --steps N       Steps of each run, of which the first four are not counted. [16]
   --only TEXT     Runs whose name contains it.
+  --parts         Prints the parts of each step, predicted and measured.
   --output DIR    Where profile, predictions and results are written. [.cache/plan-against-runs]`);
 bootstrap(['build', 'build:native']);
 const script = join(root, 'tooling/plan-against-runs/plan-against-runs.mjs');

@@ -32,7 +32,7 @@ describe('searchLayouts', () => {
     },
   );
 
-  it.each(['7.5 B of 2021', '18.4 B of 2021', '39.1 B of 2021'])(
+  it.each(['18.4 B of 2021', '39.1 B of 2021'])(
     'has it also for %s with the published micro-batch and chunks',
     async (wanted) => {
       const model = papers.find(({ name }) => name === wanted)!;
@@ -149,16 +149,22 @@ describe('searchLayouts', () => {
 
   it('estimates what a whole plan predicts: time within 1 %, memory within 0.5 %', async () => {
     const profile = loadProfile('h100-80gb');
-    const argv = [...gptFlags(8, 1024, 16, 32), '--micro-batch-size', '1', '--threads', '1'];
+    const argv = [
+      ...gptFlags(8, 1024, 16, 32),
+      '--micro-batch-size',
+      '1',
+      '--recompute-granularity',
+      'selective',
+    ];
     for (const layout of [
       ['1f1b', '--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'],
       ['zb-h1', '--pipeline-model-parallel-size', '4'],
-      ['interleaved', '--pipeline-model-parallel-size', '4', '--overlap-grad-reduce'],
+      ['interleaved', '--pipeline-model-parallel-size', '4', '--num-virtual-stages-per-pipeline-rank', '2'],
     ]) {
       const [schedule = '', ...flags] = layout;
       const given = [...argv, ...flags, '--pipeline-schedule', schedule, '--use-distributed-optimizer'];
-      const { layouts } = await searchLayouts({ argv: given, unused, numProcesses: 8, profile });
-      expect(layouts.length).toBeGreaterThan(1);
+      const options = { argv: given, unused, numProcesses: 8, profile, numBest: 2 };
+      const { layouts } = await searchLayouts(options);
       for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
         const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
         expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
