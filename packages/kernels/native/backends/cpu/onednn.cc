@@ -326,14 +326,17 @@ bool onednn_multiplies(DType dtype) {
   if (dtype != DType::kBFloat16) return false;  // float16: needs avx512_fp16 and version 3
   static const bool multiplies_bfloat16 = [] {
     const std::lock_guard<std::mutex> lock(mutex);
-    Library* lib = nullptr;
-    if (!library(&lib).ok()) return false;
     MatmulProblem problem{};
     problem.batch = 1;
     problem.rows = problem.columns = problem.inner = 16;
     problem.input_dtype = problem.output_dtype = problem.bias_dtype = DType::kBFloat16;
+    Library* lib = nullptr;
     Description description;
-    return description.create(lib, problem.contiguous()).ok();
+    Status status = library(&lib);
+    if (status.ok()) status = description.create(lib, problem.contiguous());
+    const bool described = status.ok();
+    discard(status);
+    return described;
   }();
   return multiplies_bfloat16;
 }
