@@ -63,67 +63,21 @@ function chooseRows(sizes: Case): ArrayLike<number | bigint> {
   });
 }
 
+const usual = { outputDtype: 'float32', transposed: false, accumulate: true } as const;
+
 // On a CPU: the sizes from which oneDNN is given the right operand in its own layout, in several parts of the
 // inner dimension or of the columns; and those from which operands that it does not multiply (float16, and
 // bfloat16 without AVX-512) are converted to float32 in blocks, [512, 4100] x [4100, 2200] in 2 x 3 of them.
 describe.each<Case>([
+  { ...usual, inner: 4096, numColumns: 256, dtype: 'float32' },
+  { ...usual, inner: 4096, numColumns: 256, dtype: 'bfloat16', accumulate: false },
+  { ...usual, inner: 6144, numColumns: 768, dtype: 'float32', accumulate: false },
+  { ...usual, inner: 12288, numColumns: 768, dtype: 'bfloat16' },
+  { ...usual, inner: 1024, numColumns: 6144, dtype: 'float32' },
+  { ...usual, inner: 4100, numColumns: 2200, dtype: 'float16', accumulate: false },
+  { ...usual, inner: 4100, numColumns: 2200, dtype: 'float16', outputDtype: 'float16' },
   {
-    inner: 4096,
-    numColumns: 256,
-    dtype: 'float32',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: true,
-  },
-  {
-    inner: 4096,
-    numColumns: 256,
-    dtype: 'bfloat16',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: false,
-  },
-  {
-    inner: 6144,
-    numColumns: 768,
-    dtype: 'float32',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: false,
-  },
-  {
-    inner: 12288,
-    numColumns: 768,
-    dtype: 'bfloat16',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: true,
-  },
-  {
-    inner: 1024,
-    numColumns: 6144,
-    dtype: 'float32',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: true,
-  },
-  {
-    inner: 4100,
-    numColumns: 2200,
-    dtype: 'float16',
-    outputDtype: 'float32',
-    transposed: false,
-    accumulate: false,
-  },
-  {
-    inner: 4100,
-    numColumns: 2200,
-    dtype: 'float16',
-    outputDtype: 'float16',
-    transposed: false,
-    accumulate: true,
-  },
-  {
+    ...usual,
     inner: 4100,
     numColumns: 2200,
     dtype: 'float16',
@@ -148,3 +102,26 @@ describe.each<Case>([
     });
   },
 );
+
+it('multiplies the matrices of a batch that is converted matrix by matrix as each of them', () => {
+  const [batch, rows, inner, columns] = [3, 8, 1600, 1000];
+  const dtype = 'float16';
+  tidy(() => {
+    const values = (size: number): Float32Array =>
+      Float32Array.from({ length: size }, (_, index) => valueAt(index * 31) / 64);
+    const left = tensorOf(values(batch * rows * inner), [batch, rows, inner], dtype);
+    const right = tensorOf(values(batch * inner * columns), [batch, inner, columns], dtype);
+    const output = Tensor.empty({ shape: [batch, rows, columns], dtype });
+    matmul({ output, left, right });
+    const expected = Array.from({ length: batch }, (_, matrix) => {
+      const one = Tensor.empty({ shape: [rows, columns], dtype });
+      matmul({
+        output: one,
+        left: left.view({ offset: matrix * rows * inner, shape: [rows, inner] }),
+        right: right.view({ offset: matrix * inner * columns, shape: [inner, columns] }),
+      });
+      return one.toArray();
+    });
+    expect(output.toArray()).toEqual(expected.flat());
+  });
+});

@@ -32,9 +32,8 @@ Key key_of(const MatmulProblem& p) {
   const int flags = p.transpose_left | p.transpose_right << 1 | p.accumulate << 2 | (p.bias != nullptr) << 3;
   const int dtypes = static_cast<int>(p.input_dtype) | static_cast<int>(p.output_dtype) << 4 |
                      static_cast<int>(p.bias == nullptr ? DType::kFloat32 : p.bias_dtype) << 8;
-  return {p.batch,          p.rows,           p.columns,           p.inner,
-          p.left_row_length, p.right_row_length, p.output_row_length, flags,
-          dtypes,           omp_get_max_threads()};
+  return {p.batch, p.rows, p.columns, p.inner, p.left_row_length, p.right_row_length, p.output_row_length,
+          flags, dtypes, omp_get_max_threads()};
 }
 
 dnnl_data_type_t data_type(DType dtype) {

@@ -57,47 +57,48 @@ CopyBytes copy_bytes(const MatmulProblem& p) {
           p.bias != nullptr && is_narrow(p.bias_dtype) ? block.columns * kBytes : 0};
 }
 
-// A block of a matrix whose stored rows are `row_length` elements apart.
-TensorView block_view(const void* data, DType dtype, int64_t first, int64_t rows, int64_t columns, int64_t row_length) {
+// `num_rows` stored rows from `row`, and of each `num_columns` elements from `column`. The matrices of a
+// batch follow one another, so that their rows are counted through.
+TensorView stored_block(const void* data, DType dtype, int64_t row_length, int64_t row, int64_t num_rows,
+                        int64_t column, int64_t num_columns) {
   TensorView view;
-  view.data = static_cast<char*>(const_cast<void*>(data)) + first * static_cast<int64_t>(size_of(dtype));
+  const int64_t first = (row * row_length + column) * static_cast<int64_t>(size_of(dtype));
+  view.data = static_cast<char*>(const_cast<void*>(data)) + first;
   view.dtype = dtype;
   view.rank = 2;
-  view.shape[0] = rows;
-  view.shape[1] = columns;
-  view.is_strided = row_length != columns;
+  view.shape[0] = num_rows;
+  view.shape[1] = num_columns;
+  view.is_strided = row_length != num_columns;
   view.strides[0] = row_length;
   view.strides[1] = 1;
   return view;
 }
 
-TensorView left_view(const MatmulProblem& p, const Block& block) {
-  const int64_t matrix = block.matrix * p.rows * p.inner;
+TensorView left_view(const MatmulProblem& p, const Block& b) {
   if (p.transpose_left) {
-    return block_view(p.left, p.input_dtype, matrix + block.inner * p.rows + block.row,
-                      block.batch * block.num_inner, block.rows, p.rows);
+    return stored_block(p.left, p.input_dtype, p.left_row_length, b.matrix * p.inner + b.inner, b.batch * b.num_inner,
+                        b.row, b.rows);
   }
-  return block_view(p.left, p.input_dtype, matrix + block.row * p.inner + block.inner, block.batch * block.rows,
-                    block.num_inner, p.inner);
+  return stored_block(p.left, p.input_dtype, p.left_row_length, b.matrix * p.rows + b.row, b.batch * b.rows, b.inner,
+                      b.num_inner);
 }
 
-TensorView right_view(const MatmulProblem& p, const Block& block) {
-  const int64_t matrix = block.matrix * p.inner * p.columns;
+TensorView right_view(const MatmulProblem& p, const Block& b) {
   if (p.transpose_right) {
-    return block_view(p.right, p.input_dtype, matrix + block.column * p.inner + block.inner,
-                      block.batch * block.columns, block.num_inner, p.inner);
+    return stored_block(p.right, p.input_dtype, p.right_row_length, b.matrix * p.columns + b.column,
+                        b.batch * b.columns, b.inner, b.num_inner);
   }
-  return block_view(p.right, p.input_dtype, matrix + block.inner * p.columns + block.column,
-                    block.batch * block.num_inner, block.columns, p.columns);
+  return stored_block(p.right, p.input_dtype, p.right_row_length, b.matrix * p.inner + b.inner, b.batch * b.num_inner,
+                      b.column, b.columns);
 }
 
-TensorView output_view(const MatmulProblem& p, const Block& block) {
-  return block_view(p.output, p.output_dtype, (block.matrix * p.rows + block.row) * p.columns + block.column,
-                    block.batch * block.rows, block.columns, p.columns);
+TensorView output_view(const MatmulProblem& p, const Block& b) {
+  return stored_block(p.output, p.output_dtype, p.output_row_length, b.matrix * p.rows + b.row, b.batch * b.rows,
+                      b.column, b.columns);
 }
 
-TensorView bias_view(const MatmulProblem& p, const Block& block) {
-  return block_view(p.bias, p.bias_dtype, block.column, 1, block.columns, block.columns);
+TensorView bias_view(const MatmulProblem& p, const Block& b) {
+  return stored_block(p.bias, p.bias_dtype, p.columns, 0, 1, b.column, b.columns);
 }
 
 Status cast(const TensorView& output, const TensorView& input) {
@@ -110,7 +111,7 @@ Status cast(const TensorView& output, const TensorView& input) {
 }
 
 TensorView float32_copy(const Scratch& scratch, const TensorView& of) {
-  return block_view(scratch.data, DType::kFloat32, 0, of.dim(0), of.dim(1), of.dim(1));
+  return stored_block(scratch.data, DType::kFloat32, of.dim(1), 0, of.dim(0), 0, of.dim(1));
 }
 
 // The matmul of a block in float32, without operands: of these only the presence of a bias is stated.
@@ -124,7 +125,7 @@ MatmulProblem problem_of_block(const MatmulProblem& p, const Block& block) {
   problem.accumulate = p.accumulate || block.inner > 0;
   if (block.inner > 0) problem.bias = nullptr;
   problem = problem.contiguous();
-  if (!is_narrow(p.output_dtype)) problem.output_row_length = p.columns;  // written in place
+  if (!is_narrow(p.output_dtype)) problem.output_row_length = p.output_row_length;  // written in place
   return problem;
 }
 
@@ -145,11 +146,10 @@ Status widened_matmul(const MatmulProblem& p) {
     problem.left = left.data;
     problem.right = right.data;
     problem.output = outputs.data;
-    if (bytes.bias > 0 && problem.bias != nullptr) {
-      MTL_RETURN_IF_ERROR(cast(float32_copy(bias, bias_view(p, block)), bias_view(p, block)));
-      problem.bias = bias.data;
-    } else if (problem.bias != nullptr) {
-      problem.bias = bias_view(p, block).data;
+    if (problem.bias != nullptr) {
+      const TensorView biases = bias_view(p, block);
+      if (bytes.bias > 0) MTL_RETURN_IF_ERROR(cast(float32_copy(bias, biases), biases));
+      problem.bias = bytes.bias > 0 ? bias.data : biases.data;
     }
     if (!is_narrow(p.output_dtype)) return onednn_matmul(problem);
     const TensorView sums = float32_copy(output, outputs);
