@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import type { ModelFlopsShape } from '@mtl/trainer';
+import { numAdapterParameters } from './lora-of.js';
 import { recipeOf } from './recipe-of.js';
 
 /** What the model FLOPs of one sample depend on, for a training run with the vocabulary of `model`. */
@@ -15,6 +16,7 @@ export function flopsShapeOf(
     hiddenSize: model.hiddenSize,
     ffnHiddenSize: model.ffnHiddenSize,
     vocabSize: paddedVocabularySize(model),
+    numAdapterParameters: numAdapterParameters(configuration, model),
     ...recipeOf(configuration).ownFlopsShape(configuration, model),
   };
 }

@@ -35,7 +35,7 @@ import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.j
 import { openTrainingData } from '../data/open-training-data.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
-import { loraOf, numAdapterParameters } from '../models/lora-of.js';
+import { loraOf } from '../models/lora-of.js';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AnyModelRecipe } from '../models/model-recipe.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -242,7 +242,8 @@ export class Training {
     optimizer.weightDecay = inForce.optimizer.weightDecay;
     for (const note of resumed?.notes ?? []) onMessage(note);
     const numParameters = recipe.numParameters(model);
-    const numAdapted = numAdapterParameters(configuration, model);
+    const flopsShape = flopsShapeOf(configuration, model);
+    const { numAdapterParameters: numAdapted } = flopsShape;
     // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
     const numTrained = numAdapted ?? numParameters;
     const numBytes = 4 * numParameters + (inForce.optimizer.muon === undefined ? 8 : 4) * numTrained;
@@ -250,7 +251,6 @@ export class Training {
     const iteration = progress?.iteration ?? 0;
     const described = { iteration, numParameters, numAdapted, tokenizer, train };
     for (const line of descriptionOf(configuration, described)) onMessage(line);
-    const flopsShape = flopsShapeOf(configuration, model);
     const threads = await threadsOfTraining({
       configuration,
       flopsPerSample: modelFlops(flopsShape),

@@ -78,6 +78,20 @@ describe('modelFlops', () => {
     expect(modelFlops({ ...shape, ffnHiddenSize: 5 }) - half).toBe(0.5 * 6 * 2 * 3);
   });
 
+  it('counts no weight gradients where adapters are trained, and theirs', () => {
+    const shape = { batchSize: 1, sequenceLength: 3, numLayers: 2, hiddenSize: 8, ffnHiddenSize: 20 };
+    const adapted = { ...shape, attentionSize: 12, keyValueSize: 4, isGated: true, numAdapterParameters: 70 };
+    const layer = 4 * (2 * 8 * 12 + 2 * 8 * 4 + 3 * 8 * 20) + 12 * 3 * 12;
+    expect(modelFlops({ ...adapted, vocabSize: 10 })).toBe(3 * (2 * layer + 4 * 8 * 10 + 6 * 70));
+    expect(modelFlopsFormula(adapted)).toBe(
+      'B S (L (8 H (12 + 4) + 12 H F + 12 S 12) + 4 H V + 6 x 70) per iteration, attention counted in full, ' +
+        'gradients of adapters counted and not of weights, recomputation not counted',
+    );
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32, numAdapterParameters: 5 })).toContain(
+      'B S (L (16 H^2 + 8 H F + 12 S H) + 4 H V + 6 x 5)',
+    );
+  });
+
   it('follows the width of the feed-forward layer', () => {
     const shape = { batchSize: 1, sequenceLength: 1, numLayers: 1, hiddenSize: 2, vocabSize: 3 };
     expect(modelFlops({ ...shape, ffnHiddenSize: 5 })).toBe(24 * 4 + 12 * 2 * 5 + 12 * 2 + 6 * 2 * 3);

@@ -16,6 +16,11 @@ export interface ModelFlopsShape {
   readonly keyValueSize?: number;
   /** Whether the feed-forward layer has a gate, three matrices instead of two (SwiGLU). Default: no. */
   readonly isGated?: boolean;
+  /**
+   * A: parameters of the low-rank adapters of all layers, which alone are trained. Default: the model has
+   * none, and every weight is trained.
+   */
+  readonly numAdapterParameters?: number | undefined;
   /** V: rows of the output layer, padding included, since the matmuls compute them. */
   readonly vocabSize: number;
   /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
@@ -37,6 +42,13 @@ export interface ModelFlopsShape {
  *
  * which for P = K = H and F = 4H is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves
  * 12 S P.
+ *
+ * Where adapters are trained, weights have no gradients: their matmuls cost twice the forward pass in place
+ * of three times, those of adapters 6 A per token:
+ *
+ *   B S (L (8 H (P + K) + 8 H F + 12 S P) + 4 H V + 6 A).
+ *
+ * That counts the gradients of all inputs, also of the first layer's, which nothing needs then.
  */
 export function modelFlops(shape: ModelFlopsShape): number {
   const {
@@ -49,12 +61,18 @@ export function modelFlops(shape: ModelFlopsShape): number {
     attentionSize: P = H,
     keyValueSize: K = P,
     isGated = false,
+    numAdapterParameters: A = 0,
   } = shape;
+  const perWeight = flopsPerWeight(shape);
   const attention = shape.attention === 'causal' ? 6 * S * P : 12 * S * P;
-  const feedForward = (isGated ? 18 : 12) * H * F;
-  const head = (shape.headShare ?? 1) * 6 * H * V;
-  return B * S * (L * (12 * H * (P + K) + feedForward + attention) + head);
+  const feedForward = perWeight * (isGated ? 3 : 2) * H * F;
+  const head = (shape.headShare ?? 1) * perWeight * H * V;
+  return B * S * (L * (2 * perWeight * H * (P + K) + feedForward + attention) + head + 6 * A);
 }
+
+/** Of a token: two each for the forward pass and for the gradients of input and weight, if it is trained. */
+const flopsPerWeight = ({ numAdapterParameters }: Pick<ModelFlopsShape, 'numAdapterParameters'>): 4 | 6 =>
+  numAdapterParameters === undefined ? 6 : 4;
 
 /**
  * The formula behind `modelFlops` as one line of text, for summaries: readers of a TFLOP/s value need it.
@@ -66,14 +84,19 @@ export function modelFlopsFormula(
   const counted = isCausal ? 'attention counted by half for the causal mask' : 'attention counted in full';
   const V = shape.headShare === undefined ? 'V' : `${shape.headShare} V`;
   const { hiddenSize: H, ffnHiddenSize: F, attentionSize: P = H, keyValueSize: K = P, isGated } = shape;
+  const { numAdapterParameters: A } = shape;
   const isSquare = P === H && K === H;
-  const projections = isSquare ? '24 H^2' : `12 H (${P} + ${K})`;
+  const perWeight = flopsPerWeight(shape);
+  const projections = isSquare ? `${4 * perWeight} H^2` : `${2 * perWeight} H (${P} + ${K})`;
+  const feedForward = `${(isGated ? 3 : 2) * perWeight} H F`;
   const scores = `${isCausal ? 6 : 12} S ${P === H ? 'H' : P}`;
+  const adapters = A === undefined ? '' : ` + 6 x ${A}`;
   const formula =
-    isSquare && F === 4 * H && !isGated
+    isSquare && F === 4 * H && !isGated && A === undefined
       ? `72 B S L H^2 (1 + S/${isCausal ? 12 : 6}H + ${V}/12LH)`
-      : `B S (L (${projections} + ${isGated ? 18 : 12} H F + ${scores}) + 6 H ${V})`;
+      : `B S (L (${projections} + ${feedForward} + ${scores}) + ${perWeight} H ${V}${adapters})`;
   // a model that predicts some of the tokens has rows of all lengths
   const padding = shape.headShare === undefined ? '' : 'padding counted, ';
-  return `${formula} per iteration, ${counted}, ${padding}recomputation not counted`;
+  const trained = A === undefined ? '' : 'gradients of adapters counted and not of weights, ';
+  return `${formula} per iteration, ${counted}, ${padding}${trained}recomputation not counted`;
 }
