@@ -11,8 +11,8 @@ import { type Layout, listedProfile, type ModelSize, type Profile, type StepOpti
 /**
  * A training run as the lists of other programs describe it.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, and for fp32, of which the lists
- *   have no bytes and no rates
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, and for fp32, of which
+ *   the lists have no bytes and no rates
  */
 export function listedStep(
   configuration: PretrainingConfiguration,
@@ -21,6 +21,12 @@ export function listedStep(
   if (configuration.kind !== 'gpt') {
     throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a ${configuration.kind} is planned`, {
       expected: 'a GPT: the lists of what other programs run have no other model',
+      remedy: 'use a profile whose operations are recorded, such as a100-80gb',
+    });
+  }
+  if (configuration.lora !== undefined) {
+    throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a run with --lora-rank is planned`, {
+      expected: 'a run that trains all weights: the lists of what other programs run have no adapters',
       remedy: 'use a profile whose operations are recorded, such as a100-80gb',
     });
   }

@@ -172,5 +172,10 @@ describe('planRun', () => {
       code: 'MTL_PROFILE',
       remedy: 'pass --bf16',
     });
+    const lora = { rank: 2, alpha: 2, useRslora: false, dropout: 0, targets: ['all-linear'] };
+    await expect(planRun({ ...configured(flags, 2), lora }, { profile })).rejects.toMatchObject({
+      code: 'MTL_PROFILE',
+      message: expect.stringContaining('--lora-rank'),
+    });
   });
 });
