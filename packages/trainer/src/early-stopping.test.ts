@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EarlyStopping } from './early-stopping.js';
+import { readTrainingState } from './training-checkpoint.js';
 
 const observed = (losses: readonly number[], stopping = new EarlyStopping({ patience: 2 })): number => {
   for (const [index, loss] of losses.entries()) {
@@ -17,6 +18,7 @@ describe('EarlyStopping', () => {
     [[2, 2, 2], 3],
     [[2, Number.NaN, Number.NaN], 3],
     [[Number.NaN, 2, 1], Number.POSITIVE_INFINITY],
+    [[Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY], 2],
   ])('ends %j after evaluation %d', (losses, end) => {
     expect(observed(losses)).toBe(end);
   });
@@ -29,5 +31,27 @@ describe('EarlyStopping', () => {
     const second = new EarlyStopping({ patience: 2, state });
     second.observe({ loss: 2, iteration: 4 });
     expect(second.isOver).toBe(true);
+  });
+
+  it.each([
+    [{ best: null, numWorse: 0 }, true],
+    [{ best: { loss: 2, iteration: 3 }, numWorse: 1 }, true],
+    // as JSON writes an infinite loss
+    [{ best: { loss: null, iteration: 3 }, numWorse: 1 }, false],
+    [{ best: { loss: 2 }, numWorse: 1 }, false],
+    [{ best: null, numWorse: -1 }, false],
+    [{ numWorse: 1 }, false],
+    [null, false],
+  ])('reads %j from a checkpoint: %s', (earlyStopping, isRead) => {
+    const state = {
+      progress: { iteration: 3, consumedSamples: 3, consumedTokens: 3 },
+      optimizerSteps: 3,
+      lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
+      earlyStopping,
+      configuration: {},
+    };
+    const read = () => readTrainingState(state, 'a checkpoint');
+    if (isRead) expect(read()).toEqual(state);
+    else expect(read).toThrow(expect.objectContaining({ code: 'MTL_CHECKPOINT_STATE' }));
   });
 });

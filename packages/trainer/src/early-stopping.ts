@@ -12,6 +12,13 @@ export interface EarlyStoppingState {
  * Ends a training run when its validation loss has stopped falling. Every rank has one, with the same losses.
  */
 export class EarlyStopping {
+  /** Whether a value, such as one of a checkpoint, is a state. */
+  static isState(value: unknown): value is EarlyStoppingState {
+    const { best, numWorse } = (value ?? {}) as Partial<EarlyStoppingState>;
+    const isCount = (number: unknown): boolean => Number.isSafeInteger(number) && (number as number) >= 0;
+    return isCount(numWorse) && (best === null || (isCount(best?.iteration) && Number.isFinite(best?.loss)));
+  }
+
   readonly #patience: number;
   #state: EarlyStoppingState;
 
@@ -32,10 +39,10 @@ export class EarlyStopping {
     return this.#state.numWorse >= this.#patience;
   }
 
-  /** Takes note of an evaluation. A loss that is not a number is not lower. */
+  /** Takes note of an evaluation. A loss that is not finite is not lower: checkpoints could not keep it. */
   observe({ loss, iteration }: Pick<ValidationLoss, 'loss' | 'iteration'>): void {
     const { best, numWorse } = this.#state;
-    const isLower = !Number.isNaN(loss) && (best === null || loss < best.loss);
+    const isLower = Number.isFinite(loss) && (best === null || loss < best.loss);
     this.#state = isLower ? { best: { loss, iteration }, numWorse: 0 } : { best, numWorse: numWorse + 1 };
   }
 }

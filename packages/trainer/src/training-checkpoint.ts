@@ -3,7 +3,7 @@ import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit
 import { CheckpointError } from '@mtl/errors';
 import type { Slice, Tensor } from '@mtl/kernels';
 import type { LossScaler, ModelOptimizer, ParameterRange } from '@mtl/optimizer';
-import type { EarlyStopping, EarlyStoppingState } from './early-stopping.js';
+import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers } from './replica-numbers.js';
 import type { TrainingProgress } from './trainer.js';
@@ -218,7 +218,7 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
   const trackers = [lossScaler?.growthTracker, lossScaler?.hysteresisTracker];
   const known =
     counts.every(isCount) &&
-    (earlyStopping === undefined || isCount(earlyStopping?.numWorse)) &&
+    (earlyStopping === undefined || EarlyStopping.isState(earlyStopping)) &&
     typeof lossScaler?.scale === 'number' &&
     trackers.every(Number.isSafeInteger) &&
     typeof configuration === 'object' &&
