@@ -175,21 +175,33 @@ async function contents(path: string): Promise<Record<string, string>> {
   return all;
 }
 
-it.each([
-  [{ use_dora: true }, 'MTL_HUGGING_FACE_CONFIG', /use_dora is true/],
-  [{ rank_pattern: { q_proj: 4 } }, 'MTL_HUGGING_FACE_CONFIG', /rank_pattern/],
-  [{ init_lora_weights: 'pissa' }, 'MTL_HUGGING_FACE_CONFIG', /init_lora_weights/],
-  [{ r: 4 }, 'MTL_HUGGING_FACE_WEIGHTS', /lora_A.weight has the shape \[3, 20\]/],
-])('refuses %j', async (fields, code, message) => {
+/** A copy of adapters of PEFT with other fields; undefined ones are left out. */
+function changedAdapters(fields: Readonly<Record<string, unknown>>): string {
   const changed = join(directory, 'changed');
   rmSync(changed, { recursive: true, force: true });
   cpSync(fixture('lora-llama'), changed, { recursive: true });
   const path = join(changed, 'adapter_config.json');
   writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...fields }));
-  await expect(openAdapted('huggingface-llama', changed)).rejects.toMatchObject({
+  return changed;
+}
+
+it.each([
+  [{ use_dora: true }, 'MTL_HUGGING_FACE_CONFIG', /use_dora is true/],
+  [{ rank_pattern: { q_proj: 4 } }, 'MTL_HUGGING_FACE_CONFIG', /rank_pattern/],
+  [{ init_lora_weights: 'pissa' }, 'MTL_HUGGING_FACE_CONFIG', /init_lora_weights/],
+  [{ lora_dropout: 1 }, 'MTL_HUGGING_FACE_CONFIG', /lora_dropout is 1/],
+  [{ r: 4 }, 'MTL_HUGGING_FACE_WEIGHTS', /lora_A.weight has the shape \[3, \d+\]/],
+])('refuses %j', async (fields, code, message) => {
+  await expect(readLoraConfiguration(changedAdapters(fields))).rejects.toMatchObject({
     code,
     message: expect.stringMatching(message),
   });
+});
+
+it("takes PEFT's defaults for fields that are left out", async () => {
+  const fields = { lora_alpha: undefined, lora_dropout: undefined, use_rslora: undefined };
+  const found = await readLoraConfiguration(changedAdapters(fields));
+  expect(found).toMatchObject({ alpha: 8, dropout: 0, useRslora: false });
 });
 
 it('starts A uniform and B zero', async () => {

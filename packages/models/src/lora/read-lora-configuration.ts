@@ -3,8 +3,12 @@ import { join } from 'node:path';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { JsonFields } from '../huggingface/json-fields.js';
+import { weightsRefused } from '../huggingface/weight-files.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 import { loraConfigName, loraWeightsName } from './lora-file-names.js';
+
+/** PEFT's. */
+const defaultAlpha = 8;
 
 /** Fields of adapter_config.json that ask for more than is computed here, unless they have these values. */
 const neutral: Readonly<Record<string, readonly unknown[]>> = {
@@ -36,7 +40,8 @@ const neutral: Readonly<Record<string, readonly unknown[]>> = {
  * adapter_model.safetensors are.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without them, MTL_HUGGING_FACE_CONFIG for a file
- *   that is broken or asks for what is not computed here; MTL_SAFETENSORS_*
+ *   that is broken or asks for what is not computed here, MTL_HUGGING_FACE_WEIGHTS for adapters of another
+ *   rank; MTL_SAFETENSORS_*
  */
 export async function readLoraConfiguration(directory: string): Promise<LoraConfiguration> {
   const fields = await JsonFields.read(join(directory, loraConfigName));
@@ -60,26 +65,34 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
     });
   }
   const rank = fields.required<number>('r', 'a positive integer');
+  const dropout = fields.optional<number>('lora_dropout', 'a number', 0);
+  if (!(dropout >= 0 && dropout < 1)) throw fields.refuse('lora_dropout', 'at least 0 and below 1');
   return {
     rank,
-    alpha: fields.optional<number>('lora_alpha', 'a number', rank),
+    alpha: fields.optional<number>('lora_alpha', 'a number', defaultAlpha),
     useRslora: fields.optional<boolean>('use_rslora', 'true or false', false),
-    dropout: fields.optional<number>('lora_dropout', 'a number', 0),
-    targets: await targetsOf(weights),
+    dropout,
+    targets: await targetsOf(weights, rank),
   };
 }
 
 /**
  * The layers whose adapters a file holds, by their names within a block: a list, a pattern and all-linear
- * alike.
+ * alike. All of them have to have the rank, before anything of its size is made.
  */
-async function targetsOf(path: string): Promise<readonly string[]> {
+async function targetsOf(path: string, rank: number): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
   try {
-    const names = [...file.tensors.keys()].flatMap(
-      (name) => /\.(?:layers|h)\.\d+\.(.+)\.lora_A\.weight$/.exec(name)?.[1] ?? [],
-    );
-    if (names.length > 0) return [...new Set(names)].sort();
+    const found = [...file.tensors].flatMap(([name, { shape }]) => {
+      const target = /\.(?:layers|h)\.\d+\.(.+)\.lora_A\.weight$/.exec(name)?.[1];
+      return target === undefined ? [] : [{ name, target, shape }];
+    });
+    const other = found.find(({ shape }) => shape[0] !== rank);
+    if (other !== undefined) {
+      const problem = `${other.name} has the shape [${other.shape.join(', ')}]`;
+      throw weightsRefused(file, problem, `r rows, ${rank} in ${loraConfigName}`);
+    }
+    if (found.length > 0) return [...new Set(found.map(({ target }) => target))].sort();
     throw new CheckpointError('MTL_LORA_DIRECTORY', `${path} holds no adapters of a transformer's layers`, {
       expected: 'tensors such as base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight',
       remedy: 'pass the directory of a LoRA that PEFT saved',
