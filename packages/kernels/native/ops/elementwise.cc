@@ -1,10 +1,8 @@
-// cast: output = input, converted between floating dtypes (same dtype: a copy); either may be a strided view
-// of
-//       whole rows, and then both have one shape
-// scale: output = factor * input, added to output with accumulate; of any floating dtypes and one shape,
-// where
-//       either may be a strided view of whole rows
-// add:  output = left + right, all of one floating dtype; output may be either
+// cast:  output = input, converted between floating dtypes (same dtype: a copy); either may be a strided view
+//        of whole rows, and then both have one shape
+// scale: output = factor * input, added to output with accumulate; of any floating dtypes and one shape;
+//        either may be a strided view of whole rows
+// add:   output = left + right, all of one floating dtype; output may be either
 #include "core/validation.h"
 #include "ops/elementwise.h"
 

@@ -58,7 +58,7 @@ const backward: OpCase[] = widths.map((hidden) => ({
 /** Slices of the features, on and off the boundary of a group of random numbers. */
 const slices: OpCase[] = [128, 37].flatMap((firstColumn): OpCase[] => [
   {
-    name: `bias_dropout_residual_forward of columns from `,
+    name: `bias_dropout_residual_forward of columns from ${firstColumn}`,
     operation: 'bias_dropout_residual_forward',
     tensors: { output: { shape: [5, 3, 128], output: true }, input: { shape: [5, 3, 128] }, samples },
     run: ({ output, input, samples }) =>
@@ -69,7 +69,7 @@ const slices: OpCase[] = [128, 37].flatMap((firstColumn): OpCase[] => [
       }),
   },
   {
-    name: `bias_dropout_residual_backward of columns from `,
+    name: `bias_dropout_residual_backward of columns from ${firstColumn}`,
     operation: 'bias_dropout_residual_backward',
     tensors: {
       inputGradient: { shape: [5, 3, 70], output: true },

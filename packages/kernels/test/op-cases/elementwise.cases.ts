@@ -47,7 +47,7 @@ const stridedCasts: OpCase[] = [5, 32].map((size) => ({
 const scales: OpCase[] = [
   ...[false, true].map(
     (accumulate): OpCase => ({
-      name: `scale [5, 21]`,
+      name: `scale [5, 21]${accumulate ? ' accumulate' : ''}`,
       operation: 'scale',
       tensors: {
         output: { shape: [5, 21], output: true, accumulated: accumulate },

@@ -108,7 +108,9 @@ __global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
   for (int64_t column = int64_t{threadIdx.x} * N; column < a.columns; column += int64_t{blockDim.x} * N) {
     float factors[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, a.first_column + column + i);
+    for (int i = 0; i < N; ++i) {
+      factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, a.first_column + column + i);
+    }
     const int64_t at = row * a.columns + column;
     float values[N], residual[N] = {};
     load(values, a.input + at);
@@ -127,8 +129,7 @@ Status run(const OpCall& call, const Arrays<T>& a) {
                             dropout_threshold(probability),
                             static_cast<float>(1.0 / (1.0 - probability))};
   const bool packed = is_packed<T>(a.columns, {a.output, a.input, a.bias, a.residual});
-  if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0 &&
-      a.first_column % kPhiloxGroup == 0) {
+  if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0 && a.first_column % kPhiloxGroup == 0) {
     const RowsOfBlock share = rows_of_block(a.columns / kPhiloxGroup * (16 / kPack<T>));
     const Launch how = grid_of(ceiling(a.rows, share.rows), row_threads(share.rows * share.threads_of_row));
     MTL_RUN_KERNEL(call, (masked_groups_kernel<T>), how, a, mask, share);
@@ -148,7 +149,8 @@ Status forward(const OpCall& call) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(Op::kOutput), call.data<T>(Op::kInput), call.data<T>(Op::kBias),
                          call.data<T>(Op::kResidual), call.data<int64_t>(Op::kSamples),
-                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2), call.integer(Op::kFirstColumn)});
+                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2),
+                         call.integer(Op::kFirstColumn)});
   });
 }
 
