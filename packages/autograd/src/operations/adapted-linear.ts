@@ -171,7 +171,7 @@ class AdapterLayout {
     tidy(() => {
       const { dtype, device } = adapters[0]!.down.data;
       const joined = Tensor.empty({ shape: [this.rank, adapters[0]!.down.data.dim(1)], dtype, device });
-      this.#forAdapters(({ down }, start) => {
+      this.forAdapters(({ down }, start) => {
         cast({ output: joined.rows(start, start + down.shape[0]!), input: down.data });
       });
       body(joined);
@@ -183,7 +183,7 @@ class AdapterLayout {
     const { dtype, device } = this.#options.adapters[0]!.up.data;
     tidy(() => {
       const joined = Tensor.zeros({ shape: [this.numOutputs, this.rank], dtype, device });
-      this.#forAdapters((adapter, start) => {
+      this.forAdapters((adapter, start) => {
         const { data } = adapter.up;
         scale({ output: this.#boxOf(joined, adapter, start), input: data, factor: this.#options.scale });
       });
@@ -205,7 +205,7 @@ class AdapterLayout {
     tidy(() => {
       const joined = Tensor.empty({ shape: [this.numOutputs, this.rank], dtype, device });
       matmul({ output: joined, left: outputGradient, right: low, transposeLeft: true });
-      this.#forAdapters((adapter, start) => {
+      this.forAdapters((adapter, start) => {
         const input = this.#boxOf(joined, adapter, start);
         const { mainGradient: output } = adapter.up;
         scale({ output, input, factor: this.#options.scale, accumulate: true });
@@ -213,7 +213,8 @@ class AdapterLayout {
     });
   }
 
-  #forAdapters(body: (adapter: LinearAdapter, start: number) => void): void {
+  /** Calls `body` with each adapter and its first row of A, which is its first column of B. */
+  forAdapters(body: (adapter: LinearAdapter, start: number) => void): void {
     let start = 0;
     for (const adapter of this.#options.adapters) {
       body(adapter, start);
@@ -284,13 +285,10 @@ class AdapterBackward {
     tidy(() => {
       const joined = Tensor.empty({ shape: [this.#layout.rank, input.dim(-1)], dtype, device });
       matmul({ output: joined, left: lowGradient, right: input, transposeLeft: true });
-      let start = 0;
-      for (const { down } of adapters) {
-        const { mainGradient } = down;
-        const rows = joined.rows(start, start + down.shape[0]!);
-        add({ output: mainGradient, left: mainGradient, right: rows });
-        start += down.shape[0]!;
-      }
+      this.#layout.forAdapters(({ down: { mainGradient, shape } }, start) => {
+        const right = joined.rows(start, start + shape[0]!);
+        add({ output: mainGradient, left: mainGradient, right });
+      });
     });
   }
 }

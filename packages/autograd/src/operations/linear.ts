@@ -190,7 +190,7 @@ export function inputGradientOf(
 /**
  * Adds the gradients of those of weight and bias that are trained, of both in one pass where the device can.
  *
- * param input of a weight that is trained
+ * @param input of a weight that is trained; undefined for a frozen one
  */
 function addGradients(
   { weight, bias }: Pick<LinearOptions, 'weight' | 'bias'>,
