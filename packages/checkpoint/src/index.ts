@@ -2,6 +2,7 @@ export type { Slice } from '@mtl/kernels';
 export { BackgroundSaver } from './background/background-saver.js';
 export { Checkpoint } from './checkpoint.js';
 export type { SaveBarrier, SaveOptions, SaveResult } from './checkpoint-save.js';
+export { copyBox } from './copy-box.js';
 export { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 export type { FileSystem } from './file-system.js';
 export { type FoundCheckpoint, findCheckpoint } from './find-checkpoint.js';

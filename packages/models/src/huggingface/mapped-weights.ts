@@ -1,4 +1,4 @@
-import { checkValues, dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
+import { checkValues, copyBox, dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   decodeFloats,
@@ -107,17 +107,14 @@ function boxOf(
   if (slices.every(({ start, end }, dim) => start === 0 && end === globalShape[dim])) return values;
   const size = slices.reduce((product, { start, end }) => product * (end - start), 1);
   const box = allocate(size);
-  let written = 0;
-  const copy = (dim: number, offset: number): void => {
-    const { start, end } = slices[dim]!;
-    if (dim === slices.length - 1) {
-      box.set(values.subarray(offset * globalShape[dim]! + start, offset * globalShape[dim]! + end), written);
-      written += end - start;
-      return;
-    }
-    for (let index = start; index < end; index++) copy(dim + 1, offset * globalShape[dim]! + index);
-  };
-  if (size > 0) copy(0, 0);
+  const dtype = 'F32';
+  copyBox({
+    source: encodeFloats(values, dtype),
+    target: encodeFloats(box, dtype),
+    dtype,
+    globalShape,
+    slices,
+  });
   return box;
 }
 

@@ -1,6 +1,5 @@
-import { type Checkpoint, dtypeBytes, type LogicalTensor } from '@mtl/checkpoint';
+import { type Checkpoint, copyBox, type LogicalTensor } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
-import { type Slice, sizeOf } from '@mtl/kernels';
 import { type GptModelConfiguration, type LoraConfiguration, mergedWeights } from '@mtl/models';
 import { savedWeights } from './saved-weights.js';
 
@@ -23,40 +22,14 @@ export async function loadMerged(
   );
   for (const tensor of options.tensors) {
     const whole = merged.get(tensor.name);
-    const { globalShape: shape, dtype } = tensor;
-    if (whole?.dtype !== dtype || whole.globalShape.join() !== shape.join()) {
+    const { globalShape, dtype, slices } = tensor;
+    if (whole?.dtype !== dtype || whole.globalShape.join() !== globalShape.join()) {
       throw new CheckpointError(
         'MTL_CHECKPOINT_MISMATCH',
-        `${checkpoint.path} has no ${tensor.name} of ${dtype} [${shape.join(', ')}]`,
+        `${checkpoint.path} has no ${tensor.name} of ${dtype} [${globalShape.join(', ')}]`,
         { expected: 'the model that its manifest describes' },
       );
     }
-    await tensor.write(boxOf(await whole.read(), { shape, slices: tensor.slices, bytes: dtypeBytes[dtype] }));
+    await tensor.write(copyBox({ source: await whole.read(), dtype, globalShape, slices }));
   }
-}
-
-/** The bytes of a box of a row-major tensor. */
-function boxOf(
-  values: Uint8Array,
-  { shape, slices, bytes }: { shape: readonly number[]; slices: readonly Slice[]; bytes: number },
-): Uint8Array {
-  // the last dimensions that are whole, and the one before them, lie together
-  const isWhole = (dim: number): boolean => slices[dim]!.start === 0 && slices[dim]!.end === shape[dim];
-  let together = shape.length - 1;
-  while (together > 0 && isWhole(together)) together -= 1;
-  const row = sizeOf(shape.slice(together + 1)) * bytes;
-  const { start, end } = slices[together]!;
-  const box = new Uint8Array(slices.reduce((size, slice) => size * (slice.end - slice.start), bytes));
-  let written = 0;
-  const copy = (dim: number, index: number): void => {
-    if (dim === together) {
-      const from = index * shape[dim]! * row;
-      box.set(values.subarray(from + start * row, from + end * row), written);
-      written += (end - start) * row;
-      return;
-    }
-    for (let at = slices[dim]!.start; at < slices[dim]!.end; at++) copy(dim + 1, index * shape[dim]! + at);
-  };
-  copy(0, 0);
-  return box;
 }
