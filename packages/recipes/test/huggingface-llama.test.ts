@@ -1,11 +1,8 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
-import { exportTokenizer } from '@mtl/data';
 import { generateAll, scoreTokens } from '@mtl/inference';
-import { type GptModelConfiguration, GptStage, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
 import {
@@ -15,32 +12,7 @@ import {
   tolerances,
   validationDifference,
 } from './support/training-runs.js';
-
-/** A Mistral with groups, a window and tokens for all bytes and more. */
-const model: GptModelConfiguration = {
-  numLayers: 2,
-  hiddenSize: 24,
-  ffnHiddenSize: 40,
-  numAttentionHeads: 4,
-  kvChannels: 10,
-  groupQueryAttention: true,
-  numQueryGroups: 2,
-  windowSize: '7,0',
-  positionEmbeddingType: 'rope',
-  maxPositionEmbeddings: 32,
-  vocabularySize: 270,
-  makeVocabularySizeDivisibleBy: 128,
-  normalization: 'RMSNorm',
-  swiglu: true,
-  addBiasLinear: false,
-  tieEmbeddings: false,
-  rotaryBase: 1e6,
-  layerNormEpsilon: 1e-5,
-  geluKind: 'tanh',
-  hiddenDropout: 0,
-  attentionDropout: 0,
-  initMethodStd: 0.1,
-};
+import { writeTinyLlama } from './support/write-tiny-llama.js';
 
 /** What a directory of transformers says that nothing here computes with. */
 const own = { pad_token_id: 3, eos_token_id: [256, 5], bos_token_id: 1, my_note: 'kept' };
@@ -70,25 +42,16 @@ async function tensorsOf(folder: string): Promise<Readonly<Record<string, string
   return all;
 }
 
-/** Writes a model with its tokenizer, as bfloat16. */
-async function writeOriginal(): Promise<readonly string[]> {
-  const [device, dtype] = ['cpu', 'float32'] as const;
-  const stage = new GptStage({ model, device, dtype, seed: 7 });
-  const storage = allocateParameters(stage.parameters, { device, dtype });
-  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
-  const files = { ...(await exportTokenizer({ type: 'ByteLevelTokenizer' })), ...tokenizerFiles };
-  await writeHuggingFaceGpt({
+/** Writes a Mistral with a window and its tokenizer, as bfloat16. */
+const writeOriginal = (): Promise<readonly string[]> =>
+  writeTinyLlama({
     directory: original,
-    model,
-    tensors: parameterTensors(stage.parameters),
+    changes: { windowSize: '7,0', tieEmbeddings: false, rotaryBase: 1e6 },
     dtype: 'BF16',
     origin: { config: { model_type: 'mistral', ...own }, generation },
-    tokenizerFiles: Object.fromEntries(Object.entries(files).map(([name, contents]) => [name, { contents }])),
+    otherFiles: tokenizerFiles,
     maxShardBytes: 20_000,
   });
-  storage.dispose();
-  return Object.keys(files);
-}
 
 let runs: TrainingRuns;
 let copied: readonly string[];

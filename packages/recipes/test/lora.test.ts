@@ -1,71 +1,22 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { Checkpoint, hostTensor } from '@mtl/checkpoint';
 import { parseFlags, withLoadedFlags } from '@mtl/configuration';
-import { exportTokenizer } from '@mtl/data';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import {
-  type GptModelConfiguration,
-  GptStage,
-  isAdapter,
-  parameterTensors,
-  readHuggingFaceGpt,
-  readLoraConfiguration,
-  writeHuggingFaceGpt,
-} from '@mtl/models';
+import { isAdapter, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { savedWeights } from '../src/checkpoints/saved-weights.js';
 import { checkpointToLora, loadGptForInference, mergeLora, readLoadedFlags } from '../src/index.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
-
-/** A Llama with groups of heads and tokens for all bytes and more. */
-const model: GptModelConfiguration = {
-  numLayers: 2,
-  hiddenSize: 24,
-  ffnHiddenSize: 40,
-  numAttentionHeads: 4,
-  kvChannels: 10,
-  groupQueryAttention: true,
-  numQueryGroups: 2,
-  positionEmbeddingType: 'rope',
-  maxPositionEmbeddings: 32,
-  vocabularySize: 270,
-  makeVocabularySizeDivisibleBy: 128,
-  normalization: 'RMSNorm',
-  swiglu: true,
-  addBiasLinear: false,
-  tieEmbeddings: true,
-  layerNormEpsilon: 1e-5,
-  geluKind: 'tanh',
-  hiddenDropout: 0,
-  attentionDropout: 0,
-  initMethodStd: 0.1,
-};
+import { writeTinyLlama } from './support/write-tiny-llama.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-'));
 const pathOf = (name: string): string => join(directory, name);
 const base = pathOf('base');
 const onNotice = (): void => {};
-
-async function writeBase(): Promise<void> {
-  const [device, dtype] = ['cpu', 'float32'] as const;
-  const stage = new GptStage({ model, device, dtype, seed: 7 });
-  const storage = allocateParameters(stage.parameters, { device, dtype });
-  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
-  const files = Object.entries((await exportTokenizer({ type: 'ByteLevelTokenizer' }))!);
-  await writeHuggingFaceGpt({
-    directory: base,
-    model,
-    tensors: parameterTensors(stage.parameters),
-    tokenizerFiles: Object.fromEntries(files.map(([name, contents]) => [name, { contents }])),
-  });
-  stage.dispose();
-  storage.dispose();
-}
 
 const adapters = [
   ...['--lora-rank', '4', '--lora-alpha', '8', '--lora-dropout', '0.2', '--lora-targets'],
@@ -80,7 +31,7 @@ const leftOut = [
 
 let runs: TrainingRuns;
 beforeAll(async () => {
-  await writeBase();
+  await writeTinyLlama({ directory: base });
   const recipe = ['--train-iters', '6', '--eval-interval', '3', '--lr', '1e-2', '--lr-decay-iters', '6'];
   runs = await TrainingRuns.create(recipe);
   const flags = [...loadBase, ...adapters, '--save-lora', pathOf('saved'), '--save-hf', pathOf('merged')];
