@@ -38,7 +38,7 @@ export interface NetworkResult {
  */
 export function runNetwork(
   tensorParallel: TensorParallel | undefined,
-  wrong: {
+  options: {
     readonly token?: number;
     readonly label?: number;
     readonly ignoreIndex?: number;
@@ -62,7 +62,8 @@ export function runNetwork(
   const downBias = parameter('downBias', { globalShape: [H], ...whole });
   const head = parameter('head', { globalShape: [V, H], slices: [own(V), all(H)] });
   const base = [words, places, up, upBias, down, downBias, head];
-  const adapters = wrong.isAdapted === true ? adaptersOf({ up, down, tensorParallel }) : undefined;
+  const { token = 0, label = 5, ignoreIndex, isAdapted = false } = options;
+  const adapters = isAdapted ? adaptersOf({ up, down, tensorParallel }) : undefined;
   const trained = adapters === undefined ? base : [...base, ...adapters.parameters];
   if (adapters !== undefined) for (const each of [up, upBias, down]) each.freeze();
   const storage = allocateParameters(trained, { device: 'cpu', dtype: 'float32', mainGradients: true });
@@ -74,7 +75,6 @@ export function runNetwork(
   const ids = (values: readonly number[]) =>
     tape.input(Tensor.from(values, { shape: [values.length / B, B], dtype: 'int32' }));
   const indices = Array.from({ length: S * B }, (_, index) => index);
-  const { token = 0, label = 5, ignoreIndex } = wrong;
   const tokens = ids(indices.map((index) => (index === 0 ? token : (index * 11) % 37)));
   const labels = ids(indices.map((index) => (index === 7 ? label : (index * 23 + 5) % 37)));
   const placeIds = ids(
