@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { mutateBytes, mutateJson } from './mutations.mjs';
 import { importPackage, root } from './packages.mjs';
@@ -153,6 +153,20 @@ export const formats = {
     read: (directory, file) => readModel(join(directory, file, '..')),
     invariant: anything,
   },
+  lora: {
+    make: (directory) => {
+      for (const name of loraFixtures) {
+        cpSync(join(root, 'packages/models/fixtures', name), join(directory, name), { recursive: true });
+      }
+    },
+    files: () =>
+      ['adapter_config.json', 'adapter_model.safetensors'].flatMap((file) =>
+        loraFixtures.map((name) => join(name, file)),
+      ),
+    mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
+    read: (directory, file) => readAdapters(directory, dirname(file)),
+    invariant: anything,
+  },
   checkpoint: {
     make: makeCheckpoint,
     files: (directory) => {
@@ -284,6 +298,22 @@ async function readModel(directory) {
   return kind === 'bert'
     ? await models.readHuggingFaceBert({ directory })
     : await models.readHuggingFaceGpt({ directory });
+}
+
+const loraFixtures = ['lora-gpt2', 'lora-llama'];
+
+/** Reads adapters of PEFT into tensors of the model that they belong to. */
+async function readAdapters(directory, name) {
+  const base = join(root, 'packages/models/fixtures', name.replace('lora', 'huggingface'));
+  const { configuration: model } = await models.readHuggingFaceGpt({ directory: base });
+  const adapters = await models.readLoraDirectory({ directory: join(directory, name), model });
+  const lora = models.loraSpecificationOf(adapters.configuration, model);
+  const parameters = models.gptParameters(model, { lora }).filter((each) => models.isAdapter(each.name));
+  await adapters.load(
+    parameters.map(({ name, globalShape, size }) =>
+      checkpoint.hostTensor({ name, dtype: 'F32', globalShape, memory: new Uint8Array(4 * size) }),
+    ),
+  );
 }
 
 const megatronFixtures = ['torch-gpt-0', 'torch-gpt-1', 'torch-llama', 'torch-dist-qwen3', 'torch-dist-bert'];
