@@ -155,6 +155,7 @@ describe('outputDifference', () => {
     ['~12.5 ms', '3 ms'],
     ['loss ≈5.231084E+00 |', 'loss 5.232E+00 |'],
     ['≈1,000', '1,001'],
+    ['≃5.16 MiB ~3 ms', '4.95 MiB 8 ms'],
   ])('accepts %j for %j', (shown, printed) => {
     expect(outputDifference({ shown, printed })).toBeUndefined();
   });
@@ -166,6 +167,7 @@ describe('outputDifference', () => {
     ['2\n…', '1\n2', 'the guide shows\n  2\nthe output has\n  1'],
     ['1\n…\n2\n4', '1\n2\n3', 'the guide shows\n  4\nthe output has\n  3'],
     ['≈5.231', '5.4', 'the guide shows\n  ≈5.231\nthe output has\n  5.4'],
+    ['≃5.16 MiB', '4.60 MiB', 'the guide shows\n  ≃5.16 MiB\nthe output has\n  4.60 MiB'],
     ['~12 ms', 'some ms', 'the guide shows\n  ~12 ms\nthe output has\n  some ms'],
     ['a.c', 'abc', 'the guide shows\n  a.c\nthe output has\n  abc'],
   ])('refuses %j for %j', (shown, printed, message) => {
