@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { scoreTokens } from '@mtl/inference';
+import { loadGptForInference } from '@mtl/recipes';
 import { afterAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -132,6 +134,42 @@ describe('mtl eval --task lambada', () => {
   );
 });
 
+describe('mtl eval --task piqa', () => {
+  it('chooses the answers that score highest, token by token, by labels in a file of their own', async () => {
+    const questions = [
+      { goal: 'To dry a cup', sol1: 'leave it in the sun for a while.', sol2: 'rain.' },
+      { goal: 'How to open a door?', sol1: 'Turn.', sol2: 'Turn the handle of the door, and push.' },
+      { goal: 'Boil an egg', sol1: 'in hot water', sol2: 'in a cold room' },
+      { goal: 'A name for a cat', sol1: 'Tom', sol2: 'The mountain behind the river' },
+    ];
+    const loadHuggingFace = join(fixtures, 'model');
+    const loaded = await loadGptForInference({ loadHuggingFace, device: 'cpu', onNotice: () => {} });
+    const best = questions.map(({ goal, sol1, sol2 }) => {
+      const context = `Question: ${goal}\nAnswer:`;
+      const sums = [sol1, sol2].map((answer) => {
+        const tokens = Array.from(loaded.tokenizer!.encode(`${context} ${answer}`));
+        const scores = scoreTokens({ model: loaded.model, tokens });
+        const numGiven = loaded.tokenizer!.encode(context).length;
+        return scores.subarray(numGiven - 1).reduce((sum, score) => sum + score, 0);
+      });
+      const means = sums.map((sum, answer) => sum / [sol1, sol2][answer]!.length);
+      return { bySum: sums[0]! >= sums[1]! ? 0 : 1, byLength: means[0]! >= means[1]! ? 0 : 1 };
+    });
+    loaded.dispose();
+    // every other answer is called the right one that is not chosen
+    const labels = best.map(({ bySum }, index) => (index % 2 === 0 ? bySum : 1 - bySum));
+    const file = join(cwd, 'valid.jsonl');
+    writeFileSync(file, questions.map((question) => `${JSON.stringify(question)}\n`).join(''));
+    writeFileSync(join(cwd, 'valid-labels.lst'), `${labels.join('\n')}\n`);
+    expect(await evaluate([...model, '--task', 'piqa', '--valid-data', file])).toMatchObject({
+      acc: 0.5,
+      acc_norm: best.filter(({ byLength }, index) => byLength === labels[index]).length / 4,
+      numQuestions: 4,
+      numShortened: 0,
+    });
+  });
+});
+
 describe('mtl eval on two processes', () => {
   it.each(['--tensor-model-parallel-size', '--pipeline-model-parallel-size'])(
     'gives what one gives, and one of them reports: %s 2',
@@ -164,6 +202,7 @@ describe('mtl eval refuses', () => {
     return path;
   };
   const wikitext = join(fixtures, 'wikitext.txt');
+  lines('few-labels.lst', '0\n1\n');
 
   it.each<[what: string, argv: string[], code: string, says: string]>([
     ['a task that is none', task('lamda', '--valid-data', 'x'), 'MTL_FLAG_VALUE', 'pass --task lambada'],
@@ -210,6 +249,18 @@ describe('mtl eval refuses', () => {
       task('lambada', '--valid-data', lines('empty.jsonl', '')),
       'MTL_EVALUATION_DATA',
       'no passage',
+    ],
+    [
+      'a question that is none',
+      task('piqa', '--valid-data', lines('null.jsonl', 'null\n')),
+      'MTL_EVALUATION_DATA',
+      'question 1: is not a JSON object',
+    ],
+    [
+      'labels of other questions',
+      task('piqa', '--valid-data', lines('few.jsonl', '{}\n')),
+      'MTL_EVALUATION_DATA',
+      'few-labels.lst has 2 labels',
     ],
     [
       'a WikiText file that is none',

@@ -3,9 +3,13 @@ import { type ChoiceQuestion, questionOf, UnusableRowError } from './choice-ques
 /** A line of a task's file. */
 export type Row = Readonly<Record<string, unknown>>;
 
+export const isRow = (value: unknown): value is Row =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /**
- * The questions of HellaSwag, ARC, PIQA and WinoGrande, worded as EleutherAI's lm-evaluation-harness words
- * them (tasks of version 1: hellaswag, arc_easy, arc_challenge, piqa, winogrande, without examples).
+ * The questions of HellaSwag, ARC, PIQA and WinoGrande, worded by the definitions of EleutherAI's
+ * lm-evaluation-harness (hellaswag, arc_easy, arc_challenge, piqa, winogrande, without examples). They were
+ * not compared with what it words.
  */
 export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> = {
   hellaswag: (row) => {
@@ -39,14 +43,14 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
 /** Both forms: that of the authors, and that of the Hugging Face datasets. */
 function arc(row: Row): ChoiceQuestion {
   const { question, choices, answerKey } = row;
-  const own = question as { readonly stem?: unknown; readonly choices?: readonly Row[] } | null;
-  const isOwn = typeof own === 'object' && own !== null;
-  const listed = choices as { readonly text?: unknown; readonly label?: unknown } | undefined;
-  const answers = isOwn ? own.choices?.map((one) => one.text) : listed?.text;
-  const labels = isOwn ? own.choices?.map((one) => one.label) : listed?.label;
-  const stem = text({ question: isOwn ? own.stem : question }, 'question');
-  const gold = texts(labels, 'labels of choices').indexOf(String(answerKey));
-  return checked(questionOf(`Question: ${stem}\nAnswer:`, texts(answers, 'texts of choices'), gold));
+  const own = isRow(question) ? question : undefined;
+  const column = (key: 'text' | 'label'): unknown => {
+    if (own === undefined) return isRow(choices) ? choices[key] : undefined;
+    return Array.isArray(own.choices) ? own.choices.map((one) => (isRow(one) ? one[key] : one)) : undefined;
+  };
+  const stem = own === undefined ? text(row, 'question') : text(own, 'stem');
+  const gold = texts(column('label'), 'labels of choices').indexOf(String(answerKey));
+  return checked(questionOf(`Question: ${stem}\nAnswer:`, texts(column('text'), 'texts of choices'), gold));
 }
 
 function checked(question: ChoiceQuestion): ChoiceQuestion {

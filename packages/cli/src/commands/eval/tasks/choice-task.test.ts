@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { choiceRows } from './choice-rows.js';
 import { accuracies, encoded } from './choice-task.js';
 
-describe('questions, worded as lm-evaluation-harness words them', () => {
+describe('questions, worded by the definitions of lm-evaluation-harness', () => {
   it('of HellaSwag', () => {
     const row = {
       activity_label: 'Baking',
@@ -75,6 +75,9 @@ describe('questions, worded as lm-evaluation-harness words them', () => {
       { question: 'a', choices: { text: ['b', 'c'], label: ['A', 'B'] }, answerKey: 'C' },
       'names no',
     ],
+    ['arc-easy', { question: 'a', choices: null, answerKey: 'A' }, 'has no labels of choices'],
+    ['arc-easy', { question: { stem: 'a', choices: [null, null] }, answerKey: 'A' }, 'has no labels of'],
+    ['arc-easy', { question: { stem: 'a', choices: 5 }, answerKey: 'A' }, 'has no labels of choices'],
   ])('refuses what is not of %s', (task, row, message) => {
     expect(() => choiceRows[task]!(row)).toThrow(message);
   });

@@ -5,13 +5,14 @@ import { type Continuation, continuationScores } from '@mtl/inference';
 import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
 import { type ChoiceQuestion, UnusableRowError } from './choice-question.js';
-import { choiceRows, type Row } from './choice-rows.js';
+import { choiceRows, isRow } from './choice-rows.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
 /**
  * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: which of the answers is the most
  * probable continuation. `acc` compares the sums of the log-probabilities of their tokens, `acc_norm` these
- * divided by the characters of the answers, both as EleutherAI's lm-evaluation-harness defines them.
+ * divided by the characters of the answers: the definitions of EleutherAI's lm-evaluation-harness, with whose
+ * results ours were not compared.
  */
 export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
   name,
@@ -72,10 +73,12 @@ export function encoded(tokenizer: Tokenizer, context: string, continuation: str
 }
 
 function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
-  const labels = labelsNextTo(path);
-  const questions = linesOf(path).map((line, number) => {
+  const lines = linesOf(path);
+  const labels = labelsNextTo(path, lines.length);
+  const questions = lines.map((line, number) => {
     try {
-      const row = JSON.parse(line) as Row;
+      const row: unknown = JSON.parse(line);
+      if (!isRow(row)) throw new UnusableRowError('is not a JSON object');
       return choiceRows[task]!(labels === undefined ? row : { label: labels[number], ...row });
     } catch (cause) {
       if (!(cause instanceof UnusableRowError || cause instanceof SyntaxError)) throw cause;
@@ -90,9 +93,14 @@ function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
 }
 
 /** PIQA keeps its labels in a file of their own: valid.jsonl has valid-labels.lst. */
-function labelsNextTo(path: string): readonly string[] | undefined {
+function labelsNextTo(path: string, numQuestions: number): readonly string[] | undefined {
   const file = path.replace(/\.jsonl$/, '-labels.lst');
-  return file !== path && existsSync(file) ? linesOf(file) : undefined;
+  if (file === path || !existsSync(file)) return undefined;
+  const labels = linesOf(file);
+  if (labels.length === numQuestions) return labels;
+  throw new DataError('MTL_EVALUATION_DATA', `${file} has ${labels.length} labels`, {
+    expected: `one for each of the ${numQuestions} questions of ${path}`,
+  });
 }
 
 function linesOf(path: string): readonly string[] {
