@@ -26,7 +26,7 @@ export async function sampleConversation(
     return {
       text: messages.map(({ role, content }) => `${role}: ${textOf(content)}`).join('\n'),
       tokens: Array.from(chatTokens(tokenizer, text)),
-      stopTokens: stopTokensOf(tokenizer),
+      stopTokens: stopTokensOf(template, { tokenizer }),
     };
   }
   return undefined;

@@ -1,16 +1,15 @@
-import { endOfTurn, readChatTemplate, type Tokenizer } from '@mtl/data';
+import { type ChatTemplate, endOfTurn, type Tokenizer } from '@mtl/data';
 
 /**
- * Tokens that end an answer: that of the end of a turn in the tokenizer's chat template, and those that end
- * texts.
+ * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.
  *
- * @param endTokens default: the end of a document
- * @throws DataError MTL_CHAT_TEMPLATE where the tokenizer has none
+ * @param of.endTokens default: the end of a document
  */
 export function stopTokensOf(
-  tokenizer: Tokenizer,
-  endTokens: readonly number[] = [tokenizer.eod],
+  template: ChatTemplate,
+  of: { readonly tokenizer: Tokenizer; readonly endTokens?: readonly number[] },
 ): readonly number[] {
-  const turn = endOfTurn(readChatTemplate(tokenizer), tokenizer);
+  const { tokenizer, endTokens = [tokenizer.eod] } = of;
+  const turn = endOfTurn(template, tokenizer);
   return [...new Set([...(turn === undefined ? [] : [turn.token]), ...endTokens])];
 }

@@ -20,17 +20,13 @@ export interface ChatSessionOptions {
 /** A conversation with a model, whose context bounds what of it the model still sees. */
 export class ChatSession {
   readonly #options: ChatSessionOptions;
+  /** What has been said and is still seen. */
   readonly #messages: ChatMessage[];
   #numTurns = 0;
 
   constructor(options: ChatSessionOptions) {
     this.#options = options;
     this.#messages = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
-  }
-
-  /** What has been said and is still seen. */
-  get messages(): readonly ChatMessage[] {
-    return this.#messages;
   }
 
   /**

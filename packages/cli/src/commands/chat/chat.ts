@@ -62,11 +62,12 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
     const options =
       chatTemplate === undefined ? own.options : ({ ...own.options, chatTemplate } as TokenizerOptions);
     const tokenizer = { ...own, options };
+    const template = readChatTemplate(tokenizer);
     const session = new ChatSession({
       model: loaded.model,
       tokenizer,
-      template: readChatTemplate(tokenizer),
-      stopTokens: stopTokensOf(tokenizer, loaded.endTokens),
+      template,
+      stopTokens: stopTokensOf(template, { tokenizer, endTokens: loaded.endTokens }),
       system,
       sampling: { temperature, topP, ...(topK === undefined ? {} : { topK }) },
       maxNewTokens,
