@@ -4,8 +4,9 @@ import { generate, TextStream } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
-import { countOption, numberOption } from '../command-line/option-values.js';
+import { countOption } from '../command-line/option-values.js';
 import { requiredTokenizer } from '../command-line/required-tokenizer.js';
+import { addSamplingFlags, type SamplingFlagValues, samplingOf } from '../command-line/sampling-flags.js';
 import {
   addSharingFlags,
   type SharingFlagValues,
@@ -13,15 +14,11 @@ import {
   withSharingProcesses,
 } from '../command-line/sharing-processes.js';
 
-interface GenerateFlags extends ModelFlagValues, SharingFlagValues {
+interface GenerateFlags extends ModelFlagValues, SharingFlagValues, SamplingFlagValues {
   readonly prompt?: string;
   readonly promptFile?: string;
   readonly numSamples: number;
   readonly maxNewTokens: number;
-  readonly temperature: number;
-  readonly topK?: number;
-  readonly topP: number;
-  readonly seed: number;
   readonly json?: true;
 }
 
@@ -33,22 +30,12 @@ Examples:
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {
-  return addSharingFlags(newModelCommand('generate', 'continue a text with a trained model'))
+  const command = addSharingFlags(newModelCommand('generate', 'continue a text with a trained model'))
     .option('--prompt <text>', 'the text to continue (default: a new text)')
     .option('--prompt-file <file>', 'a file that holds it, without its last line break')
     .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
-    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens to add').default(100))
-    .addOption(
-      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(1),
-    )
-    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
-    .addOption(
-      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
-        above: 0,
-        most: 1,
-      }).default(1),
-    )
-    .addOption(countOption('--seed <n>', 'the same seed gives the same text', { least: 0 }).default(0))
+    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens to add').default(100));
+  return addSamplingFlags(command, { temperature: 1, topP: 1 })
     .option('--json', 'print JSON, one object per sample')
     .addHelpText('after', examples)
     .action(runGenerate);
@@ -129,13 +116,13 @@ async function continueText(options: {
   };
   if (flags.json !== true) write(prompt);
   let reason: string | undefined;
-  const { temperature, topK, topP, seed, maxNewTokens } = flags;
+  const { seed, maxNewTokens } = flags;
   for await (const { token, finishReason } of generate({
     model: loaded.model,
     // a new text begins after the end of another
     prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
     maxNewTokens,
-    sampling: { temperature, topP, ...(topK === undefined ? {} : { topK }) },
+    sampling: samplingOf(flags),
     seed,
     sampleNumbers: [sample],
     stopTokens: loaded.endTokens,

@@ -5,19 +5,16 @@ import { ConfigurationError } from '@mtl/errors';
 import { stopTokensOf } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
-import { countOption, numberOption } from '../../command-line/option-values.js';
+import { countOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
+import { addSamplingFlags, type SamplingFlagValues, samplingOf } from '../../command-line/sampling-flags.js';
 import { ChatSession } from './chat-session.js';
 import { converse } from './converse.js';
 
-interface ChatFlags extends ModelFlagValues {
+interface ChatFlags extends ModelFlagValues, SamplingFlagValues {
   readonly system?: string;
   readonly chatTemplate?: string;
   readonly maxNewTokens: number;
-  readonly temperature: number;
-  readonly topK?: number;
-  readonly topP: number;
-  readonly seed: number;
 }
 
 const notes = `
@@ -30,25 +27,15 @@ Examples:
 
 /** `mtl chat`: a conversation with a model in the terminal. */
 export function chatCommand(): Command {
-  return newModelCommand('chat', 'talk to a model in the terminal')
+  const command = newModelCommand('chat', 'talk to a model in the terminal')
     .argument(
       '[dir]',
       'the model: the --save of a run (as --load), or a transformers directory (as --load-hf)',
     )
     .option('--system <text>', 'the system message that begins the conversation')
     .option('--chat-template <file>', "a chat template in Jinja (default: the tokenizer's)")
-    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens of an answer').default(512))
-    .addOption(
-      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(0.7),
-    )
-    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
-    .addOption(
-      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
-        above: 0,
-        most: 1,
-      }).default(0.95),
-    )
-    .addOption(countOption('--seed <n>', 'the same seed gives the same answers', { least: 0 }).default(0))
+    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens of an answer').default(512));
+  return addSamplingFlags(command, { temperature: 0.7, topP: 0.95 })
     .addHelpText('after', notes)
     .action(runChat);
 }
@@ -58,7 +45,7 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
   const onNotice = (text: string): void => void process.stderr.write(`${text}\n`);
   try {
     const own = requiredTokenizer(loaded);
-    const { chatTemplate, system, maxNewTokens, temperature, topK, topP, seed } = flags;
+    const { chatTemplate, system, maxNewTokens, seed } = flags;
     const options =
       chatTemplate === undefined ? own.options : ({ ...own.options, chatTemplate } as TokenizerOptions);
     const tokenizer = { ...own, options };
@@ -69,7 +56,7 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
       template,
       stopTokens: stopTokensOf(template, { tokenizer, endTokens: loaded.endTokens }),
       system,
-      sampling: { temperature, topP, ...(topK === undefined ? {} : { topK }) },
+      sampling: samplingOf(flags),
       maxNewTokens,
       seed,
       onNotice,

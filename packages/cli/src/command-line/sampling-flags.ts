@@ -1,0 +1,37 @@
+import type { Sampling } from '@mtl/inference';
+import type { Command } from 'commander';
+import { countOption, numberOption } from './option-values.js';
+
+/** Values of the options of `addSamplingFlags`. */
+export interface SamplingFlagValues {
+  readonly temperature: number;
+  readonly topK?: number;
+  readonly topP: number;
+  readonly seed: number;
+}
+
+/** Adds the flags that say how tokens are chosen. */
+export function addSamplingFlags(
+  command: Command,
+  defaults: { readonly temperature: number; readonly topP: number },
+): Command {
+  return command
+    .addOption(
+      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(
+        defaults.temperature,
+      ),
+    )
+    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
+    .addOption(
+      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
+        above: 0,
+        most: 1,
+      }).default(defaults.topP),
+    )
+    .addOption(countOption('--seed <n>', 'the same seed gives the same text', { least: 0 }).default(0));
+}
+
+/** How tokens are chosen by the values of the flags. */
+export function samplingOf({ temperature, topK, topP }: SamplingFlagValues): Sampling {
+  return { temperature, topP, ...(topK === undefined ? {} : { topK }) };
+}
