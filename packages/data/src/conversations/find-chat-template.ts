@@ -1,8 +1,10 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
+import { isJsonObject } from '../files/is-json-object.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
+import { tokenText } from '../tokenizers/token-text.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { tokenizerError } from '../tokenizers/tokenizer-error.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
@@ -89,8 +91,7 @@ function settingsIn(directory: string, name: string): Readonly<Record<string, un
   const path = join(directory, name);
   if (!existsSync(path)) return {};
   const settings = readJsonFile(path);
-  if (typeof settings === 'object' && settings !== null && !Array.isArray(settings))
-    return settings as Readonly<Record<string, unknown>>;
+  if (isJsonObject(settings)) return settings;
   throw tokenizerError(path, 'is not a JSON object');
 }
 
@@ -98,8 +99,8 @@ function settingsIn(directory: string, name: string): Readonly<Record<string, un
 function specialTokens(settings: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   const entries = Object.entries(settings).flatMap(([name, value]) => {
     if (!name.endsWith('_token')) return [];
-    const text = typeof value === 'string' ? value : (value as { content?: unknown } | null)?.content;
-    return typeof text === 'string' ? [[name, text] as const] : [];
+    const text = tokenText(value);
+    return text === undefined ? [] : [[name, text] as const];
   });
   return Object.fromEntries(entries);
 }

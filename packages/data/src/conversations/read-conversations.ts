@@ -1,5 +1,6 @@
 import { readLines } from '../corpora/read-lines.js';
-import type { ChatMessage, Conversation } from './conversation.js';
+import { isJsonObject } from '../files/is-json-object.js';
+import { type ChatMessage, type Conversation, isLearnt } from './conversation.js';
 import { conversationError } from './conversation-error.js';
 
 const forms =
@@ -29,10 +30,9 @@ function parseConversation(text: string, where: string): Conversation {
       cause,
     });
   }
-  if (!isObject(value)) throw conversationError(where, 'is not a JSON object', { expected: forms });
+  if (!isJsonObject(value)) throw conversationError(where, 'is not a JSON object', { expected: forms });
   const conversation = { ...messagesOf(value, where), tools: toolsOf(value, where), where };
-  const { messages, numGiven } = conversation;
-  if (messages.some(({ role }, index) => index >= numGiven && role === 'assistant')) return conversation;
+  if (conversation.messages.some((_, index) => isLearnt(conversation, index))) return conversation;
   throw conversationError(where, 'has no message of the assistant to learn', {
     expected: 'a message with the role "assistant"',
     remedy: 'remove the line',
@@ -85,7 +85,7 @@ function checkedMessages(value: unknown, { where, key }: MessagesOfKey): readonl
 }
 
 function problemOf(message: unknown): string | undefined {
-  if (!isObject(message)) return 'is not a JSON object';
+  if (!isJsonObject(message)) return 'is not a JSON object';
   const { role, content, tool_calls: toolCalls } = message;
   if (typeof role !== 'string' || role === '') return 'has no "role"';
   if (typeof content === 'string' || Array.isArray(content)) return undefined;
@@ -112,6 +112,3 @@ function toolsOf(
   }
   return list.length === 0 ? undefined : list;
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../files/is-json-object.js';
 import { tokenizerError } from './tokenizer-error.js';
 
 // Ids index arrays: a wild one must not make an array of that length.
@@ -26,8 +27,6 @@ export interface TokenizerJson {
   readonly [key: string]: unknown;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < maximumId;
 
@@ -36,9 +35,9 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   const fail = (what: string, expected?: string): never => {
     throw tokenizerError(path, what, expected === undefined ? {} : { expected });
   };
-  if (!isObject(json)) return fail('is not a tokenizer', 'a JSON object');
+  if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
-  if (!isObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
+  if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
   // Old files leave the type out; the parts tell.
   const type =
     model.type ??
@@ -52,13 +51,18 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   const addedTokens = json.added_tokens ?? [];
   if (!Array.isArray(addedTokens)) return fail('has "added_tokens" that are not a list');
   for (const [i, token] of addedTokens.entries()) {
-    if (!isObject(token) || !isId(token.id) || typeof token.content !== 'string' || token.content === '') {
+    if (
+      !isJsonObject(token) ||
+      !isId(token.id) ||
+      typeof token.content !== 'string' ||
+      token.content === ''
+    ) {
       fail(`has a malformed added token (number ${i})`, `an id below ${maximumId} and a text`);
     }
   }
   for (const part of ['normalizer', 'pre_tokenizer', 'post_processor', 'decoder']) {
     const value = json[part] ?? null;
-    if (value !== null && !(isObject(value) && typeof value.type === 'string')) {
+    if (value !== null && !(isJsonObject(value) && typeof value.type === 'string')) {
       fail(`has a malformed ${part}`, 'null or an object with a type');
     }
     checkPatterns(value, fail);
@@ -81,7 +85,10 @@ function checkPatterns(part: unknown, fail: Fail): void {
   if (typeof part !== 'object' || part === null) return;
   const { type, pattern } = part as { type?: unknown; pattern?: unknown };
   if (type === 'Split' || type === 'Replace') {
-    const { String: text, Regex: expression } = (isObject(pattern) ? pattern : {}) as Record<string, unknown>;
+    const { String: text, Regex: expression } = (isJsonObject(pattern) ? pattern : {}) as Record<
+      string,
+      unknown
+    >;
     if (typeof text !== 'string' && typeof expression !== 'string') {
       fail(
         `has a ${type} with the pattern ${JSON.stringify(pattern)}`,
@@ -95,7 +102,7 @@ function checkPatterns(part: unknown, fail: Fail): void {
 type Fail = (what: string, expected?: string) => never;
 
 function checkVocabulary(model: Record<string, unknown>, fail: Fail): void {
-  if (!isObject(model.vocab)) fail('has no vocabulary', 'an object from tokens to ids');
+  if (!isJsonObject(model.vocab)) fail('has no vocabulary', 'an object from tokens to ids');
   const seen = new Set<number>();
   for (const [token, id] of Object.entries(model.vocab as Record<string, unknown>)) {
     if (!isId(id))

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
+import { isJsonObject } from '../files/is-json-object.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { correctDecoder } from './correct-decoder.js';
 import { correctModel } from './correct-model.js';
@@ -9,6 +10,7 @@ import { correctNormalizer } from './correct-normalizer.js';
 import { correctPreTokenizer } from './correct-pre-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
 import { startIdsOf } from './start-ids.js';
+import { tokenText } from './token-text.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
 import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
@@ -120,17 +122,8 @@ function largest(values: Iterable<number>): number {
 
 function checkConfig(config: unknown, path: string): Record<string, unknown> {
   if (config === undefined) return {};
-  if (typeof config !== 'object' || config === null || Array.isArray(config)) {
-    throw tokenizerError(join(dirname(path), 'tokenizer_config.json'), 'is not a JSON object');
-  }
-  return config as Record<string, unknown>;
-}
-
-/** The text of a token in tokenizer_config.json, where it is a string or an object. */
-function tokenText(token: unknown): string | undefined {
-  if (typeof token === 'string') return token;
-  const content = (token as { content?: unknown } | null | undefined)?.content;
-  return typeof content === 'string' ? content : undefined;
+  if (isJsonObject(config)) return config;
+  throw tokenizerError(join(dirname(path), 'tokenizer_config.json'), 'is not a JSON object');
 }
 
 function endOfDocument(options: {

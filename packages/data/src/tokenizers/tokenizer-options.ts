@@ -19,7 +19,7 @@ export type TokenizerOptions =
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
-      /** A chat template in Jinja, instead of the one next to the files. */
+      /** A chat template in Jinja; none is looked for next to the files. */
       readonly chatTemplate?: string | undefined;
     }
   | {
