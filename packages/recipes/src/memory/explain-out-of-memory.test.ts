@@ -1,4 +1,9 @@
-import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
+import {
+  type ConversationSamples,
+  type ModelKind,
+  parseFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
 import { KernelError, type MtlError } from '@mtl/errors';
 import { limitMemory } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -10,13 +15,15 @@ interface RunOptions {
   readonly worldSize?: number;
   readonly model?: ModelKind;
   readonly rank?: number;
+  readonly conversations?: ConversationSamples;
 }
 
-async function remedyOf(flags: string, { worldSize = 1, model = 'gpt', rank = 0 }: RunOptions = {}) {
+async function remedyOf(flags: string, options: RunOptions = {}) {
+  const { worldSize = 1, model = 'gpt', rank = 0, conversations } = options;
   const argv = flags.split(' ').filter((word) => word !== '');
   const resolved = parseFlags(argv, { model });
-  const configuration = validateConfiguration(resolved, { worldSize });
-  const explained = await explainOutOfMemory(full, { resolved, configuration, rank });
+  const configuration = validateConfiguration(resolved, { worldSize, conversations });
+  const explained = await explainOutOfMemory(full, { resolved, configuration, conversations, rank });
   return (explained as MtlError).remedy!;
 }
 
@@ -40,6 +47,12 @@ describe('explainOutOfMemory', () => {
       'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
         'mtl plan --profile NAME --num-processes 1 -- FLAGS prints the memory of each rank',
     ]);
+  });
+
+  it('names what takes less in a run whose steps are counted by epochs', async () => {
+    const flags = '--preset default --train-data a --epochs 1 --micro-batch-size 4 --global-batch-size 4';
+    const remedy = await remedyOf(flags, { conversations: { numTrain: 8, numValidation: 0 } });
+    expect(namesOf(remedy)[0]).toBe('--micro-batch-size 1');
   });
 
   it('leaves out what is passed already', async () => {

@@ -1,12 +1,12 @@
 import { ProcessMesh } from '@mtl/comm';
-import type { PretrainingConfiguration, ResolvedFlags } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
 import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
 import { metaRun } from '../dry-run/meta-run.js';
-import { type SmallerRun, smallerRuns } from './smaller-runs.js';
+import { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './smaller-runs.js';
 
 const moreProcesses =
   'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size';
@@ -14,10 +14,7 @@ const moreProcesses =
 /** A process that waits longer for what explains its error looks like one that hangs. */
 const mostMilliseconds = 3000;
 
-export interface ExplainOutOfMemoryOptions {
-  /** The flags of the run. */
-  readonly resolved: ResolvedFlags;
-  readonly configuration: PretrainingConfiguration;
+export interface ExplainOutOfMemoryOptions extends SmallerRunsOptions {
   /** The rank on which the run failed. */
   readonly rank: number;
 }
@@ -44,9 +41,10 @@ export async function explainOutOfMemory(
 }
 
 /** What takes less, as far as it is found in time. */
-async function remediesOf({ resolved, configuration, rank }: ExplainOutOfMemoryOptions): Promise<string[]> {
+async function remediesOf(options: ExplainOutOfMemoryOptions): Promise<string[]> {
+  const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
-  const runs = smallerRuns(resolved, configuration);
+  const runs = smallerRuns(options);
   const bytes = await peakOf(configuration, rank);
   const remedies: string[] = [];
   for (const run of runs) {

@@ -1,4 +1,5 @@
 import {
+  type ConversationSamples,
   type Flags,
   type PretrainingConfiguration,
   type ResolvedFlags,
@@ -13,25 +14,32 @@ export interface SmallerRun {
   readonly configuration: PretrainingConfiguration;
 }
 
+export interface SmallerRunsOptions {
+  /** The flags of the run. */
+  readonly resolved: ResolvedFlags;
+  readonly configuration: PretrainingConfiguration;
+  /** Of a run on conversations: their samples, by which its steps are counted. */
+  readonly conversations?: ConversationSamples | undefined;
+}
+
 /**
  * The runs that differ from one by a single change that saves memory, the cheapest in time first, without
  * those that cannot be. Dry runs tell how much each saves.
  */
-export function smallerRuns(
-  resolved: ResolvedFlags,
-  configuration: PretrainingConfiguration,
-): readonly SmallerRun[] {
-  const { worldSize } = configuration.parallel;
-  return changes(configuration).flatMap(({ flags, values }) => {
-    const changed = validOrNone({ ...resolved, values: { ...resolved.values, ...values } }, worldSize);
-    return changed === undefined ? [] : [{ flags, configuration: changed }];
+export function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
+  const { resolved } = options;
+  return changes(options.configuration).flatMap(({ flags, values }) => {
+    const changed = { ...resolved, values: { ...resolved.values, ...values } };
+    const configuration = validOrNone({ ...options, resolved: changed });
+    return configuration === undefined ? [] : [{ flags, configuration }];
   });
 }
 
 /** Undefined for flags that the configuration refuses. */
-function validOrNone(resolved: ResolvedFlags, worldSize: number): PretrainingConfiguration | undefined {
+function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | undefined {
+  const { resolved, configuration, conversations } = options;
   try {
-    return validateConfiguration(resolved, { worldSize });
+    return validateConfiguration(resolved, { worldSize: configuration.parallel.worldSize, conversations });
   } catch (error) {
     if (MtlError.isInstance(error)) return undefined;
     throw error;

@@ -111,9 +111,10 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
   const conversations = await openConversations(flags);
+  const samples = conversations?.samples;
   const configuration = validateConfiguration(
     { ...flags, values: { ...flags.values, save } },
-    { worldSize, conversations: conversations?.samples },
+    { worldSize, conversations: samples },
   );
   const say = (text: string): void => {
     if (world === undefined || world.rank === 0) console.log(text);
@@ -124,7 +125,8 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   try {
     await trainAndShow(configuration, { joined, commandLine, conversations, say });
   } catch (error) {
-    throw await explainOutOfMemory(error, { resolved: flags, configuration, rank: world?.rank ?? 0 });
+    const rank = world?.rank ?? 0;
+    throw await explainOutOfMemory(error, { resolved: flags, configuration, conversations: samples, rank });
   }
 }
 
