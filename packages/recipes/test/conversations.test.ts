@@ -114,6 +114,7 @@ describe('fine-tuning on conversations', () => {
     };
     const result = (await runs.run(1, [resumed]))[0]![0]!;
     writeFileSync(runs.pathOf('chat.jinja'), data);
+    expect(validationLosses(result.output)).toEqual(validationLosses(output).slice(1));
     expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('whole')));
     const last = join(runs.pathOf('whole'), result.checkpointPath!.split('/').at(-1)!);
     expect(checkpointBytes(result.checkpointPath!)).toEqual(checkpointBytes(last));

@@ -1,5 +1,6 @@
 import { savedConfigurationFormat } from '../flags/config-file.js';
 import type { Flags } from '../flags/flag-schema.js';
+import { isDefaultSource } from '../flags/is-default-source.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 
 /** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
@@ -15,9 +16,15 @@ export interface ConfigurationJson {
 
 /** Plain data for JSON.stringify. */
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
-  const { sources: _sources, preset, notices: _notices, ...others } = configuration;
+  const { sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;
   // a preset need not name them, and saved flags have no preset below them
-  const flags = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
+  const named = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
+  // what conversations decided they decide again
+  const isDecided = (name: string): boolean =>
+    resolved.data.conversations !== undefined &&
+    (name === 'eval-interval' || name === 'eval-iters') &&
+    isDefaultSource(sources.get(name));
+  const flags = Object.fromEntries(Object.entries(named).filter(([name]) => !isDecided(name))) as Flags;
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }

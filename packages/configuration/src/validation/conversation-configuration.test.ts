@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { errorOf, small } from '../../test/support/configure.js';
 import { parseFlags } from '../flags/parse-flags.js';
+import { configurationJson } from '../saved/configuration-json.js';
 import { validateConfiguration } from '../validate-configuration.js';
 
 const base = small.replace(' --data-path bundled', ' --tokenizer-type ByteLevelTokenizer');
@@ -29,6 +30,21 @@ describe('conversations', () => {
     );
     expect(training).toMatchObject({ trainIterations: 100, evalInterval: 7, evalIterations: 1 });
     expect(checkpoint.saveInterval).toBe(7);
+  });
+
+  it('are evaluated as flags say that name the defaults of pretraining', () => {
+    const { training } = configure(
+      `${withoutSteps} --train-data a --validation-data v --epochs 2 --eval-interval 1000 --eval-iters 100`,
+      { numTrain: 8000, numValidation: 800 },
+    );
+    expect(training).toMatchObject({ trainIterations: 4000, evalInterval: 1000, evalIterations: 100 });
+  });
+
+  it('save what flags say of evaluations, and not what follows from conversations', () => {
+    const line = `${base} --train-data a --validation-data v --eval-iters 100`;
+    const { flags } = configurationJson(configure(line, { numTrain: 800, numValidation: 800 }));
+    expect(flags).toMatchObject({ 'eval-iters': 100, 'train-iters': 100 });
+    expect(flags).not.toHaveProperty('eval-interval');
   });
 
   it('take a chat template, which the tokenizer keeps', () => {

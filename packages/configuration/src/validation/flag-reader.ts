@@ -1,6 +1,7 @@
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
+import { isDefaultSource } from '../flags/is-default-source.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
 import type { ModelKind } from '../model-kind.js';
 
@@ -46,8 +47,7 @@ export class FlagReader {
 
   /** Whether a value comes from the defaults or from a preset alone. */
   isDefault(name: FlagName): boolean {
-    const source = this.#resolved.sources.get(name) ?? 'default';
-    return source === 'default' || source.startsWith('preset ');
+    return isDefaultSource(this.#resolved.sources.get(name));
   }
 
   /** Whether a value is that of the checkpoint or directory which is loaded. */

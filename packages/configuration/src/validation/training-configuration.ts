@@ -1,6 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
 import { NumMicroBatches } from '@mtl/optimizer';
-import { defaultFlags } from '../flags/flag-schema.js';
 import type {
   ConversationSamples,
   ModelConfiguration,
@@ -118,8 +117,8 @@ function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatche
   return {
     trainIterations:
       epochs === undefined ? trainIterationsOf(flags, batches) : stepsOfEpochs(flags, epochs * stepsOfEpoch),
-    evalInterval: evalInterval === defaultFlags['eval-interval'] ? stepsOfEpoch : evalInterval,
-    evalIterations: evalIterations === defaultFlags['eval-iters'] ? all : Math.min(evalIterations, all),
+    evalInterval: flags.isDefault('eval-interval') ? stepsOfEpoch : evalInterval,
+    evalIterations: flags.isDefault('eval-iters') ? all : Math.min(evalIterations, all),
   };
 }
 
