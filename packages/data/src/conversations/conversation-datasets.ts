@@ -63,11 +63,18 @@ export async function conversationDatasets(
       validationCounts: validation.counts,
     };
   }
+  const numAll = all.encoded.length;
+  if (validationFraction > 0 && numAll === 1) {
+    throw conversationError(trainData.join(', '), 'one conversation cannot be trained and evaluated on', {
+      expected: 'two or more, of which a share is kept for evaluation',
+      remedy: 'leave --validation-fraction out, or pass --validation-data FILE',
+    });
+  }
   const order = Float64Array.from(all.encoded.keys());
   new RandomState(seed).shuffle(order);
   // at least one of each where a share is asked for
-  const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * order.length));
-  const numValidation = Math.min(wanted, order.length - 1);
+  const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * numAll));
+  const numValidation = Math.min(wanted, numAll - 1);
   const held = new Set(order.subarray(0, numValidation));
   const { encoded, counts } = all;
   return {

@@ -154,6 +154,11 @@ describe('conversations of a file', () => {
     expect([...held, ...trained].map(Number).sort((a, b) => a - b)).toEqual(lines.map((_, index) => index));
   });
 
+  it('are not split where there is one', async () => {
+    const one = read(written('one.jsonl', turn('a', 'b')), { validationFraction: 0.5 });
+    await expect(one).rejects.toMatchObject({ code: 'MTL_DATA_CONVERSATION' });
+  });
+
   it('names the conversation and the template where an answer has no place of its own', async () => {
     const forgetful = new ChatTemplate({
       name: 'forgetful.jinja',
