@@ -275,6 +275,12 @@ describe('mtl eval refuses', () => {
       'hardly',
     ],
     [
+      'a directory without adapters',
+      [...model, '--text', wikitext, '--load-lora', cwd],
+      'MTL_LORA_DIRECTORY',
+      'adapter_config.json',
+    ],
+    [
       'a model for two processes in one',
       task('wikitext', '--valid-data', wikitext, '--tensor-model-parallel-size', '2'),
       'MTL_WORLD_SIZE',

@@ -9,7 +9,13 @@ import { isAdapter, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/model
 import { isOptimizerTensor } from '@mtl/trainer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { savedWeights } from '../src/checkpoints/saved-weights.js';
-import { checkpointToLora, loadGptForInference, mergeLora, readLoadedFlags } from '../src/index.js';
+import {
+  checkpointToLora,
+  loadGptForInference,
+  mergeLora,
+  type OpenGptWeightsOptions,
+  readLoadedFlags,
+} from '../src/index.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { writeTinyLlama } from './support/write-tiny-llama.js';
 
@@ -105,7 +111,7 @@ describe('layouts', () => {
 });
 
 describe('what is saved', () => {
-  const scoresOf = async (weights: { load: string } | { loadHuggingFace: string }): Promise<number[]> => {
+  const scoresOf = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
     const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
     const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
     const scores = scoreTokens({ model: loaded.model, tokens });
@@ -126,6 +132,10 @@ describe('what is saved', () => {
     await checkpointToLora({ load: runs.pathOf('alone'), directory: fromCheckpoint, onNotice });
     await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
     expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
+    expect(await scoresOf({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
+    await expect(scoresOf({ load: runs.pathOf('alone'), loadLora: fromCheckpoint })).rejects.toMatchObject({
+      code: 'MTL_FLAG_CONFLICT',
+    });
     for (const written of [fromCheckpoint, pathOf('saved')]) {
       expect(await readLoraConfiguration(written)).toMatchObject({ rank: 4, alpha: 8, dropout: 0.2 });
     }

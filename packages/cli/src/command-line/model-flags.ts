@@ -14,6 +14,7 @@ export interface ModelFlagValues extends TokenizerFlagValues {
   readonly load?: string;
   readonly ckptStep?: number;
   readonly loadHf?: string;
+  readonly loadLora?: string;
   readonly device: Device;
   readonly threads?: number;
   readonly bf16?: true;
@@ -30,6 +31,10 @@ export function newModelCommand(name: string, description: string): Command {
     .option(
       '--load-hf <dir>',
       'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3',
+    )
+    .option(
+      '--load-lora <dir>',
+      'low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded',
     )
     .addOption(choiceOption('--device <name>', 'device to compute on', ['cpu', 'cuda']).default('cpu'))
     .addOption(
@@ -66,6 +71,7 @@ export async function loadModelOfFlags(
     load: flags.load,
     checkpointStep: flags.ckptStep,
     loadHuggingFace: flags.loadHf,
+    loadLora: flags.loadLora,
     device: flags.device,
     dtype,
     tokenizer: tokenizerOfFlags(flags) as TokenizerOptions | undefined,

@@ -1,6 +1,6 @@
-import { type Checkpoint, copyBox, type LogicalTensor } from '@mtl/checkpoint';
-import { CheckpointError } from '@mtl/errors';
+import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
 import { type GptModelConfiguration, type LoraConfiguration, mergedWeights } from '@mtl/models';
+import { fillTensors } from './fill-tensors.js';
 import { savedWeights } from './saved-weights.js';
 
 /**
@@ -17,19 +17,6 @@ export async function loadMerged(
     readonly lora: LoraConfiguration;
   },
 ): Promise<void> {
-  const merged = new Map(
-    mergedWeights(savedWeights(checkpoint), options).map((tensor) => [tensor.name, tensor]),
-  );
-  for (const tensor of options.tensors) {
-    const whole = merged.get(tensor.name);
-    const { globalShape, dtype, slices } = tensor;
-    if (whole?.dtype !== dtype || whole.globalShape.join() !== globalShape.join()) {
-      throw new CheckpointError(
-        'MTL_CHECKPOINT_MISMATCH',
-        `${checkpoint.path} has no ${tensor.name} of ${dtype} [${globalShape.join(', ')}]`,
-        { expected: 'the model that its manifest describes' },
-      );
-    }
-    await tensor.write(copyBox({ source: await whole.read(), dtype, globalShape, slices }));
-  }
+  const from = mergedWeights(savedWeights(checkpoint), options);
+  await fillTensors(options.tensors, { from, path: checkpoint.path });
 }

@@ -1,16 +1,5 @@
-import { dtypeBytes, hostTensor, type LogicalTensor } from '@mtl/checkpoint';
-import { sizeOf } from '@mtl/kernels';
-import {
-  type GptModelConfiguration,
-  gptParameters,
-  isAdapter,
-  loraSpecificationOf,
-  mergedWeights,
-  readHuggingFaceGpt,
-  readLoraDirectory,
-  type WritableDtype,
-  writeHuggingFaceGpt,
-} from '@mtl/models';
+import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/models';
+import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
 import { dtypeOfOrigin } from './dtype-of-origin.js';
 
 export interface MergeLoraOptions {
@@ -36,13 +25,8 @@ export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtyp
   const { loadHuggingFace, loadLora, directory, onNotice } = options;
   const base = await readHuggingFaceGpt({ directory: loadHuggingFace });
   for (const notice of base.notices) onNotice(notice);
-  const model: GptModelConfiguration = base.configuration;
-  const adapters = await readLoraDirectory({ directory: loadLora, model });
-  const { configuration: lora } = adapters;
-  const parameters = gptParameters(model, { lora: loraSpecificationOf(lora, model) });
-  const tensors = parameters.map(({ name, globalShape }) =>
-    readThrough({ name, globalShape }, isAdapter(name) ? adapters : base),
-  );
+  const model = base.configuration;
+  const tensors = await weightsWithAdapters({ model, load: (wanted) => base.load(wanted) }, loadLora);
   const dtype = options.dtype ?? dtypeOfOrigin(base.origin);
   await writeHuggingFaceGpt({
     directory,
@@ -50,23 +34,8 @@ export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtyp
     dtype,
     endTokens: base.endTokens,
     origin: base.origin,
-    tensors: mergedWeights(tensors, { model, lora }),
+    tensors,
     tokenizerFiles: base.tokenizerFiles,
   });
   return dtype;
-}
-
-/** A whole tensor in float32 that is loaded when it is read. */
-function readThrough(
-  tensor: Pick<LogicalTensor, 'name' | 'globalShape'>,
-  source: { load(tensors: readonly LogicalTensor[]): Promise<void> },
-): LogicalTensor {
-  const dtype = 'F32';
-  const read = async (): Promise<Uint8Array> => {
-    const memory = new Uint8Array(sizeOf(tensor.globalShape) * dtypeBytes[dtype]);
-    await source.load([hostTensor({ ...tensor, dtype, memory })]);
-    return memory;
-  };
-  const slices = tensor.globalShape.map((end) => ({ start: 0, end }));
-  return { ...tensor, dtype, slices, read, write: () => {} };
 }

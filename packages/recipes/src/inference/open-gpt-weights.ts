@@ -4,8 +4,10 @@ import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
+import { fillTensors } from '../checkpoints/fill-tensors.js';
 import { loadMerged } from '../checkpoints/load-merged.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
 /** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
@@ -16,6 +18,8 @@ export interface OpenGptWeightsOptions {
   readonly checkpointStep?: number | undefined;
   /** A directory of the transformers library: a GPT-2, a Llama or a model after it. */
   readonly loadHuggingFace?: string | undefined;
+  /** Low-rank adapters of the model, as PEFT or --save-lora saves them, which are merged into it. */
+  readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
@@ -37,12 +41,23 @@ export interface GptWeights {
 }
 
 /**
- * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory.
+ * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory;
+ * where adapters are named, with them merged.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named, or for
+ *   adapters in addition to those of a checkpoint; as `weightsWithAdapters`
  * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
  */
 export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {
+  const base = await openBase(options);
+  const { loadLora } = options;
+  if (loadLora === undefined) return base;
+  const path = `${base.path} with adapters ${loadLora}`;
+  const from = await weightsWithAdapters(base, loadLora);
+  return { ...base, path, load: (tensors) => fillTensors(tensors, { from, path }) };
+}
+
+async function openBase(options: OpenGptWeightsOptions): Promise<GptWeights> {
   const { load, checkpointStep, loadHuggingFace } = options;
   if (load !== undefined && loadHuggingFace !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
@@ -63,10 +78,17 @@ export async function openGptWeights(options: OpenGptWeightsOptions): Promise<Gp
 
 async function openCheckpoint(
   load: string,
-  { checkpointStep, onNotice }: OpenGptWeightsOptions,
+  { checkpointStep, loadLora, onNotice }: OpenGptWeightsOptions,
 ): Promise<GptWeights> {
   const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
   const saved = readSavedConfiguration('gpt', configuration, place);
+  if (loadLora !== undefined && saved.lora !== undefined) {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      `--load-lora ${loadLora}: ${checkpoint.path} has adapters of its own`,
+      { remedy: 'leave --load-lora out' },
+    );
+  }
   return {
     path: checkpoint.path,
     model: saved.model,
