@@ -87,6 +87,14 @@ describe('MetaWorld', () => {
     expect(told).toEqual(['allReduce', 'send', 'wait for allReduce', 'wait for send']);
   });
 
+  it('tells of an operation when the values of the host are combined: a clock starts there', () => {
+    using value = Tensor.from([3], { shape: [1], dtype: 'float32' });
+    const told: number[] = [];
+    const { group } = new MetaWorld({ rank: 1, size: 4, onOperation: () => told.push(...value.toArray()) });
+    group.allReduce(value).wait();
+    expect(told).toEqual([12]);
+  });
+
   it('refuses what every group refuses', () => {
     const { group } = new MetaWorld({ rank: 0, size: 4 });
     tidy(() => {

@@ -21,7 +21,7 @@ export interface MetaOperation {
 }
 
 export interface MetaGroupOptions extends CheckedGroupOptions {
-  /** Called for every operation, in order. */
+  /** Called for every operation, in order, when it has started: values of the host are combined by then. */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
   /** Called where the rank waits for an operation of `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
@@ -60,8 +60,8 @@ export class MetaGroup extends CheckedGroup {
     refuseInGraph('meta-cuda', 'communication between ranks');
     const isOfValues = output !== undefined && hasValues(output.device);
     if (isOfValues && call.operation === 'receive') throw this.#unknownMessage(call.peer!);
-    const started = this.#count(call);
     if (isOfValues) this.#combine(call);
+    const started = this.#count(call);
     const wait = (): void => {
       refuseInGraph('meta-cuda', 'waiting for other ranks');
       this.#onWait?.(started);

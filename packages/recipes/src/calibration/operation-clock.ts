@@ -70,12 +70,15 @@ export class OperationClock implements DryRunListener {
     return result;
   }
 
-  /** Nothing is sent, but the values of a single rank are combined, which is no part of an operation. */
-  readonly onOperation = (): void => {};
-
-  readonly onWait = (): void => {
+  /**
+   * Nothing is sent, but the values of a single rank are combined, which takes longer than most operations and is
+   * no part of the next one, also where that runs before the rank waits.
+   */
+  readonly onOperation = (): void => {
     this.#last = performance.now();
   };
+
+  readonly onWait = this.onOperation;
 
   #observed<Result>(body: () => Result): Result {
     let flops = countedFlops();
