@@ -83,11 +83,13 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
     MTL_RETURN_IF_ERROR(local::LocalCommunicator::create(identity, options, communicator));
     return board.publish(key, (*communicator)->address());
   }
-  const auto first = std::find(board.ranks().begin(), board.ranks().end(), identity.ranks.front());
+  const auto found = std::find(board.ranks().begin(), board.ranks().end(), identity.ranks.front());
+  const int first = static_cast<int>(found - board.ranks().begin());
   local::SegmentAddress address;
-  MTL_RETURN_IF_ERROR(board.find(static_cast<int>(first - board.ranks().begin()), key, identity.name.c_str(),
-                                 identity.timeout_ns, &address));
-  return local::LocalCommunicator::open(identity, options, address, communicator);
+  MTL_RETURN_IF_ERROR(board.find(first, key, identity.name.c_str(), identity.timeout_ns, &address));
+  const Status opened = local::LocalCommunicator::open(identity, options, address, communicator);
+  // the first member keeps the memory for the others until its process ends
+  return opened.ok() ? opened : board.reason_for(opened, first, identity.name.c_str());
 }
 
 // (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks, including this

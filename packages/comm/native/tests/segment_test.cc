@@ -60,5 +60,38 @@ MTL_TEST(the_board_carries_segments_and_the_first_abort) {
   EXPECT(failed_with(other->find(0, 78, "group", 1000 * kMillisecond, &found), "MTL_FIRST"));
 }
 
+MTL_TEST(memory_of_a_rank_that_has_ended_is_explained_by_its_leaving) {
+  JobState first(0), second(1), third(2);
+  std::unique_ptr<HostBoard> board, other, another;
+  EXPECT(succeeded(HostBoard::create(&first, {0, 1, 2}, &board)));
+  EXPECT(succeeded(HostBoard::open(&second, {0, 1, 2}, board->address(), &other)));
+  EXPECT(succeeded(HostBoard::open(&third, {0, 1, 2}, board->address(), &another)));
+  SegmentAddress found;
+  EXPECT(succeeded(board->publish(77, {1, 2, 3, 4})));
+  const Status missing = error_status("MTL_SEGMENT", "no such file");
+  EXPECT(failed_with(other->reason_for(missing, 0, "group"), "MTL_SEGMENT"));
+  board->leave();
+  const Status left = other->reason_for(missing, 0, "group");
+  EXPECT(failed_with(left, "MTL_RANK_LEFT"));
+  EXPECT(left.failure().rank == 0);
+  EXPECT(left.failure().message.find("rank 0 has left the job") != std::string::npos);
+  // what it announced before is found all the same, and nothing else waited for
+  EXPECT(succeeded(another->find(0, 77, "group", 1000 * kMillisecond, &found)));
+  EXPECT(failed_with(another->find(0, 78, "group", 1000 * kMillisecond, &found), "MTL_RANK_LEFT"));
+}
+
+MTL_TEST(memory_of_a_rank_that_has_failed_is_explained_by_its_failure) {
+  JobState first(0), second(1);
+  std::unique_ptr<HostBoard> board, other;
+  EXPECT(succeeded(HostBoard::create(&first, {0, 1}, &board)));
+  EXPECT(succeeded(HostBoard::open(&second, {0, 1}, board->address(), &other)));
+  Failure reason;
+  reason.code = "MTL_FIRST";
+  reason.message = "one";
+  reason.rank = 0;
+  board->write_abort(reason);
+  EXPECT(failed_with(other->reason_for(error_status("MTL_SEGMENT", "no such file"), 0, "group"), "MTL_FIRST"));
+}
+
 }  // namespace
 }  // namespace mtl::comm::tests

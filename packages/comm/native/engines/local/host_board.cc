@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kMaxRanks = 256;
 constexpr int kMaxPublished = 512;  // groups whose first member is the same rank
+// How long after a process has ended its reason is on the board, or the watchdog has seen it.
+constexpr int64_t kReasonNs = 1000 * kMillisecond;
 
 struct Published {
   std::atomic<uint64_t> key;  // 0: free; written last
@@ -167,18 +169,20 @@ void HostBoard::withdraw(uint64_t key) {
 Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address) {
   const int64_t started = now_ns();
   Member& member = layout_->members[index];
-  bool is_found = false;
-  const auto is_published = [&] {
+  bool is_found = false, is_over = false;
+  const auto is_published_or_left = [&] {
+    const bool left = has_left(index);  // read first: what a rank publishes comes before it leaves
     for (Published& place : member.published) {
       if (place.key.load() != key) continue;
       *address = place.address;
-      return true;
+      is_found = true;
     }
-    return false;
+    return is_found || left;
   };
   MTL_RETURN_IF_ERROR(
-      seen_from(wait(timeout_ns, is_published, &is_found), job_->rank(), what, "createGroup", started));
+      seen_from(wait(timeout_ns, is_published_or_left, &is_over), job_->rank(), what, "createGroup", started));
   if (is_found) return ok_status();
+  if (is_over) return left(index, what);
   Failure failure;
   failure.code = "MTL_TIMEOUT";
   failure.rank = ranks_[static_cast<size_t>(index)];
@@ -187,6 +191,26 @@ Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeou
   failure.waited_ms = static_cast<double>(now_ns() - started) / kMillisecond;
   failure.message = format_text("rank %d waited %.3f s for rank %d to create group %s, which it never did", job_->rank(),
                                 failure.waited_ms / 1000, failure.rank, what);
+  job_->abort(failure);
+  return Status(std::move(failure));
+}
+
+Status HostBoard::reason_for(const Status& status, int index, const char* what) {
+  const int64_t started = now_ns();
+  bool is_over = false;
+  const auto has_left_in_order = [&] { return has_left(index); };
+  MTL_RETURN_IF_ERROR(
+      seen_from(wait(kReasonNs, has_left_in_order, &is_over), job_->rank(), what, "createGroup", started));
+  return is_over ? left(index, what) : status;
+}
+
+Status HostBoard::left(int index, const char* what) {
+  Failure failure;
+  failure.code = "MTL_RANK_LEFT";
+  failure.rank = ranks_[static_cast<size_t>(index)];
+  failure.group = what;
+  failure.operation = "createGroup";
+  failure.message = format_text("rank %d has left the job and will not take part in group %s", failure.rank, what);
   job_->abort(failure);
   return Status(std::move(failure));
 }

@@ -32,8 +32,12 @@ class HostBoard {
   // Announces a segment of this process under a key known to its readers, or withdraws it.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
-  // Waits until the rank has announced a segment under `key`. `what` names it in errors.
+  // Waits until the rank has announced a segment under `key`. `what` names it in errors. MTL_RANK_LEFT if it left
+  // the job without.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
+  // Why a segment that the rank announced cannot be opened (`status`): it has left the job (MTL_RANK_LEFT), or why
+  // the job failed. `status` itself if there is neither.
+  Status reason_for(const Status& status, int index, const char* what);
 
   // Tells the others of this host why the job ends; the first reason is kept.
   void write_abort(const Failure& reason);
@@ -48,6 +52,8 @@ class HostBoard {
   struct Layout;
   HostBoard(JobState* job, std::vector<int> ranks, Segment segment);
   static Status prepare(JobState* job, const std::vector<int>& ranks);
+  // Fails the job with MTL_RANK_LEFT.
+  Status left(int index, const char* what);
   template <typename Reached>
   Status wait(int64_t timeout_ns, const Reached& reached, bool* is_reached);
 
