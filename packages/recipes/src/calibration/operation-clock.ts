@@ -71,8 +71,8 @@ export class OperationClock implements DryRunListener {
   }
 
   /**
-   * Nothing is sent, but the values of a single rank are combined, which takes longer than most operations and is
-   * no part of the next one, also where that runs before the rank waits.
+   * Nothing is sent, but the values of a single rank are combined, which takes longer than most operations
+   * and is no part of the next one, also where that runs before the rank waits.
    */
   readonly onOperation = (): void => {
     this.#last = performance.now();

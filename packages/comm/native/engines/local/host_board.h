@@ -32,11 +32,11 @@ class HostBoard {
   // Announces a segment of this process under a key known to its readers, or withdraws it.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
-  // Waits until the rank has announced a segment under `key`. `what` names it in errors. MTL_RANK_LEFT if it left
-  // the job without.
+  // Waits until the rank has announced a segment under `key`. `what` names it in errors. MTL_RANK_LEFT if it
+  // left the job without.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
-  // Why a segment that the rank announced cannot be opened (`status`): it has left the job (MTL_RANK_LEFT), or why
-  // the job failed. `status` itself if there is neither.
+  // Why a segment that the rank announced cannot be opened (`status`): it has left the job (MTL_RANK_LEFT),
+  // or why the job failed. `status` itself if there is neither.
   Status reason_for(const Status& status, int index, const char* what);
 
   // Tells the others of this host why the job ends; the first reason is kept.
