@@ -43,7 +43,7 @@ describe('OperationClock', () => {
       add({ output: sum, left: sum, right: sum });
     };
     clock.beginStep(1);
-    clock.span({ kind: 'forward', microBatch: 0, chunk: 0 }, () => {
+    clock.span({ kind: 'F', microBatch: 0, chunk: 0 }, () => {
       addAfter(2, 0);
       addAfter(3, 100);
       vi.advanceTimersByTime(5);
