@@ -12,7 +12,7 @@ import type { GptStage, StageBatch } from '@mtl/models';
 import { GraphedStage, type Stage } from '@mtl/pipeline';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onOneRank } from './on-one-rank.js';
-import { type TinyModel, tinyBert, tinyGpt, tinyTask } from './tiny-models.js';
+import { type TinyModel, tinyAdapters, tinyBert, tinyGpt, tinyTask } from './tiny-models.js';
 import { type TinyTraining, type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
 
 const { problem, title } = findGpu();
@@ -155,7 +155,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
     if (hasEmulationCounts) expect(launches).toEqual([2, 2, 4, 4, 4]);
   });
 
-  async function expectSameOfBert<Batch, Chunk extends Stage<Batch>>(
+  async function expectSameOf<Batch, Chunk extends Stage<Batch>>(
     model: TinyModel<Batch, Chunk>,
     dtype: 'float32' | 'bfloat16',
   ): Promise<void> {
@@ -167,10 +167,12 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
   }
 
   it('of a BERT has the same losses and norms to the bit, however long its samples are', () =>
-    expectSameOfBert(tinyBert, 'bfloat16'));
+    expectSameOf(tinyBert, 'bfloat16'));
 
-  it('of a fine-tuning has the same losses and norms to the bit', () =>
-    expectSameOfBert(tinyTask, 'float32'));
+  it('of a fine-tuning has the same losses and norms to the bit', () => expectSameOf(tinyTask, 'float32'));
+
+  it('of adapters of a Llama has the same losses and norms to the bit', () =>
+    expectSameOf(tinyAdapters, 'bfloat16'));
 
   it.each(['together', 'apart', 'in turn'] as const)(
     'in chunks, two and three micro-batches in flight, the halves of backward %s, has the same losses to the bit',

@@ -94,6 +94,41 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
   },
 };
 
+const llama = {
+  ...shape,
+  ffnHiddenSize: 80,
+  numAttentionHeads: 4,
+  groupQueryAttention: true,
+  numQueryGroups: 2,
+  positionEmbeddingType: 'rope',
+  maxPositionEmbeddings: lengthOfGpt,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  addBiasLinear: false,
+  tieEmbeddings: false,
+} as const;
+
+export const tinyLlama: TinyModel<StageBatch, GptStage> = {
+  ...tinyGpt,
+  build: (options) => buildGptStages({ ...cut(options), model: llama }),
+};
+
+/** Low-rank adapters of a Llama, of parts of its fused projections and of all others. */
+export const tinyAdapters: TinyModel<StageBatch, GptStage> = {
+  ...tinyGpt,
+  build: (options) =>
+    buildGptStages({
+      ...cut(options),
+      model: llama,
+      lora: {
+        rank: 3,
+        scale: 2,
+        dropout: 0.1,
+        targets: ['query', 'value', 'projection', 'gate', 'up', 'fc2'],
+      },
+    }),
+};
+
 /**
  * With sentence order, and two masked tokens in each sample. Samples of one micro-batch are as many tokens as
  * those of the next, the longest of them is not as long.

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { findGpu, numLiveTensors, openCuda } from '@mtl/kernels';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { tinyGpt as model } from './tiny-models.js';
+import { tinyGpt as model, tinyAdapters, tinyLlama } from './tiny-models.js';
 import { tinyTraining } from './tiny-training.js';
 
 const steps = 4;
@@ -75,12 +75,15 @@ describe.skipIf(!hasEmulationCounts)('a step of a training run on an emulated CU
 });
 
 describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})`, () => {
-  it("has the CPU's losses and gradient norms", async () => {
+  it.each([
+    ['a GPT', model],
+    ['a Llama', tinyLlama],
+    ['adapters of a Llama', tinyAdapters],
+  ] as const)("of %s has the CPU's losses and gradient norms", async (_, trained) => {
     openCuda();
-    const [cuda, cpu] = [
-      await tinyTraining({ model, device: 'cuda', numMicroBatches: 2, steps }),
-      await tinyTraining({ model, device: 'cpu', numMicroBatches: 2, steps }),
-    ];
+    const options = { model: trained, numMicroBatches: 2, steps };
+    const cuda = await tinyTraining({ ...options, device: 'cuda' });
+    const cpu = await tinyTraining({ ...options, device: 'cpu' });
     for (let step = 0; step < steps; step++) {
       // float32 in another order: the bound of the design for layouts is 2e-6 and 2e-5 over 100 steps
       expect(Math.abs(cuda.losses[step]! / cpu.losses[step]! - 1)).toBeLessThan(2e-6);
