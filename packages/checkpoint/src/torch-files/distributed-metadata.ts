@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import type { Slice } from '@mtl/kernels';
-import { shapeDefect, slicesDefect } from '../boxes.js';
+import { shapeDefect, slicesDefect, volumeOfShape } from '../boxes.js';
 import { coverDefect } from '../cover-defect.js';
 import { type Dtype, dtypeBytes } from '../dtype.js';
 import { PickledObject } from './pickled-object.js';
@@ -151,8 +151,7 @@ function parseTensor(
   const dtype = torchDtype(type);
   const bytes = [...new Set(stored.map(({ item }) => item))].reduce((sum, { length }) => sum + length, 0);
   // items are not compressed: a tensor takes at least its bytes
-  const volume = shape.reduce((product, size) => product * size, 1);
-  if (dtype !== undefined && volume * dtypeBytes[dtype] > bytes) {
+  if (dtype !== undefined && volumeOfShape(shape) * dtypeBytes[dtype] > bytes) {
     throw invalid(`its shape [${shape.join(', ')}] has more bytes than are stored`);
   }
   return {

@@ -60,6 +60,11 @@ describe('DistributedTorchDirectory', () => {
     expect(await numbers({ name: 'layers', slices })).toEqual([4, 5, 10, 11]);
     expect(await numbers({ name: 'vector' })).toEqual([100, 101]);
     await expect(opened.read({ name: 'layer' })).rejects.toMatchObject({ expected: '"layers"' });
+    const target = new Uint8Array(4);
+    await expect(opened.read({ name: 'vector', target })).rejects.toMatchObject({
+      code: 'MTL_TORCH_FILE_TARGET',
+      expected: '8',
+    });
   });
 
   it('refuses files that are not next to it', async () => {
@@ -87,6 +92,7 @@ describe('DistributedTorchDirectory', () => {
     await damage(two, three);
     await expect(DistributedTorchDirectory.open(directory)).rejects.toMatchObject({
       code: 'MTL_TORCH_FILE_INVALID',
+      message: expect.stringContaining('elements are in no piece') as string,
     });
   });
 

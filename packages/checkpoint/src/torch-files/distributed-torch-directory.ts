@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { CheckpointError, nearestName } from '@mtl/errors';
+import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import {
   formatSlices,
@@ -70,7 +70,7 @@ export class DistributedTorchDirectory {
    *
    * @param options.slices one [start, end) per dimension; the whole tensor by default
    * @param options.target memory for the row-major bytes of exactly that box; allocated by default
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*; UsageError MTL_TORCH_FILE_TARGET
    */
   async read(options: {
     readonly name: string;
@@ -90,7 +90,12 @@ export class DistributedTorchDirectory {
       throw torchFileInvalid(this.path, `${formatSlices(slices)} of ${tensor.name}: ${defect}`);
     }
     const elementBytes = dtypeBytes[dtype];
-    const target = options.target ?? new Uint8Array(volumeOfShape(shapeOfSlices(slices)) * elementBytes);
+    const bytes = volumeOfShape(shapeOfSlices(slices)) * elementBytes;
+    const target = options.target ?? new Uint8Array(bytes);
+    if (target.length !== bytes) {
+      const what = `the target of ${tensor.name}${formatSlices(slices)} has ${target.length} bytes`;
+      throw new UsageError('MTL_TORCH_FILE_TARGET', what, { expected: `${bytes}` });
+    }
     for (const chunk of tensor.chunks) {
       const common = intersectSlices(chunk.slices, slices);
       if (common === undefined) continue;

@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { UsageError } from '@mtl/errors';
+import { volumeOfShape } from '../boxes.js';
 import type { Dtype } from '../dtype.js';
 import { PickledGlobal, PickledObject } from './pickled-object.js';
 import { planZip } from './plan-zip.js';
@@ -30,9 +31,8 @@ export function encodeTorchTensor({ dtype, shape, bytes }: TensorToEncode): read
       expected: 'F32, BF16, F16, F64 or integers',
     });
   }
-  const numElements = shape.reduce((product, size) => product * size, 1);
-  const strides = shape.map((_, dim) => shape.slice(dim + 1).reduce((product, size) => product * size, 1));
-  const identifier = ['storage', new PickledGlobal('torch', storage), '0', 'cpu', numElements];
+  const strides = shape.map((_, dim) => volumeOfShape(shape.slice(dim + 1)));
+  const identifier = ['storage', new PickledGlobal('torch', storage), '0', 'cpu', volumeOfShape(shape)];
   const tensor = new PickledObject('torch._utils._rebuild_tensor_v2', [
     new PersistentIdentifier(new PickledTuple(identifier)),
     0,

@@ -79,15 +79,14 @@ export class TorchFile {
   /**
    * Reads a tensor.
    *
-   * @param target memory for exactly its bytes; allocated by default
    * @returns its values, little-endian and row-major
    * @throws CheckpointError MTL_TORCH_FILE_INVALID when they are not there or do not have their checksum
    */
-  async readTensor(tensor: TorchTensor, target?: Uint8Array): Promise<Uint8Array> {
+  async readTensor(tensor: TorchTensor): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
     // before memory of a size is taken that the file does not have
     const { start, bytes, check } = await this.#place(tensor);
-    const values = target ?? new Uint8Array(tensor.numElements * size);
+    const values = new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;
     if (tensor.isContiguous) {
       await this.#range.readInto(values, start + tensor.offset * size);

@@ -8,7 +8,7 @@ export interface TorchStorage {
   readonly numElements: number;
 }
 
-/** A tensor of a file of PyTorch: a view of a storage. Its values are read by `TorchFile.read`. */
+/** A tensor of a file of PyTorch: a view of a storage. Its values are read by `TorchFile.readTensor`. */
 export class TorchTensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
