@@ -1,6 +1,7 @@
 export type { Slice } from '@mtl/kernels';
 export { BackgroundSaver } from './background/background-saver.js';
 export { Checkpoint } from './checkpoint.js';
+export { checkpointName, trackerName } from './checkpoint-names.js';
 export type { SaveBarrier, SaveOptions, SaveResult } from './checkpoint-save.js';
 export { copyBox } from './copy-box.js';
 export { type Dtype, dtypeBytes, isDtype } from './dtype.js';

@@ -85,6 +85,7 @@ export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-director
 export { type WriteLoraDirectoryOptions, writeLoraDirectory } from './lora/write-lora-directory.js';
 export { type MegatronModel, type MegatronOptimizer, readMegatron } from './megatron/read-megatron.js';
 export { type WriteMegatronOptions, writeMegatron } from './megatron/write-megatron.js';
+export { modelParameters } from './model-parameters.js';
 export { bertEmbeddingAndHeadCost } from './partition/bert-embedding-and-head-cost.js';
 export { bertTaskEmbeddingAndHeadCost } from './partition/bert-task-embedding-and-head-cost.js';
 export {

@@ -1,19 +1,28 @@
-import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hostTensor, type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
+import {
+  DistributedTorchDirectory,
+  encodeTorchObject,
+  hostTensor,
+  type LogicalTensor,
+  type PickleValue,
+  SafetensorsFile,
+  writeDistributedTorchDirectory,
+} from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
 import { afterAll, describe, expect, it } from 'vitest';
-import { bertParameters } from '../src/bert/bert-parameters.js';
-import { gptParameters } from '../src/gpt/gpt-parameters.js';
-import {
-  type BertModelConfiguration,
-  type GptModelConfiguration,
-  type MegatronModel,
-  readHuggingFaceGpt,
-  readMegatron,
-} from '../src/index.js';
+import { type MegatronModel, modelParameters, readHuggingFaceGpt, readMegatron } from '../src/index.js';
 import { type FixtureName, fixtureDirectory } from './huggingface-fixture.js';
 
 const fixtures = fileURLToPath(new URL('../fixtures/megatron/', import.meta.url));
@@ -35,11 +44,7 @@ async function weightsOf(
   { kind, configuration }: Pick<MegatronModel, 'kind' | 'configuration'>,
   load: (tensors: readonly LogicalTensor[]) => Promise<void>,
 ): Promise<Values> {
-  const parameters =
-    kind === 'gpt'
-      ? gptParameters(configuration as GptModelConfiguration)
-      : bertParameters(configuration as BertModelConfiguration);
-  const tensors = parameters.map(({ name, globalShape }) => {
+  const tensors = modelParameters({ kind, model: configuration }).map(({ name, globalShape }) => {
     const memory = new Uint8Array(4 * sizeOf(globalShape));
     return { name, memory, tensor: hostTensor({ name, globalShape, dtype: 'F32', memory }) };
   });
@@ -160,13 +165,55 @@ describe('an incomplete or another checkpoint', () => {
     });
   });
 
+  it('is refused where no folder has the name of a rank', async () => {
+    const directory = copyOf('torch-gpt-0');
+    rmSync(join(directory, 'iter_0000012/mp_rank_01'), { recursive: true });
+    renameSync(join(directory, 'iter_0000012/mp_rank_00'), join(directory, 'iter_0000012/mp_rank_0'));
+    expect(await refused(directory)).toMatchObject({
+      message: expect.stringContaining('it has 0 folders mp_rank_TT_PPP') as string,
+      expected: '1 folders: one for each rank',
+    });
+  });
+
   it('is refused where ranks come from different layouts', async () => {
     const directory = copyOf('torch-gpt-0');
     const other = copyOf('torch-gpt-3');
     const [rank, of] = ['iter_0000012/mp_rank_01', 'iter_0000012/mp_rank_01_001'];
     rmSync(join(directory, rank), { recursive: true });
     renameSync(join(other, of), join(directory, rank));
-    expect(await refused(directory)).toMatchObject({ code: 'MTL_MEGATRON_CHECKPOINT' });
+    expect(await refused(directory)).toMatchObject({
+      code: 'MTL_MEGATRON_CHECKPOINT',
+      message: expect.stringContaining('word_embeddings.weight is missing, which other ranks') as string,
+    });
+  });
+
+  it('is refused where gates and values are of different data types', async () => {
+    const directory = join(scratch, 'different-halves');
+    const source = await DistributedTorchDirectory.open(join(fixtures, 'torch-dist-qwen3/iter_0000012'));
+    const other = 'decoder.layers.1.mlp.linear_fc1.weight_v';
+    const tensors = [...source.tensors.values()].map(({ name, dtype, shape }) => ({
+      name,
+      dtype: name === other ? ('BF16' as const) : dtype!,
+      shape,
+      chunks: [
+        {
+          offsets: shape.map(() => 0),
+          sizes: shape,
+          read: async () =>
+            (await source.read({ name })).subarray(0, name === other ? 2 * sizeOf(shape) : undefined),
+        },
+      ],
+    }));
+    mkdirSync(directory);
+    await writeDistributedTorchDirectory({ directory, tensors });
+    const [common] = (await source.readObject('common_state/shard_0_1')) as [PickleValue];
+    writeFileSync(join(directory, 'common.pt'), Buffer.concat(encodeTorchObject(common)));
+    writeFileSync(join(directory, 'metadata.json'), '{"sharded_backend":"torch_dist"}');
+    expect(await refused(directory)).toMatchObject({
+      code: 'MTL_MEGATRON_CHECKPOINT',
+      message: expect.stringContaining('decoder.layers.1.mlp.linear_fc1.weight are not both there') as string,
+      expected: expect.stringContaining('torch.float32 [') as string,
+    });
   });
 
   it('is refused where the save did not finish', async () => {
@@ -184,6 +231,27 @@ describe('an incomplete or another checkpoint', () => {
       code: 'MTL_TORCH_FILE_INVALID',
       message: expect.stringMatching(/__0_0\.distcp: it refers to bytes .* of 5: it was cut off/) as string,
     });
+  });
+
+  it('is refused where a value is not finite, in both formats', async () => {
+    const [distributed, legacy] = [copyOf('torch-dist-qwen3'), copyOf('torch-gpt-0')];
+    const item = join(distributed, 'iter_0000012', '__0_0.distcp');
+    const source = await DistributedTorchDirectory.open(join(distributed, 'iter_0000012'));
+    const norm = await source.read({ name: 'decoder.final_layernorm.weight' });
+    const bytes = readFileSync(item);
+    bytes.writeFloatLE(Number.NaN, bytes.indexOf(norm));
+    writeFileSync(item, bytes);
+    // before version 1.6 a file ends with values, here in bfloat16
+    const rank = join(legacy, 'iter_0000012/mp_rank_00/model_optim_rng.pt');
+    writeFileSync(rank, Buffer.concat([readFileSync(rank).subarray(0, -2), Buffer.from([0x80, 0x7f])]));
+    for (const directory of [distributed, legacy]) {
+      const found = await open(directory, { weightsOnly: true });
+      await expect(weightsOf(found, found.load)).rejects.toMatchObject({
+        code: 'MTL_NOT_FINITE',
+        exitCode: 2,
+      });
+      await found.close();
+    }
   });
 
   it('is refused where the iteration is not there, with those that are', async () => {

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkValues, DistributedTorchDirectory, dtypeBytes, TorchFile } from '@mtl/checkpoint';
+import { DistributedTorchDirectory, TorchFile } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import { megatronError } from './megatron-error.js';
 import {
@@ -8,11 +8,11 @@ import {
   type MegatronFiles,
   type MegatronOptimizerFiles,
   type MegatronOptimizerState,
-  megatronTerms,
   type StoredArchitecture,
   withoutPadding,
 } from './megatron-files.js';
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
+import { wholeWeights } from './whole-weights.js';
 
 /** A tensor of ours: rows of a stored one, of one layer where it has all of them. */
 interface StoredPart {
@@ -101,48 +101,33 @@ function distributedWeights(
 ): WeightFiles {
   const { path } = directory;
   const parts = storedParts(directory, architecture);
-  const described = new Map(
+  const tensors = new Map(
     [...parts].map(([name, list]) => {
-      const { dtype, torchDtype } = directory.tensors.get(list[0]!.source)!;
-      if (dtype === undefined) {
-        throw megatronError(path, `${list[0]!.source} is ${torchDtype}, which is not read`);
-      }
-      const [rows, ...rest] = list[0]!.shape;
-      const shape = withoutPadding(
-        name,
-        list.length === 1 ? list[0]!.shape : [2 * rows!, ...rest],
-        architecture,
-      );
-      const bytes = shape.reduce((product, size) => product * size, dtypeBytes[dtype]);
-      return [name, { shape, dtype, bytes }] as const;
+      const [{ source, shape }] = list as readonly [StoredPart];
+      const { dtype, torchDtype } = directory.tensors.get(source)!;
+      if (dtype === undefined) throw megatronError(path, `${source} is ${torchDtype}, which is not read`);
+      const whole = list.length === 1 ? shape : [2 * shape[0]!, ...shape.slice(1)];
+      return [name, { shape: withoutPadding(name, whole, architecture), dtype }] as const;
     }),
   );
-  return {
+  return wholeWeights({
     path,
-    terms: megatronTerms,
-    tensors: described,
-    read: async ({ name, target, requireFinite = false }) => {
-      const { dtype, bytes, shape } = described.get(name)!;
-      const whole = target ?? new Uint8Array(bytes);
+    tensors,
+    fill: async (name, target) => {
       const list = parts.get(name)!;
+      const { shape } = tensors.get(name)!;
+      const rows = list.length === 1 ? shape : [shape[0]! / 2, ...shape.slice(1)];
+      const slices = rows.map((end) => ({ start: 0, end }));
+      const partBytes = target.length / list.length;
       for (const [position, { source, layer }] of list.entries()) {
-        const rows = list.length === 1 ? shape : [shape[0]! / 2, ...shape.slice(1)];
-        const slices = rows.map((end) => ({ start: 0, end }));
-        const half = whole.length / list.length;
         await directory.read({
           name: source,
           slices: layer === undefined ? slices : [{ start: layer, end: layer + 1 }, ...slices],
-          target: whole.subarray(position * half, (position + 1) * half),
+          target: target.subarray(position * partBytes, (position + 1) * partBytes),
         });
       }
-      if (requireFinite) {
-        const slices = shape.map((end) => ({ start: 0, end }));
-        const remedy = 'take an earlier checkpoint: the values of this one are not finite';
-        checkValues(whole, { dtype, check: { place: path, name, slices, remedy, exitCode: 2 } });
-      }
-      return whole;
     },
-  };
+  });
 }
 
 /** What our tensors are stored as: one part, or gates and values. */
@@ -191,15 +176,20 @@ function weightOf(name: string, state: MegatronOptimizerState | undefined): stri
   return stored === state ? weight : undefined;
 }
 
-/** Gates and values must both be there, in one shape. */
+/** Gates and values must both be there, in one shape and data type. */
 function checkedHalves(
-  { path }: DistributedTorchDirectory,
+  { path, tensors }: DistributedTorchDirectory,
   parts: ReadonlyMap<string, readonly StoredPart[]>,
 ): ReadonlyMap<string, readonly StoredPart[]> {
   for (const [name, list] of parts) {
     const [gates, values] = list as readonly (StoredPart | undefined)[];
-    const isWhole = gates !== undefined && (list.length === 1 || gates.shape.join() === values?.shape.join());
-    if (!isWhole) throw megatronError(path, `gates and values of ${name} are not both there, in one shape`);
+    const formOf = (part: StoredPart | undefined): string | undefined =>
+      part && `${tensors.get(part.source)!.torchDtype} [${part.shape.join(', ')}]`;
+    if (gates !== undefined && (list.length === 1 || formOf(gates) === formOf(values))) continue;
+    const expected = formOf(gates ?? values);
+    throw megatronError(path, `gates and values of ${name} are not both there, in one shape and data type`, {
+      expected,
+    });
   }
   return parts;
 }

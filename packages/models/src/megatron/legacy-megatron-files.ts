@@ -1,19 +1,14 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkValues, dtypeBytes, PickledObject, TorchFile, type TorchTensor } from '@mtl/checkpoint';
+import { PickledObject, TorchFile, type TorchTensor } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import { flattenedTensors } from './flattened-tensors.js';
 import { megatronError } from './megatron-error.js';
-import {
-  countOf,
-  type MegatronFiles,
-  megatronTerms,
-  type StoredArchitecture,
-  withoutPadding,
-} from './megatron-files.js';
+import { countOf, type MegatronFiles, type StoredArchitecture, withoutPadding } from './megatron-files.js';
 import { layerOf, nameOfMegatron } from './megatron-names.js';
 import { mergeShard, wholeShape } from './merge-shards.js';
 import { splitOf, type TensorSplit } from './tensor-split.js';
+import { wholeWeights } from './whole-weights.js';
 
 /** Where a file is in the model: `mp_rank_TT` or `mp_rank_TT_PPP`. */
 interface Rank {
@@ -84,17 +79,14 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
     }
     return [{ folder, tensorParallel: Number(match[1]), pipelineParallel: Number(match[2] ?? 0) }];
   });
-  const [numStages, numShards] = [1, 1].map(
-    (one, axis) =>
-      one + Math.max(...ranks.map((rank) => (axis === 0 ? rank.pipelineParallel : rank.tensorParallel))),
-  ) as [number, number];
+  const sizeOfGroup = (axis: 'tensorParallel' | 'pipelineParallel'): number =>
+    1 + Math.max(0, ...ranks.map((rank) => rank[axis]));
+  const [numShards, numStages] = [sizeOfGroup('tensorParallel'), sizeOfGroup('pipelineParallel')];
   if (ranks.length !== numStages * numShards) {
     throw megatronError(
       path,
-      `it has ${ranks.length} folders mp_rank_TT_PPP, the last of which is that of tensor-parallel rank ${numShards - 1} and pipeline-parallel rank ${numStages - 1}`,
-      {
-        expected: `${numStages * numShards} folders: one for each rank`,
-      },
+      `it has ${ranks.length} folders mp_rank_TT_PPP, of tensor-parallel size ${numShards} and pipeline-parallel size ${numStages}`,
+      { expected: `${numStages * numShards} folders: one for each rank` },
     );
   }
   return ranks.toSorted(
@@ -138,33 +130,19 @@ function legacyWeights(options: {
   const { headSize } = architecture;
   const qkv = { version, headSize };
   const tensors = mergedTensors(options);
-  const entries = [...tensors].map(([name, { shards, shape }]) => {
-    const { dtype } = shards[0]!.tensor;
-    const bytes = shape.reduce((product, size) => product * size, dtypeBytes[dtype]);
-    return [name, { shape, dtype, bytes }] as const;
-  });
-  const described = new Map(entries);
-  return {
+  return wholeWeights({
     path,
-    terms: megatronTerms,
-    tensors: described,
-    read: async ({ name, target, requireFinite = false }) => {
-      const { shards, split, shape } = tensors.get(name)!;
-      const { dtype, bytes } = described.get(name)!;
-      const whole = target ?? new Uint8Array(bytes);
-      const numShards = shards.length;
+    tensors: new Map(
+      [...tensors].map(([name, { shards, shape }]) => [name, { shape, dtype: shards[0]!.tensor.dtype }]),
+    ),
+    fill: async (name, target) => {
+      const { shards, split } = tensors.get(name)!;
       for (const [shard, { file, tensor }] of shards.entries()) {
-        const values = await file.readTensor(tensor);
-        mergeShard({ target: whole, bytes: values, shape: tensor.shape, split, shard, numShards, qkv });
+        const bytes = await file.readTensor(tensor);
+        mergeShard({ target, bytes, shape: tensor.shape, split, shard, numShards: shards.length, qkv });
       }
-      if (requireFinite) {
-        const slices = shape.map((end) => ({ start: 0, end }));
-        const remedy = 'take an earlier checkpoint: the values of this one are not finite';
-        checkValues(whole, { dtype, check: { place: path, name, slices, remedy, exitCode: 2 } });
-      }
-      return whole;
     },
-  };
+  });
 }
 
 /** The tensors of all chunks, layers numbered through, with what each rank has of them. */

@@ -1,5 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { checkpointName, trackerName } from '@mtl/checkpoint';
+import { fileProblem, readRegularFile } from '@mtl/data';
 import { megatronError } from './megatron-error.js';
 
 /** `torch_dist`, the default of Megatron-Core, or `torch`: a file for each rank of a model. */
@@ -11,8 +13,8 @@ export interface MegatronDirectory {
   readonly format: MegatronFormat;
 }
 
-const tracker = 'latest_checkpointed_iteration.txt';
-const nameOfIteration = (iteration: number): string => `iter_${String(iteration).padStart(7, '0')}`;
+/** Of the files that are read whole: each has a line of text. */
+const maxTextBytes = 1 << 16;
 
 /**
  * The checkpoint in a directory: the directory itself, or of the directories of iterations in it the one that
@@ -32,7 +34,7 @@ export async function findMegatronCheckpoint(options: {
       remedy: 'leave the iteration out, or pass the directory above it',
     });
   }
-  const name = step === undefined ? await latestName(directory) : nameOfIteration(step);
+  const name = step === undefined ? latestName(directory) : checkpointName(step);
   const path = join(directory, name);
   const format = await formatOf(path, { directory, name });
   if (format !== undefined) return { path, format };
@@ -41,16 +43,16 @@ export async function findMegatronCheckpoint(options: {
   });
 }
 
-async function latestName(directory: string): Promise<string> {
-  const text = (await readFile(join(directory, tracker), 'utf8').catch(() => undefined))?.trim();
+function latestName(directory: string): string {
+  const text = textOf(join(directory, trackerName))?.trim();
   if (text === 'release') return text;
-  if (text !== undefined && /^\d{1,15}$/.test(text)) return nameOfIteration(Number(text));
+  if (text !== undefined && /^\d{1,15}$/.test(text)) return checkpointName(Number(text));
   if (text === undefined) {
-    throw megatronError(directory, `it has no ${tracker}, and is no checkpoint itself`, {
-      expected: 'latest_checkpointed_iteration.txt, .metadata or mp_rank_00 in it',
+    throw megatronError(directory, `it has no ${trackerName}, and is no checkpoint itself`, {
+      expected: `${trackerName}, .metadata or mp_rank_00 in it`,
     });
   }
-  throw megatronError(directory, `${tracker} contains ${JSON.stringify(text.slice(0, 40))}`, {
+  throw megatronError(directory, `${trackerName} contains ${JSON.stringify(text.slice(0, 40))}`, {
     expected: 'an iteration, or the word release',
   });
 }
@@ -78,7 +80,7 @@ async function formatOf(
       remedy: 'save it with --ckpt-format torch_dist',
     });
   }
-  const text = await readFile(join(path, 'metadata.json'), 'utf8').catch(() => undefined);
+  const text = textOf(join(path, 'metadata.json'));
   if (text === undefined) {
     throw megatronError(
       path,
@@ -95,6 +97,16 @@ async function formatOf(
     expected: 'torch_dist',
     remedy: 'save it with --ckpt-format torch_dist',
   });
+}
+
+/** undefined where there is no such file. */
+function textOf(path: string): string | undefined {
+  try {
+    return readRegularFile(path, maxTextBytes).toString('utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw megatronError(path, `it ${fileProblem(error)}`);
+  }
 }
 
 function backendOf(text: string): unknown {

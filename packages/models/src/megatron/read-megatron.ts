@@ -1,9 +1,7 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
-import { bertParameters } from '../bert/bert-parameters.js';
 import { headSizeOf } from '../blocks/transformer-configuration.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
-import { gptParameters } from '../gpt/gpt-parameters.js';
 import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
 import { readConfigFields } from '../huggingface/config-fields.js';
 import type { JsonFields } from '../huggingface/json-fields.js';
@@ -109,13 +107,7 @@ function describe(
   const headSize = headSizeOf(configuration);
   const architecture = { layers, isGated, headSize, vocabularySize };
   const weights = files.weights(architecture);
-  const names = () =>
-    megatronWeightNames(
-      kind === 'gpt'
-        ? gptParameters(configuration as GptModelConfiguration)
-        : bertParameters(configuration as BertModelConfiguration),
-      { vocabularySize, isTied: !('tieEmbeddings' in configuration) || configuration.tieEmbeddings },
-    );
+  const names = () => megatronWeightNames({ kind, model: configuration, vocabularySize });
   const embedding = 'embedding.word_embeddings.weight';
   checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
   const consumedSamples = countOf(fields.values.consumed_train_samples);

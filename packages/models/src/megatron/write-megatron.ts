@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
+  checkpointName,
   type DistributedTensorSource,
   encodeTorchObject,
   type LogicalTensor,
@@ -8,13 +9,12 @@ import {
   PickledTuple,
   type PickleValue,
   type TensorSource,
+  trackerName,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
-import { bertParameters } from '../bert/bert-parameters.js';
 import { headSizeOf, paddedVocabularySize } from '../blocks/transformer-configuration.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
-import { gptParameters } from '../gpt/gpt-parameters.js';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
@@ -50,7 +50,7 @@ export interface WriteMegatronOptions {
 export async function writeMegatron(options: WriteMegatronOptions): Promise<string> {
   const { iteration } = options;
   checkExpressible(options);
-  const name = iteration === 0 ? 'release' : `iter_${String(iteration).padStart(7, '0')}`;
+  const name = iteration === 0 ? 'release' : checkpointName(iteration);
   const codes = { exists: 'MTL_MEGATRON_CHECKPOINT', failed: 'MTL_CHECKPOINT_IO' } as const;
   await publishDirectory({ directory: options.directory, ...codes }, async (unfinished) => {
     const path = join(unfinished, name);
@@ -60,7 +60,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     // last in the checkpoint: without it Megatron-LM takes the save as unfinished
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
-    await writeFile(join(unfinished, 'latest_checkpointed_iteration.txt'), latest);
+    await writeFile(join(unfinished, trackerName), latest);
   });
   return join(options.directory, name);
 }
@@ -96,12 +96,7 @@ function tensorSources({
   tensors,
   dtype = 'F32',
 }: WriteMegatronOptions): DistributedTensorSource[] {
-  const parameters =
-    kind === 'gpt'
-      ? gptParameters(model as GptModelConfiguration)
-      : bertParameters(model as BertModelConfiguration);
-  const isTied = !('tieEmbeddings' in model) || model.tieEmbeddings;
-  const names = megatronWeightNames(parameters, { vocabularySize: paddedVocabularySize(model), isTied });
+  const names = megatronWeightNames({ kind, model, vocabularySize: paddedVocabularySize(model) });
   const sources = mappedWeightSources({ names, tensors, dtype, fileName: (name) => name });
   const parts = new Map<string, TensorSource[]>();
   for (const source of sources) {

@@ -1,0 +1,16 @@
+import type { Parameter } from '@mtl/autograd';
+import type { BertModelConfiguration } from './bert/bert-model-configuration.js';
+import { bertParameters } from './bert/bert-parameters.js';
+import type { LoraSpecification } from './blocks/lora-specification.js';
+import type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
+import { gptParameters } from './gpt/gpt-parameters.js';
+
+/** All parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory. */
+export const modelParameters = (options: {
+  readonly kind: 'gpt' | 'bert';
+  readonly model: GptModelConfiguration | BertModelConfiguration;
+  readonly lora?: LoraSpecification | undefined;
+}): readonly Parameter[] =>
+  options.kind === 'gpt'
+    ? gptParameters(options.model as GptModelConfiguration, options)
+    : bertParameters(options.model as BertModelConfiguration);
