@@ -1,19 +1,28 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Checkpoint, hostTensor } from '@mtl/checkpoint';
+import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { parseFlags, withLoadedFlags } from '@mtl/configuration';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import { isAdapter, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/models';
+import {
+  gptParameters,
+  isAdapter,
+  readHuggingFaceGpt,
+  readLoraConfiguration,
+  readMegatron,
+} from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { savedWeights } from '../src/checkpoints/saved-weights.js';
 import {
+  checkpointToHuggingFace,
   checkpointToLora,
+  checkpointToMegatron,
   loadGptForInference,
   mergeLora,
   type OpenGptWeightsOptions,
+  openGptWeights,
   readLoadedFlags,
 } from '../src/index.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
@@ -140,6 +149,39 @@ describe('what is saved', () => {
       expect(await readLoraConfiguration(written)).toMatchObject({ rank: 4, alpha: 8, dropout: 0.2 });
     }
   });
+
+  it('goes to Megatron-LM merged', async () => {
+    const theirs = pathOf('megatron');
+    await checkpointToMegatron({ load: runs.pathOf('alone'), directory: theirs, onNotice });
+    const written = await readMegatron({ directory: theirs });
+    const merged = await readHuggingFaceGpt({ directory: pathOf('merged') });
+    for (const { name, globalShape } of gptParameters(merged.configuration)) {
+      const [one, other] = [written, merged].map(() => new Uint8Array(4 * sizeOf(globalShape)));
+      await written.load([hostTensor({ name, globalShape, dtype: 'F32', memory: one! })]);
+      await merged.load([hostTensor({ name, globalShape, dtype: 'F32', memory: other! })]);
+      expect(Buffer.compare(one!, other!), name).toBe(0);
+    }
+    await written.close();
+  });
+
+  it.each(['decoder.layers.1.mlp.linear_fc2.lora_b.weight', 'decoder.final_layernorm.weight'])(
+    'is refused without %s',
+    async (missing) => {
+      const checkpoint = await checkpointOf('alone', 6);
+      const [load, target] = [pathOf(`without ${missing}`), pathOf('never written')];
+      const tensors = savedWeights(checkpoint).filter(({ name }) => name !== missing);
+      await saveCheckpoint({ directory: load, iteration: 6, tensors, state: checkpoint.state });
+      const read = async (): Promise<void> => (await openGptWeights({ load, onNotice })).load([]);
+      for (const use of [checkpointToMegatron, checkpointToHuggingFace, checkpointToLora, read]) {
+        await expect(use({ load, directory: target, onNotice })).rejects.toMatchObject({
+          code: 'MTL_CHECKPOINT_MISMATCH',
+          message: `${load}/iter_0000006 has no ${missing}`,
+          exitCode: 2,
+        });
+      }
+      expect(existsSync(target)).toBe(false);
+    },
+  );
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
     const once = ['--train-iters', '1', '--lora-dropout', '0'];

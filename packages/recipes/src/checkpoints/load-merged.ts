@@ -1,5 +1,6 @@
 import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
 import { type GptModelConfiguration, type LoraConfiguration, mergedWeights } from '@mtl/models';
+import { checkSavedWeights } from './check-saved-weights.js';
 import { fillTensors } from './fill-tensors.js';
 import { savedWeights } from './saved-weights.js';
 
@@ -7,7 +8,8 @@ import { savedWeights } from './saved-weights.js';
  * Fills float32 tensors of a model, any slices of them, from a checkpoint with low-rank adapters, which are
  * merged on the way. Memory: the largest tensor, three times.
  *
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the checkpoint does not have
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint does not
+ *   have
  */
 export async function loadMerged(
   checkpoint: Checkpoint,
@@ -17,6 +19,7 @@ export async function loadMerged(
     readonly lora: LoraConfiguration;
   },
 ): Promise<void> {
+  checkSavedWeights(checkpoint, { kind: 'gpt', ...options });
   const from = mergedWeights(savedWeights(checkpoint), options);
   await fillTensors(options.tensors, { from, path: checkpoint.path });
 }

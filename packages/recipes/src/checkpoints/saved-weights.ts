@@ -11,8 +11,10 @@ export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
       const readInto = async (memory: Uint8Array): Promise<void> => {
         await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
       };
+      // no memory of its own: what it has is read
+      const { memory: _, ...described } = tensor(new Uint8Array(0));
       return {
-        ...tensor(new Uint8Array(0)),
+        ...described,
         readInto,
         read: async () => {
           const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);

@@ -2,6 +2,7 @@ import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/co
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, mergedWeights, type WritableDtype } from '@mtl/models';
+import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -45,6 +46,7 @@ export async function checkpointToHuggingFace(
     });
   }
   const saved = readAnySavedConfiguration(configuration, place);
+  checkSavedWeights(checkpoint, saved);
   const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin, lora } = saved;
   const dtype = options.dtype ?? dtypeOfOrigin(origin);
   const recipe = recipeOf({ kind });

@@ -1,6 +1,7 @@
 import { readSavedConfiguration } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { writeLoraDirectory } from '@mtl/models';
+import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 
@@ -25,7 +26,8 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
   const { directory } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;
-  const { model, lora, flags } = readSavedConfiguration('gpt', configuration, place);
+  const saved = readSavedConfiguration('gpt', configuration, place);
+  const { model, lora, flags } = saved;
   if (lora === undefined) {
     throw new CheckpointError('MTL_CHECKPOINT_LORA', `${path} has no adapters`, {
       expected: 'a checkpoint of a run with --lora-rank',
@@ -33,6 +35,7 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
       exitCode: 2,
     });
   }
+  checkSavedWeights(checkpoint, saved);
   const tensors = savedWeights(checkpoint);
   await writeLoraDirectory({ directory, model, lora, tensors, baseModel: flags?.['load-hf'] });
   return path;

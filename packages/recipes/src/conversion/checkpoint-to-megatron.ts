@@ -8,12 +8,14 @@ import {
   writeMegatron,
 } from '@mtl/models';
 import { readTrainingState } from '@mtl/trainer';
+import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 
 /**
  * Writes the weights of a checkpoint, whatever layout saved it, as a checkpoint of Megatron-LM in the format
- * `torch_dist`. Tensors are read as their turn comes; the whole model is never in memory.
+ * `torch_dist`; low-rank adapters are merged into them. Tensors are read as their turn comes; the whole model
+ * is never in memory.
  *
  * @returns the path of the checkpoint, and of the written one
  * @throws ConfigurationError MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
@@ -38,7 +40,9 @@ export async function checkpointToMegatron(options: {
       expected: 'a checkpoint of a pretraining',
     });
   }
-  const { kind, model, lora } = readAnySavedConfiguration(configuration, place);
+  const saved = readAnySavedConfiguration(configuration, place);
+  checkSavedWeights(checkpoint, saved);
+  const { kind, model, lora } = saved;
   const { progress } = readTrainingState(checkpoint.state, path);
   const weights = savedWeights(checkpoint);
   const written = await writeMegatron({

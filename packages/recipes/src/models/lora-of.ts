@@ -1,14 +1,14 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
 import {
   type GptModelConfiguration,
   gptParameters,
   isAdapter,
+  type LoraConfiguration,
   type LoraSpecification,
   loraSpecificationOf,
   type TransformerConfiguration,
 } from '@mtl/models';
 
-type MaybeAdapted = Pick<PretrainingConfiguration, 'lora'>;
+type MaybeAdapted = { readonly lora?: LoraConfiguration | undefined };
 
 /** The adapters that a run trains, in its model; undefined where it trains the model itself. */
 export function loraOf(
