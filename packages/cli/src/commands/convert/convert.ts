@@ -82,7 +82,7 @@ export function convertCommand(): Command {
       ),
     )
     .option('--no-load-optim', 'with --from: take only the weights, and begin at iteration 0')
-    .option('--save <dir>', 'directory of checkpoints to create, with iteration 0')
+    .option('--save <dir>', 'directory of checkpoints to create')
     .option(
       '--load-lora <dir>',
       'adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf',
