@@ -309,20 +309,38 @@ async function readAdapters(directory, name) {
   const adapters = await models.readLoraDirectory({ directory: join(directory, name), model });
   const lora = models.loraSpecificationOf(adapters.configuration, model);
   const parameters = models.gptParameters(model, { lora }).filter((each) => models.isAdapter(each.name));
-  await adapters.load(
-    parameters.map(({ name, globalShape, size }) =>
-      checkpoint.hostTensor({ name, dtype: 'F32', globalShape, memory: new Uint8Array(4 * size) }),
-    ),
-  );
+  await adapters.load(float32Tensors(parameters));
 }
 
-const megatronFixtures = ['torch-gpt-0', 'torch-gpt-1', 'torch-llama', 'torch-dist-qwen3', 'torch-dist-bert'];
+/** Memory for the values of parameters, or for a state of theirs. */
+const float32Tensors = (parameters, prefix = '') =>
+  parameters.map(({ name, globalShape, size }) => {
+    const memory = new Uint8Array(4 * size);
+    return checkpoint.hostTensor({ name: `${prefix}${name}`, dtype: 'F32', globalShape, memory });
+  });
 
-/** Opens a model as the conversion does, and reads every tensor of its files. */
+/** Of every format; torch-dist-llama with the state of AdamW. */
+const megatronFixtures = [
+  ...['torch-gpt-0', 'torch-gpt-1', 'torch-llama'],
+  ...['torch-dist-bert', 'torch-dist-qwen3', 'torch-dist-llama'],
+];
+
+/**
+ * Loads a model and the state of its optimizer as the conversion does, and reads every tensor of the file.
+ */
 async function readMegatron(directory, file) {
   const [name, iteration, ...rest] = file.split('/');
   const found = await models.readMegatron({ directory: join(directory, name) });
-  await found.close();
+  try {
+    const { kind, configuration: model, optimizer } = found;
+    const parameters = models.modelParameters({ kind, model });
+    await found.load(float32Tensors(parameters));
+    for (const state of ['exp_avg', 'exp_avg_sq']) {
+      await optimizer?.load(float32Tensors(parameters, `optimizer.${state}.`));
+    }
+  } finally {
+    await found.close();
+  }
   if (rest.length === 0) return;
   if (name.startsWith('torch-dist')) {
     const path = join(directory, name, iteration);
