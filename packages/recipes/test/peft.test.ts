@@ -198,6 +198,17 @@ it.each([
   });
 });
 
+it('refuses adapters of another model', async () => {
+  const { configuration } = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
+  const model = { ...configuration, ffnHiddenSize: 2 * configuration.ffnHiddenSize };
+  const { load } = await readLoraDirectory({ directory: fixture('lora-llama'), model });
+  await expect(load([])).rejects.toMatchObject({
+    code: 'MTL_HUGGING_FACE_WEIGHTS',
+    message: expect.stringMatching(/_proj\.lora_[AB]\.weight has the shape/),
+    remedy: expect.stringContaining('trained for this model'),
+  });
+});
+
 it("takes PEFT's defaults for fields that are left out", async () => {
   const fields = { lora_alpha: undefined, lora_dropout: undefined, use_rslora: undefined };
   const found = await readLoraConfiguration(changedAdapters(fields));

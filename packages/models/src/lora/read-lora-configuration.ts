@@ -6,6 +6,7 @@ import { JsonFields } from '../huggingface/json-fields.js';
 import { weightsRefused } from '../huggingface/weight-files.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 import { loraConfigName, loraWeightsName } from './lora-file-names.js';
+import { loraWeightTerms } from './lora-weight-terms.js';
 
 /** PEFT's. */
 const defaultAlpha = 8;
@@ -90,7 +91,7 @@ async function targetsOf(path: string, rank: number): Promise<readonly string[]>
     const other = found.find(({ shape }) => shape[0] !== rank);
     if (other !== undefined) {
       const problem = `${other.name} has the shape [${other.shape.join(', ')}]`;
-      throw weightsRefused(file, problem, `r rows, ${rank} in ${loraConfigName}`);
+      throw weightsRefused({ path, terms: loraWeightTerms }, problem, `r rows, ${rank} in ${loraConfigName}`);
     }
     if (found.length > 0) return [...new Set(found.map(({ target }) => target))].sort();
     throw new CheckpointError('MTL_LORA_DIRECTORY', `${path} holds no adapters of a transformer's layers`, {

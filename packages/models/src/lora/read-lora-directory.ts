@@ -2,9 +2,11 @@ import { join } from 'node:path';
 import { type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { loadMappedWeights } from '../huggingface/mapped-weights.js';
+import type { WeightFiles } from '../huggingface/weight-files.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 import { loraWeightsName } from './lora-file-names.js';
 import { loraWeightNames } from './lora-weight-names.js';
+import { loraWeightTerms } from './lora-weight-terms.js';
 import { readLoraConfiguration } from './read-lora-configuration.js';
 
 /** A directory of adapters that was opened. */
@@ -39,11 +41,13 @@ export async function readLoraDirectory(options: {
     directory,
     configuration,
     load: async (tensors) => {
-      const weights = await SafetensorsFile.open(join(directory, loraWeightsName));
+      const file = await SafetensorsFile.open(join(directory, loraWeightsName));
+      const read: WeightFiles['read'] = (options) => file.read(options);
       try {
+        const weights = { path: file.path, tensors: file.tensors, read, terms: loraWeightTerms };
         await loadMappedWeights({ weights, tensors, names });
       } finally {
-        await weights.close();
+        await file.close();
       }
     },
   };
