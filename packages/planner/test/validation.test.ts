@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../src/index.js';
+import { ListedEstimates, loadProfile, predictStepTime } from '../src/index.js';
 import { errorsOf, type PredictedRow } from '../validation/errors-of.js';
 import { costOf, fits } from '../validation/fits.js';
 import { paperOrders } from '../validation/paper-orders.js';
 import { paperRows } from '../validation/paper-rows.js';
-import { predictRow } from '../validation/predict-row.js';
+import { stepOfRow } from '../validation/step-of-row.js';
 
 const rows: readonly PredictedRow[] = paperRows.map((row) => ({
   ...row,
-  predicted: predictRow(row).seconds,
+  predicted: predictStepTime(stepOfRow(row)).seconds,
 }));
 const heldOut = (set: string): PredictedRow[] => rows.filter((row) => row.set === set && !row.fitted);
 
@@ -47,6 +47,14 @@ describe('measured steps that no constant is fitted on', () => {
       }
     }
     expect(count).toBeGreaterThan(40);
+  });
+
+  it('are estimated without a clock within 1 %', () => {
+    const estimates = new ListedEstimates();
+    for (const row of rows) {
+      const { seconds } = estimates.estimate(stepOfRow(row));
+      expect(Math.abs(seconds / row.predicted - 1), `${row.set}: ${row.name}`).toBeLessThan(0.01);
+    }
   });
 
   it.each(paperOrders())('figure $figure, $statement', ({ predicted, holds }) => {

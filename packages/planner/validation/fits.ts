@@ -1,8 +1,8 @@
-import { type ListedProfile, listedProfile, loadProfile } from '../src/index.js';
+import { type ListedProfile, listedProfile, loadProfile, predictStepTime } from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
 import { paperRows } from './paper-rows.js';
-import { predictRow } from './predict-row.js';
 import { type Constants, setConstant } from './set-constant.js';
+import { stepOfRow } from './step-of-row.js';
 
 /** Constants of a profile that are fitted, and on what. */
 export interface Fit {
@@ -63,7 +63,8 @@ export function costOf(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
     const error = Math.log(
-      predictRow(row, withValues(listedProfile(loadProfile(row.profile)), fit, point)).seconds / row.seconds,
+      predictStepTime(stepOfRow(row, withValues(listedProfile(loadProfile(row.profile)), fit, point)))
+        .seconds / row.seconds,
     );
     cost += fit.absolute ? Math.abs(error) : error ** 2;
   }

@@ -1,4 +1,5 @@
 import { type Layout, listedProfile, loadProfile, type ModelSize, predictStepTime } from '../src/index.js';
+import { gpt } from './gpt.js';
 
 /** What a paper states of a figure that was not read point by point. */
 export interface PaperOrder {
@@ -10,14 +11,6 @@ export interface PaperOrder {
 }
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron-2021'));
-
-const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
-  numLayers,
-  hiddenSize,
-  numHeads,
-  sequenceLength: 2048,
-  vocabularySize: 51_200,
-});
 
 /** 64 GPUs, micro-batch 1 and full recomputation, as in examples/sc21 of Megatron-LM. */
 const base: Layout = {

@@ -1,14 +1,7 @@
 import type { Layout, ModelSize } from '../src/index.js';
+import { gpt } from './gpt.js';
 import type { MeasuredRow } from './measured-row.js';
 import { modelFlops, paperFlops } from './paper-flops.js';
-
-const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
-  numLayers,
-  hiddenSize,
-  numHeads,
-  sequenceLength: 2048,
-  vocabularySize: 51_200,
-});
 
 interface Sizes {
   readonly t?: number;

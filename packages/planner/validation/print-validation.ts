@@ -1,11 +1,11 @@
 // Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where
 // the predicted time goes.
 // Usage: npm run validate
-import type { StepBreakdown } from '../src/index.js';
+import { predictStepTime, type StepBreakdown } from '../src/index.js';
 import { errorsOf } from './errors-of.js';
 import { paperOrders } from './paper-orders.js';
 import { paperRows } from './paper-rows.js';
-import { predictRow } from './predict-row.js';
+import { stepOfRow } from './step-of-row.js';
 
 const kinds = {
   matmuls: 'matmuls',
@@ -20,7 +20,7 @@ const kinds = {
 } as const satisfies Record<keyof StepBreakdown, string>;
 
 const rows = paperRows.map((row) => {
-  const { seconds, breakdown } = predictRow(row);
+  const { seconds, breakdown } = predictStepTime(stepOfRow(row));
   return { ...row, predicted: seconds, breakdown };
 });
 

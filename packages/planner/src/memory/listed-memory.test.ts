@@ -87,6 +87,19 @@ describe('listedMemory of other models', () => {
     expect(llama.activations - gpt.activations).toBe(2 * 2 * tokens * 4 * h);
   });
 
+  it('counts parts of everything, and two gathered layers, where ranks keep parts of parameters', () => {
+    const layout: Layout = { ...layoutOfOne, dataParallelSize: 4, globalBatchSize: 4 };
+    const software = { ...profile.software, shardsParameters: true };
+    const options = { model: tiny, layout, profile: { ...profile, software } };
+    const [sharded] = listedMemory(options, scheduleOfLayout(layout));
+    const { activations, temporary, ...states } = gpt;
+    for (const [name, bytes] of Object.entries(states))
+      expect(sharded, name).toMatchObject({ [name]: bytes / 4 });
+    expect(sharded!.activations).toBe(activations);
+    // 12 h^2 weights of a layer, and 13 h of biases and norms
+    expect(sharded!.temporary - temporary).toBe(2 * 2 * (12 * h * h + 13 * h));
+  });
+
   it('counts an output head of its own, and positions that have embeddings', () => {
     const table = 2 * tiny.vocabularySize * h;
     expect(memoryOfOne({ tiedEmbeddings: false }).parameters - gpt.parameters).toBe(table);

@@ -1,5 +1,6 @@
 import { parameterCounts } from '../operations/parameter-counts.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { overlappedSeconds } from '../timing/overlapped-seconds.js';
 import { dataGroup } from './data-group.js';
 import type { StepOptions } from './step-options.js';
 
@@ -53,11 +54,8 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
     : 0;
   const isOverlapped =
     software.dataOverlap === 'always' || (software.dataOverlap === 'without-pipeline' && p === 1);
-  const exposed = (seconds: number): number => {
-    if (!isOverlapped) return seconds;
-    const waiting = Math.max(lastBucket * seconds, seconds - lastBackward);
-    return waiting + (seconds - waiting) * hardware.overlapCost.value;
-  };
+  const exposed = (seconds: number): number =>
+    isOverlapped ? overlappedSeconds(seconds, { behind: lastBackward, last: lastBucket, profile }) : seconds;
   const embeddingCommunication =
     p === 1 || !isTied
       ? 0

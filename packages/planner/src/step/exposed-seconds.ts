@@ -1,6 +1,7 @@
 import type { CollectiveOperation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { overlappedSeconds } from '../timing/overlapped-seconds.js';
 
 /** Collectives of data-parallel ranks, and whether passes can hide them. */
 export interface DataCollectives {
@@ -20,6 +21,5 @@ export function exposedSeconds(
 ): number {
   const seconds = operations.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
   if (!isOverlapped) return seconds;
-  const waiting = Math.max(lastBucket(operations) * seconds, seconds - behind);
-  return waiting + (seconds - waiting) * profile.hardware.overlapCost.value;
+  return overlappedSeconds(seconds, { behind, last: lastBucket(operations), profile });
 }

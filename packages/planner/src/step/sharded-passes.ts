@@ -2,6 +2,7 @@ import type { RankGroup } from '../operations/operation.js';
 import { parameterCounts } from '../operations/parameter-counts.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
 import { passSeconds } from '../timing/operations-seconds.js';
+import { overlappedSeconds } from '../timing/overlapped-seconds.js';
 import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup } from './data-group.js';
 import type { StepOptions } from './step-options.js';
@@ -23,7 +24,7 @@ const matricesOfLayer = 4;
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;
-  const { hardware, software } = profile;
+  const { software } = profile;
   const group = dataGroup(options);
   if (software.shardsParameters !== true || group.size === 1) {
     return chunks.map(() => ({ forward: 0, backward: 0 }));
@@ -37,8 +38,6 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
       ...(isEnd ? [{ times: 1, parameters: counts.table }] : []),
     ];
   };
-  const added = (computing: number, communicating: number): number =>
-    Math.max(0, communicating - computing) + Math.min(communicating, computing) * hardware.overlapCost.value;
   return chunks.map((passes, chunk) => {
     const gather = secondsOf(parts(chunk), { collective: 'all-gather', bytes: 2, group }, profile);
     const scatter = secondsOf(
@@ -47,8 +46,8 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
       profile,
     );
     return {
-      forward: added(passSeconds(passes.forward), gather),
-      backward: added(passSeconds(passes.backward), gather + scatter),
+      forward: overlappedSeconds(gather, { behind: passSeconds(passes.forward), profile }),
+      backward: overlappedSeconds(gather + scatter, { behind: passSeconds(passes.backward), profile }),
     };
   });
 }

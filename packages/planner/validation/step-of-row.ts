@@ -1,17 +1,11 @@
-import {
-  type ListedProfile,
-  listedProfile,
-  loadProfile,
-  predictStepTime,
-  type StepPrediction,
-} from '../src/index.js';
+import { type ListedProfile, listedProfile, loadProfile, type StepOptions } from '../src/index.js';
 import type { MeasuredRow } from './measured-row.js';
 
-/** Predicts a measured row, with the profile it names or with another that stands for it. */
-export function predictRow(
+/** The step of a measured row, with the profile it names or with another that stands for it. */
+export function stepOfRow(
   row: MeasuredRow,
   profile: ListedProfile = listedProfile(loadProfile(row.profile)),
-): StepPrediction {
+): StepOptions {
   const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
   const software = {
     ...profile.software,
@@ -19,5 +13,5 @@ export function predictRow(
     ...(fusesKernels === undefined ? {} : { fusesKernels }),
     ...(shardsParameters === undefined ? {} : { shardsParameters }),
   };
-  return predictStepTime({ model, layout, profile: { ...profile, software } });
+  return { model, layout, profile: { ...profile, software } };
 }
