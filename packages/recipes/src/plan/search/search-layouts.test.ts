@@ -173,6 +173,20 @@ describe('searchLayouts', () => {
     }
   });
 
+  it('goes on to smaller layouts where what libraries take is too much for the fastest ones', async () => {
+    const layout = ['--tensor-model-parallel-size', '1', '--pipeline-model-parallel-size', '1'];
+    const argv = [...gptFlags(4, 64, 4, 128), ...layout, '--recompute-granularity', 'selective'];
+    const profile = loadProfile('h100-80gb');
+    const options = { argv, unused, numProcesses: 2, profile };
+    const mebibyte = 2 ** 20;
+    // the allocator takes 252 MiB with micro-batches of 1, 286 with 4 and 646 with 32, libraries 608
+    const { layouts } = await searchLayouts({ ...options, memoryBytes: 900 * mebibyte });
+    expect(layouts.map(({ candidate }) => candidate.microBatch)).toEqual([4]);
+    expect(layouts[0]!.estimatedBytes).toBeLessThan(300 * mebibyte);
+    const refused = searchLayouts({ ...options, memoryBytes: 700 * mebibyte });
+    await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
+  });
+
   const withoutBatch = tiny.filter((word, at) => ![word, tiny[at - 1]].includes('--global-batch-size'));
   it.each([
     { argv: ['--preset', 'none', '--bf16'], code: 'MTL_FLAG_REQUIRED', message: /--num-layers, .+ missing/ },

@@ -16,6 +16,7 @@ import { dryRunModel } from '../../dry-run/dry-run-model.js';
 import { readLoadedFlags } from '../../training/read-loaded-flags.js';
 import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan } from '../plan-run.js';
+import { wholeMemory } from '../whole-memory.js';
 import { withDeviceOfProfile } from '../with-device-of-profile.js';
 import { candidateWords } from './candidate-words.js';
 import { checkLayoutFlags } from './check-layout-flags.js';
@@ -82,23 +83,32 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   const fitting = estimates
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
+  const first = await nearest(fitting, refine);
+  // the others, where too few of the first fit whole
+  const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
+  const tooLarge: Estimated[] = [];
   const kinds = new Set<string>();
-  for (const { candidate, ...estimate } of await nearest(fitting, refine)) {
+  for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
+    const { candidate, ...estimate } = each;
     if (kinds.has(kindOf(candidate))) continue;
     if (layouts.length === numBest) break;
     const found = await planned(candidate, { ...context, estimate, memoryBytes });
-    if (!found?.plan.fits) continue;
+    if (found === undefined) continue;
+    if (!found.plan.fits) {
+      tooLarge.push({ ...each, memoryBytes: Math.max(...found.plan.ranks.map(wholeMemory)) });
+      continue;
+    }
     layouts.push(found);
     kinds.add(kindOf(candidate));
   }
-  if (layouts.length === 0) throw nothingFits(estimates, { memoryBytes, numProcesses: options.numProcesses });
+  if (layouts.length === 0) {
+    // what libraries take is known of whole plans alone
+    const known = tooLarge.length > 0 ? tooLarge : estimates;
+    throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
+  }
   layouts.sort((a, b) => a.plan.iterationSeconds - b.plan.iterationSeconds);
-  return {
-    numCandidates: candidates.length,
-    numFitting: fitting.length,
-    layouts: layouts.slice(0, numBest),
-  };
+  return { numCandidates: candidates.length, numFitting: fitting.length, layouts };
 }
 
 /** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
