@@ -5,10 +5,8 @@ import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
 import type { GroupNamed } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
+import { smallestBucket } from './smallest-bucket.js';
 import { UsedGroups } from './used-groups.js';
-
-/** Gradients of less are no buckets: numbers that ranks agree on. */
-const smallestBucket = 4096;
 
 export interface StepRecordingOptions {
   /** Of the dry run: where bytes are counted. */

@@ -50,11 +50,6 @@ export class RecordedEstimates {
     this.#options = options;
   }
 
-  /** Recordings that were made. */
-  get numRecordings(): number {
-    return this.#parts.size;
-  }
-
   /** Undefined for a candidate that cannot be. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, '1f1b');

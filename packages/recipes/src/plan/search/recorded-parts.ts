@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
 import { recordRun } from '../record-run.js';
+import { smallestBucket } from '../smallest-bucket.js';
 
 /** What a part of the model takes on one rank. */
 export interface PartCost {
@@ -102,10 +103,11 @@ async function costsOf(
       temporary,
     };
   };
-  // less are numbers that ranks agree on
   const sharedBytes = run.step.ends[0]!.operations.reduce(
     (sum, operation) =>
-      operation.kind === 'collective' && operation.group.axis === 'pipeline' && operation.bytes > 4096
+      operation.kind === 'collective' &&
+      operation.group.axis === 'pipeline' &&
+      operation.bytes >= smallestBucket
         ? sum + operation.bytes
         : sum,
     0,
