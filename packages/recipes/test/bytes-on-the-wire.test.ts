@@ -24,7 +24,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const recipe = [
   ...['--preset', 'none', '--hidden-size', `${H}`, '--num-attention-heads', '4', '--seq-length', `${S}`],
   ...['--max-position-embeddings', `${S}`, '--micro-batch-size', `${B}`, '--train-iters', `${numSteps}`],
-  ...['--global-batch-size', `${B * microBatchesPerStep}`, '--lr', '1e-3', '--lr-decay-style', 'constant'],
+  ...['--lr', '1e-3', '--lr-decay-style', 'constant'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
   ...['--split', '90,10,0', '--threads', '1'],
 ];
@@ -48,27 +48,51 @@ interface LayerAndWhole {
   readonly whole: Counts;
 }
 
+interface Counted {
+  /** Of a layer, by tensor-parallel ranks and kind of training run. */
+  readonly layers: ReadonlyMap<number, ReadonlyMap<Kind, LayerAndWhole>>;
+  /** Of every rank, two training runs of a pipeline. */
+  readonly pipelines: readonly TrainGptResult[][];
+}
+
+const worldSize = 4;
+const tensorSizes = [2, 4];
+
+const training = (t: number, flags: readonly string[], p = 1): TrainGptArgument => {
+  const batch = B * microBatchesPerStep * (worldSize / t / p);
+  const mesh = ['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`];
+  return { flags: [...recipe, ...corpus, ...mesh, '--global-batch-size', `${batch}`, ...flags] };
+};
+
 /**
- * What a rank's engine counts for one layer and one micro-batch of a training run: the difference between
- * training runs of four and of two layers, which have embedding, head, loss and norm in common. Every rank
- * must count the same.
+ * What the engine of four ranks counts: processes take longer to start than these models to train. What a
+ * layer of one micro-batch takes is the difference between training runs of four and of two layers, which
+ * have embedding, head, loss and norm in common. Every rank must count the same. Ranks that are not needed
+ * for tensor parallelism are data-parallel, which has a group of its own.
  */
-async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, LayerAndWhole>> {
-  const trainings = kindNames.flatMap((kind) =>
-    [2, 4].map((numLayers): TrainGptArgument => {
-      const size = ['--num-layers', `${numLayers}`, '--tensor-model-parallel-size', `${t}`];
-      return { flags: [...recipe, ...corpus, ...size, ...kinds[kind]] };
-    }),
+async function countOn(engine: 'local' | 'gloo'): Promise<Counted> {
+  const ofLayers = tensorSizes.flatMap((t) =>
+    kindNames.flatMap((kind) =>
+      [2, 4].map((numLayers) => training(t, ['--num-layers', `${numLayers}`, ...kinds[kind]])),
+    ),
+  );
+  const ofPipelines = [[], ['--sequence-parallel']].map((kind) =>
+    training(2, ['--num-layers', '2', ...kind], 2),
   );
   const module = new URL('./ranks/train-gpt.ts', import.meta.url);
-  const ranks = await runProcesses<TrainGptResult[]>({ worldSize: t, module, argument: trainings, engine });
-  return new Map(
-    kindNames.map((kind, index) => {
-      const counts = ranks.map((results) => perLayer(results[2 * index]!, results[2 * index + 1]!));
+  const argument = [...ofLayers, ...ofPipelines];
+  const ranks = await runProcesses<TrainGptResult[]>({ worldSize, module, argument, engine });
+  const layers = tensorSizes.map((t, size) => {
+    const ofKinds = kindNames.map((kind, index) => {
+      const first = 2 * (kindNames.length * size + index);
+      const counts = ranks.map((results) => perLayer(results[first]!, results[first + 1]!));
       for (const other of counts) expect(other).toEqual(counts[0]);
-      return [kind, counts[0]!];
-    }),
-  );
+      return [kind, counts[0]!] as const;
+    });
+    return [t, new Map(ofKinds)] as const;
+  });
+  const pipelines = ranks.map((results) => results.slice(ofLayers.length));
+  return { layers: new Map(layers), pipelines };
 }
 
 function perLayer({ tensorParallel: two }: TrainGptResult, { tensorParallel: four }: TrainGptResult) {
@@ -89,100 +113,83 @@ function perLayer({ tensorParallel: two }: TrainGptResult, { tensorParallel: fou
   };
 }
 
-// sizes divide by the members and by cache lines, so that no engine rounds a slice: the numbers are exact
-describe.each([
-  { engine: 'local', t: 2, problem: undefined },
-  { engine: 'local', t: 4, problem: undefined },
-  { engine: 'gloo', t: 2, problem: glooProblem() },
-  { engine: 'gloo', t: 4, problem: glooProblem() },
-] as const)('a layer that trains on $t tensor-parallel processes over $engine', ({ engine, t, problem }) => {
-  let counts: ReadonlyMap<Kind, LayerAndWhole>;
-  beforeAll(async () => {
-    if (problem === undefined) counts = await countsOfLayer(engine, t);
-  }, processTestMs);
-  const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
-  /** Of a collective over `bytes`, what a rank sends at best. */
-  const share = (bytes: number): number => (bytes * (t - 1)) / t;
-  const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
-
-  it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
-    // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
-    for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
-      expect(counts.get(kind)!.layer, kind).toEqual({
-        allGather: noCount,
-        reduceScatter: noCount,
-        broadcast: noCount,
-        allToAll: noCount,
-        send: noCount,
-        receive: noCount,
-        barrier: noCount,
-        allReduce: { calls: 4, sentBytes: 8 * share(whole(bytesPerElement)) },
-      });
-    }
-  });
-
-  it.skipIf(problem)(
-    `gathers 4 times, scatters 4 times and gathers 2 again, sharded along the sequence${needs}`,
-    () => {
-      const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!.layer;
-      // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward
-      // gathers the inputs of the two column-parallel matmuls again instead of keeping them
-      expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
-      expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
-      // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel
-      // biases (H each)
-      const partial = 6 * H * 4;
-      expect(allReduce).toEqual({ calls: 0, sentBytes: (2 * share(partial)) / microBatchesPerStep });
-    },
-  );
-
-  it.skipIf(problem)(`sends what forward sends once more with full recomputation${needs}`, () => {
-    expect(counts.get('recomputed')!.layer.allReduce).toEqual({ calls: 6, sentBytes: 12 * share(whole(4)) });
-  });
-
-  // with more than two members engines send small tensors whole to everybody, in one trip instead of two
-  if (t > 2) return;
-  it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
-    // in addition to two layers: the sum of embeddings, that of the head's input gradients, and of each token
-    // the maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
-    const loss = 3 * B * S * 4;
-    expect(counts.get('float32')!.whole.allReduce).toEqual({
-      calls: 4 * 2 + 2 + 2,
-      sentBytes: (4 * 2 + 2) * whole(4) + loss,
-    });
-  });
-});
-
 describe.each([
   { engine: 'local', problem: undefined },
   { engine: 'gloo', problem: glooProblem() },
-] as const)(
-  'a pipeline of two stages of two tensor-parallel processes each, over $engine',
-  ({ engine, problem }) => {
-    const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
-    it.skipIf(problem)(
-      `sends half of a boundary tensor from each process, sharded along the sequence or not${needs}`,
-      async () => {
-        const size = ['--num-layers', '2', '--tensor-model-parallel-size', '2'];
-        const trainings = [[], ['--sequence-parallel']].map(
-          (kind): TrainGptArgument => ({
-            flags: [...recipe, ...corpus, ...size, '--pipeline-model-parallel-size', '2', ...kind],
-          }),
-        );
-        const module = new URL('./ranks/train-gpt.ts', import.meta.url);
-        const ranks = await runProcesses<TrainGptResult[]>({
-          worldSize: 4,
-          module,
-          argument: trainings,
-          engine,
+] as const)('processes over $engine', ({ engine, problem }) => {
+  const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
+  let counted: Counted;
+  beforeAll(async () => {
+    if (problem === undefined) counted = await countOn(engine);
+  }, processTestMs);
+
+  // sizes divide by the members and by cache lines, so that no engine rounds a slice: the numbers are exact
+  describe.each(tensorSizes)('a layer that trains on %i tensor-parallel processes', (t) => {
+    const countsOf = (kind: Kind): LayerAndWhole => counted.layers.get(t)!.get(kind)!;
+    const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
+    /** Of a collective over `bytes`, what a rank sends at best. */
+    const share = (bytes: number): number => (bytes * (t - 1)) / t;
+
+    it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
+      // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
+      for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
+        expect(countsOf(kind).layer, kind).toEqual({
+          allGather: noCount,
+          reduceScatter: noCount,
+          broadcast: noCount,
+          allToAll: noCount,
+          send: noCount,
+          receive: noCount,
+          barrier: noCount,
+          allReduce: { calls: 4, sentBytes: 8 * share(whole(bytesPerElement)) },
         });
-        // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and as much back in backward
-        const expected = { calls: numMicroBatches, sentBytes: (numMicroBatches * B * S * H * 4) / 2 };
-        for (const results of ranks) {
-          for (const { pipeline } of results) expect(pipeline!.send).toMatchObject(expected);
-        }
+      }
+    });
+
+    it.skipIf(problem)(
+      `gathers 4 times, scatters 4 times and gathers 2 again, sharded along the sequence${needs}`,
+      () => {
+        const { allGather, reduceScatter, allReduce } = countsOf('sequence parallel').layer;
+        // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward
+        // gathers the inputs of the two column-parallel matmuls again instead of keeping them
+        expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
+        expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
+        // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel
+        // biases (H each)
+        const partial = 6 * H * 4;
+        expect(allReduce).toEqual({ calls: 0, sentBytes: (2 * share(partial)) / microBatchesPerStep });
       },
-      processTestMs,
     );
-  },
-);
+
+    it.skipIf(problem)(`sends what forward sends once more with full recomputation${needs}`, () => {
+      expect(countsOf('recomputed').layer.allReduce).toEqual({
+        calls: 6,
+        sentBytes: 12 * share(whole(4)),
+      });
+    });
+
+    // with more than two members engines send small tensors whole to everybody, in one trip instead of two
+    if (t > 2) return;
+    it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
+      // in addition to two layers: the sum of embeddings, that of the head's input gradients, and of each
+      // token the maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
+      const loss = 3 * B * S * 4;
+      expect(countsOf('float32').whole.allReduce).toEqual({
+        calls: 4 * 2 + 2 + 2,
+        sentBytes: (4 * 2 + 2) * whole(4) + loss,
+      });
+    });
+  });
+
+  it.skipIf(problem)(
+    `of two stages, two tensor-parallel ranks each, send half of a boundary tensor each, sharded along the sequence or not${needs}`,
+    () => {
+      // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and as much back in backward
+      const expected = { calls: numMicroBatches, sentBytes: (numMicroBatches * B * S * H * 4) / 2 };
+      for (const results of counted.pipelines) {
+        expect(results).toHaveLength(2);
+        for (const { pipeline } of results) expect(pipeline!.send).toMatchObject(expected);
+      }
+    },
+  );
+});

@@ -1,6 +1,4 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { runInMemoryRanks } from '@mtl/comm/testing';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
@@ -8,12 +6,19 @@ import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
 import { TrainingRuns } from './support/training-runs.js';
+import { WaitingRanks } from './support/waiting-ranks.js';
 
 let tasks: SmallTasks;
+const ranks = new WaitingRanks<readonly FineTuneArgument[], FineTuningReport[]>(
+  new URL('./ranks/fine-tune.ts', import.meta.url),
+);
 beforeAll(() => {
   tasks = new SmallTasks();
 });
-afterAll(() => tasks.remove());
+afterAll(async () => {
+  await ranks.close();
+  tasks.remove();
+});
 
 const onMessage = (): void => {};
 type Parallel = FineTuningConfiguration['parallel'];
@@ -22,13 +27,8 @@ async function onRanks(
   worldSize: number,
   argument: readonly FineTuneArgument[],
 ): Promise<FineTuningReport[][]> {
-  const ranks = await runInMemoryRanks<FineTuningReport[]>({
-    worldSize,
-    argument,
-    ...rankThreads(new URL('./ranks/fine-tune.ts', import.meta.url)),
-    timeoutMs: 60_000,
-  });
-  return argument.map((_, index) => ranks.map((reports) => reports[index]!));
+  const results = await ranks.run(worldSize, argument);
+  return argument.map((_, index) => results.map((reports) => reports[index]!));
 }
 
 const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint']> = {}) => ({
@@ -245,7 +245,7 @@ describe('fine-tuning on several processes', () => {
         for (const [report] of sharded)
           expect(Math.abs(report!.median.dev!.loss! / alone.median.dev!.loss! - 1)).toBeLessThan(2e-6);
       } finally {
-        pretraining.remove();
+        await pretraining.remove();
       }
     },
     processTestMs,

@@ -7,8 +7,10 @@ import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { prepareCorpus } from './prepare-corpus.js';
 import { prepareSentences } from './prepare-sentences.js';
 import { runProcesses } from './run-processes.js';
-import { TrainingRanks } from './training-ranks.js';
+import { WaitingRanks } from './waiting-ranks.js';
 import { withoutFlags } from './without-flags.js';
+
+const rankProgram = new URL('../ranks/train-gpt.ts', import.meta.url);
 
 /** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
@@ -77,8 +79,7 @@ export class TrainingRuns {
   readonly #recipe: readonly string[];
 
   readonly #model: ModelKind;
-  /** By world size. */
-  readonly #ranks = new Map<number, TrainingRanks>();
+  readonly #ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
 
   private constructor(directory: string, recipe: readonly string[], model: ModelKind) {
     this.#directory = directory;
@@ -99,23 +100,15 @@ export class TrainingRuns {
 
   /** Trains one after the other on the same ranks; results by training run, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const waiting = this.#ranks.get(worldSize) ?? new TrainingRanks(worldSize);
-    this.#ranks.set(worldSize, waiting);
-    try {
-      const ranks = await waiting.train(this.#argumentsOf(trainings));
-      return trainings.map((_, index) => ranks.map((results) => results[index]!));
-    } catch (error) {
-      this.#ranks.delete(worldSize);
-      await waiting.close();
-      throw error;
-    }
+    const ranks = await this.#ranks.run(worldSize, this.#argumentsOf(trainings));
+    return trainings.map((_, index) => ranks.map((results) => results[index]!));
   }
 
   /** As `run`, with processes in place of threads and shared memory in place of messages. */
   async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
     const ranks = await runProcesses<TrainGptResult[]>({
       worldSize,
-      module: new URL('../ranks/train-gpt.ts', import.meta.url),
+      module: rankProgram,
       argument: this.#argumentsOf(trainings),
     });
     return trainings.map((_, index) => ranks.map((results) => results[index]!));
@@ -139,7 +132,7 @@ export class TrainingRuns {
   }
 
   async remove(): Promise<void> {
-    await Promise.all([...this.#ranks.values()].map((ranks) => ranks.close()));
+    await this.#ranks.close();
     rmSync(this.#directory, { recursive: true, force: true });
   }
 

@@ -1,0 +1,41 @@
+import { BroadcastChannel } from 'node:worker_threads';
+import type { World } from '@mtl/comm';
+
+export interface RunOnRequestArgument {
+  /** Of the broadcast channel. */
+  readonly channel: string;
+  /** Its default export runs for every request: (world, argument) to a result, both cloneable. */
+  readonly module: string;
+}
+
+/** What ranks are sent: what to run with, or that there is no more. */
+export type RankRequest = { readonly argument: unknown } | 'end';
+
+/** What a rank replies: the result of the last request, none yet when it has begun to listen. */
+export interface RankReply {
+  readonly rank: number;
+  readonly result?: unknown;
+}
+
+/** Runs a module for every request on a broadcast channel until it is told to end; the first failure ends it, too. */
+export default async (world: World, { channel: name, module }: RunOnRequestArgument): Promise<void> => {
+  const { default: run } = (await import(module)) as {
+    default: (world: World, argument: unknown) => Promise<unknown>;
+  };
+  const channel = new BroadcastChannel(name);
+  const reply = (result?: unknown): void =>
+    channel.postMessage({ rank: world.rank, result } satisfies RankReply);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      channel.onmessage = (event) => {
+        const { data } = event as { data: RankRequest | RankReply };
+        if (data === 'end') resolve();
+        else if ('argument' in data) run(world, data.argument).then(reply, reject);
+        // else another rank's reply
+      };
+      reply();
+    });
+  } finally {
+    channel.close();
+  }
+};
