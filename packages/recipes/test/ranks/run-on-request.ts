@@ -17,7 +17,10 @@ export interface RankReply {
   readonly result?: unknown;
 }
 
-/** Runs a module for every request on a broadcast channel until it is told to end; the first failure ends it, too. */
+/**
+ * Runs a module for every request on a broadcast channel until it is told to end; the first failure ends it,
+ * too.
+ */
 export default async (world: World, { channel: name, module }: RunOnRequestArgument): Promise<void> => {
   const { default: run } = (await import(module)) as {
     default: (world: World, argument: unknown) => Promise<unknown>;
