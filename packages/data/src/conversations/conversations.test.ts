@@ -102,6 +102,71 @@ describe('conversations of a file', () => {
     expect(learnt).toEqual(['x|', 'x|']);
   });
 
+  it('may have marks of the template around answers, of which those of a prompt are not learnt', async () => {
+    const marking = (text: string) =>
+      new ChatTemplate({ ...template, text, specialTokens: { eos_token: '<|endoftext|>' } });
+    const marked = marking(
+      "{% for m in messages %}{% if m.role == 'assistant' %}a{% generation %}{{ m.content }}{% endgeneration -%}  .{% else %}{{ m.content }}{% endif %}{% endfor %}",
+    );
+    const line = {
+      prompt: [...JSON.parse(turn('q', 'no')).messages, { role: 'user', content: 'r' }],
+      completion: [{ role: 'assistant', content: 'yes' }],
+    };
+    const path = written('marked.jsonl', JSON.stringify(line));
+    const { tokens, isLearnt } = (await read(path, { template: marked })).train.packed;
+    expect(textOf(tokens)).toBe('qano.rayes.');
+    expect(textOf(tokens.filter((_, at) => isLearnt[at] === 1))).toBe('yes');
+    const refusal = (text: string, from = path) =>
+      read(from, { template: marking(text) }).then(undefined, (error: Error) => error.message);
+    const last =
+      '{% for m in messages %}{% if loop.last %}{% generation %}{{ m.content }}{% endgeneration %}{% endif %}{% endfor %}';
+    expect(await refusal(last)).toContain("marks 1 texts as the assistant's, of 2 messages");
+    expect(await refusal('{% generation %}a')).toContain('{% endgeneration %} do not match');
+    const mark = written('mark.jsonl', turn('a', 'b\uE0F0'));
+    expect(await refusal(marked.text, mark)).toContain('U+E0F0');
+  });
+
+  // two line breaks are one token at the end of a text, and two before a word
+  it.each([
+    [': ', ' the cat', 1],
+    [':\n\n', 'the cat', 0],
+  ])('learn the token that an answer begins in, behind %j', async (between, learnt, splitTokens) => {
+    const path = written('inside.jsonl', turn('who', 'the cat'));
+    const headed = new ChatTemplate({
+      name: 'headed',
+      text: `{% for m in messages %}{{ m.role + ${JSON.stringify(between)} + m.content }}{% endfor %}{% if add_generation_prompt %}{{ "assistant" + ${JSON.stringify(between)} }}{% endif %}`,
+    });
+    const gpt2 = await createTokenizer({ type: 'GPT2BPETokenizer' });
+    const { counts, train } = await read(path, { template: headed, tokenizer: gpt2 });
+    const { tokens, isLearnt } = train.packed;
+    expect(gpt2.decode(tokens.filter((_, at) => isLearnt[at] === 1))).toBe(learnt);
+    expect(counts.splitTokens).toBe(splitTokens);
+  });
+
+  it('give their tools to the template, as a list or its JSON', async () => {
+    const counting = new ChatTemplate({
+      name: 't',
+      text: '{{ tools | length if tools else "none" }}{% for m in messages %}{{ m.content }}{% endfor %}',
+    });
+    const { messages } = JSON.parse(turn('q', 'x')) as object & { messages: unknown };
+    const lines = [[{}, {}], '[{}]', null, ''].map((tools) => JSON.stringify({ messages, tools }));
+    const { tokens } = (await read(written('tools.jsonl', lines.join('\n')), { template: counting })).train
+      .packed;
+    expect(textOf(tokens)).toBe('2qx1qxnoneqxnoneqx');
+  });
+
+  it('are evaluated on from files of their own', async () => {
+    const [one, other] = [written('one.jsonl', turn('q', 'x')), written('other.jsonl', turn('r', 'y'))];
+    const { train, validation } = await read(one, { validationData: [other] });
+    expect([train, validation!].map(({ packed }) => textOf(packed.tokens))).toEqual(['uq|ax|', 'ur|ay|']);
+  });
+
+  it('are left out where nothing but their first token would be learnt', async () => {
+    const bare = new ChatTemplate({ name: 't', text: '{% for m in messages %}{{ m.content }}{% endfor %}' });
+    const path = written('first.jsonl', JSON.stringify({ messages: [{ role: 'assistant', content: 'x' }] }));
+    await expect(read(path, { template: bare })).rejects.toThrow('no conversation is left of 1');
+  });
+
   it.each([
     ['{"messages": [', 'line 1: is not JSON'],
     ['[]', 'line 1: is not a JSON object'],
@@ -176,6 +241,13 @@ describe('conversations of a file', () => {
       ) as string,
       remedy: expect.stringContaining('--chat-template') as string,
     });
+    const thinking = new ChatTemplate({
+      name: 'thinking.jinja',
+      text: '{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}',
+    });
+    await expect(read(path, { template: thinking })).rejects.toThrow(
+      'thinking.jinja: the text of the first 1 messages is not how the text with its answer begins',
+    );
   });
 });
 
@@ -191,6 +263,9 @@ describe('readChatTemplate', () => {
         options: { type, tokenizerModel, chatTemplate },
       }).render({ messages: [], where: 'here' }).text;
     expect(() => rendered()).toThrow(expect.objectContaining({ code: 'MTL_CHAT_TEMPLATE' }));
+    written('special_tokens_map.json', '{"bos_token": "<b>", "eos_token": "<other>"}');
+    written('chat_template.json', '{"chat_template": "legacy {{ bos_token + eos_token }}"}');
+    expect(rendered()).toBe('legacy <b><other>');
     const settings = (chat_template: unknown) =>
       written('tokenizer_config.json', JSON.stringify({ chat_template, eos_token: { content: '<e>' } }));
     settings([
