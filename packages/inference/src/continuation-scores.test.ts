@@ -32,6 +32,9 @@ describe('continuationScores', () => {
     const { logProbabilities, numShortened } = await continuationScores({ model, continuations });
     expect([...logProbabilities]).toEqual([-(405 + 506)]);
     expect(numShortened).toBe(1);
+    const long = [{ context: [1], target: [2, 3, 4, 5, 6] }];
+    const { logProbabilities: ofRest } = await continuationScores({ model, continuations: long });
+    expect([...ofRest]).toEqual([-(203 + 304 + 405 + 506)]);
   });
 
   it('refuses empty parts and tokens that the model does not know', async () => {
@@ -43,5 +46,8 @@ describe('continuationScores', () => {
       await expect(continuationScores({ model, continuations: [continuation] })).rejects.toMatchObject({
         code: 'MTL_TOKENS',
       });
+    await expect(continuationScores({ model, continuations: [], batchSize: 0 })).rejects.toMatchObject({
+      code: 'MTL_CONTINUATIONS',
+    });
   });
 });

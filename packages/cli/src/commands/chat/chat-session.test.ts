@@ -76,6 +76,14 @@ describe('ChatSession', () => {
     expect(prompts).toEqual(['sS|uone|a', 'sS|uone|aÃ¶l|utwo|a']);
   });
 
+  it('neither shows nor keeps the token that ends an answer', async () => {
+    const { model, prompts } = modelThatSays('yes!');
+    const { session } = sessionOf(model, { stopTokens: ['!'.charCodeAt(0)] });
+    expect(await answerOf(session, 'one')).toBe('yes');
+    await answerOf(session, 'two');
+    expect(prompts[1]).toBe('uone|ayes|utwo|a');
+  });
+
   it('drops the oldest turns where the conversation outgrows the context, and tells', async () => {
     const { model, prompts } = modelThatSays('yes', 40);
     const { session, notices } = sessionOf(model, { system: 'S' });
@@ -139,5 +147,38 @@ describe('converse', () => {
     expect(String(output.read())).toBe('so \n');
     process.emit('SIGINT');
     expect(await ended).toBe(130);
+  });
+
+  it('ends at two SIGINTs in one answer, whatever lines wait', async () => {
+    const said: string[] = [];
+    const session = {
+      async *say(text: string, signal: AbortSignal) {
+        said.push(text);
+        process.emit('SIGINT');
+        process.emit('SIGINT');
+        signal.throwIfAborted();
+        yield '';
+      },
+    };
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const ended = converse({ session, input, output, onNotice: () => {} });
+    input.end('one\ntwo\n');
+    expect(await ended).toBe(130);
+    expect(said).toEqual(['one']);
+  });
+
+  it('ends with an error that is not of a message, and leaves SIGINT to others', async () => {
+    const numBefore = process.listenerCount('SIGINT');
+    const session = {
+      // biome-ignore lint/correctness/useYield: it fails before its first part
+      async *say(): AsyncGenerator<string, void, undefined> {
+        throw new Error('damaged');
+      },
+    };
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const ended = converse({ session, input, output, onNotice: () => {} });
+    input.end('one\n');
+    await expect(ended).rejects.toThrow('damaged');
+    expect(process.listenerCount('SIGINT')).toBe(numBefore);
   });
 });

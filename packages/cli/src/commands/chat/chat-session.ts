@@ -49,7 +49,7 @@ export class ChatSession {
         stopTokens,
         signal,
         prompts: [prompt],
-        maxNewTokens: Math.min(maxNewTokens, model.maximumContext - prompt.length),
+        maxNewTokens,
         sampleNumbers: [this.#numTurns],
       });
       for await (const { token } of tokens) {
