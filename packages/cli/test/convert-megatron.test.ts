@@ -1,31 +1,21 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Checkpoint, SafetensorsDirectory } from '@mtl/checkpoint';
-import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
-import { runMtl } from '../src/index.js';
+import { afterAll, describe, expect, it } from 'vitest';
+import { runMtlHere } from './support/run-mtl-here.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const directory = temporaryDirectory();
 afterAll(() => directory.dispose());
-afterEach(() => vi.restoreAllMocks());
 
 const inDirectory = (name: string): string => join(directory.path, name);
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
 
 async function mtl(...argv: string[]): Promise<{ stdout: string; stderr: string }> {
-  const [stdout, stderr] = [process.stdout, process.stderr].map((stream) => {
-    const written: string[] = [];
-    vi.spyOn(stream, 'write').mockImplementation((text) => written.push(String(text)) > 0);
-    return written;
-  }) as [string[], string[]];
-  const status = await runMtl(argv);
-  vi.restoreAllMocks();
-  expect({ status, error: stderr.filter((text) => text.startsWith('error')) }).toEqual({
-    status: 0,
-    error: [],
-  });
-  return { stdout: stdout.join(''), stderr: stderr.join('') };
+  const { status, ...written } = await runMtlHere(...argv);
+  expect({ status, error: /^error.*/m.exec(written.stderr)?.[0] }).toEqual({ status: 0, error: undefined });
+  return written;
 }
 
 /** All tensors of a Hugging Face directory, as text that shows every bit. */

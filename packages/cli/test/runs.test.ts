@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { runMtl } from '../src/index.js';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runMtlHere } from './support/run-mtl-here.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const directory = temporaryDirectory();
@@ -52,21 +52,7 @@ beforeAll(() => {
   run('slow', 0.001, { losses: [4, 3.5] });
 });
 
-/** Runs a command line of `mtl runs`. */
-async function mtlRuns(...words: readonly string[]) {
-  const written = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((stream) =>
-    vi.spyOn(process[stream], 'write').mockImplementation((text) => {
-      written[stream] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { status: await runMtl(['runs', ...words]), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const mtlRuns = (...words: readonly string[]) => runMtlHere('runs', ...words);
 
 it('lists runs with their steps, losses, size and state', async () => {
   const { stdout, status } = await mtlRuns(runs);

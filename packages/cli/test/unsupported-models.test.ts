@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { ModelKind } from '@mtl/configuration';
 import { runTrainingProgram } from '@mtl/recipes';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
-import { runMtl } from '../src/index.js';
+import { runMtlHere } from './support/run-mtl-here.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 
 const directory = temporaryDirectory();
@@ -57,16 +57,6 @@ interface Refusal {
   readonly stderr: string;
 }
 
-async function mtl(...argv: string[]): Promise<Refusal> {
-  let stderr = '';
-  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    stderr += String(text);
-    return true;
-  });
-  const status = await runMtl(argv);
-  return { status, stderr };
-}
-
 async function train(model: ModelKind, ...argv: string[]): Promise<Refusal> {
   const error = vi.spyOn(console, 'error').mockImplementation(() => {});
   const exit = vi.spyOn(process, 'exit').mockImplementation((() => {}) as typeof process.exit);
@@ -81,17 +71,21 @@ const bertModels = ['gemma', 'bert-with-rope', 'bert-with-relu'];
 const commands: ReadonlyArray<readonly [string, readonly string[], (model: string) => Promise<Refusal>]> = [
   ['gpt-train', gptModels, (model) => train('gpt', '--load-hf', model)],
   ['bert-train', bertModels, (model) => train('bert', '--load-hf', model)],
-  ['mtl eval', gptModels, (model) => mtl('eval', '--load-hf', model, '--text', inDirectory('text.txt'))],
-  ['mtl generate', gptModels, (model) => mtl('generate', '--load-hf', model, '--prompt', 'a')],
+  [
+    'mtl eval',
+    gptModels,
+    (model) => runMtlHere('eval', '--load-hf', model, '--text', inDirectory('text.txt')),
+  ],
+  ['mtl generate', gptModels, (model) => runMtlHere('generate', '--load-hf', model, '--prompt', 'a')],
   [
     'mtl convert',
     [...gptModels, ...bertModels.slice(1)],
-    (model) => mtl('convert', '--load-hf', model, '--save', inDirectory('out')),
+    (model) => runMtlHere('convert', '--load-hf', model, '--save', inDirectory('out')),
   ],
   [
     'mtl finetune',
     bertModels,
-    (model) => mtl('finetune', '--task', 'qqp', '--data-dir', inDirectory('QQP'), '--load-hf', model),
+    (model) => runMtlHere('finetune', '--task', 'qqp', '--data-dir', inDirectory('QQP'), '--load-hf', model),
   ],
 ];
 
