@@ -227,6 +227,17 @@ describe('adaptedLinear', () => {
     }
   });
 
+  it('refuses a layer that is trained', () => {
+    const { query } = fusedProjection();
+    const weight = parameter('trained', [G, R + 2, D, I]);
+    const tape = new Tape();
+    const input = inputOn(tape);
+    expect(() => adaptedLinear(tape, { input, weight, adapters: { adapters: [query], scale: 1 } })).toThrow(
+      expect.objectContaining({ code: 'MTL_FROZEN' }),
+    );
+    input.release();
+  });
+
   it('drops features of the input for all adapters alike, and not for the layer', () => {
     // so much that hardly a feature is left: what remains is the layer
     const { output, base, gradients } = runAdapted({ dropout: { probability: 0.9999999, key: [1, 2] } });

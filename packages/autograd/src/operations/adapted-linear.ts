@@ -1,3 +1,4 @@
+import { UsageError } from '@mtl/errors';
 import {
   add,
   biasDropoutResidualForward,
@@ -55,12 +56,15 @@ export interface AdaptedLinearOptions extends LinearOptions {
  * is communicated, and the gradient of the factor that is replicated is a partial sum.
  *
  * Only the adapters are trained: weight and bias are frozen.
+ *
+ * @throws UsageError MTL_FROZEN where one of them is not
  */
 export const adaptedLinear = checkedOperation(
   'adaptedLinear',
   (tape: Tape, options: AdaptedLinearOptions): Variable => {
-    const { input, weight, adapters, collectives = {} } = options;
+    const { input, weight, bias, adapters, collectives = {} } = options;
     const { dropout } = adapters;
+    for (const one of trainedParameters(weight, bias)) throw notFrozen(one);
     const layout = new AdapterLayout(weight, adapters);
     const { output, low } = forward(options, layout);
     const parameters = trainedParameters(...adapters.adapters.flatMap(({ down, up }) => [down, up]));
@@ -109,6 +113,12 @@ export const adaptedLinear = checkedOperation(
     return result;
   },
 );
+
+const notFrozen = ({ name }: Parameter): UsageError =>
+  new UsageError('MTL_FROZEN', `parameter ${name} is trained, and its layer has adapters`, {
+    expected: 'a frozen weight and bias: adapters are trained in their place',
+    remedy: 'freeze them before the optimizer is built',
+  });
 
 /** The output on the tape, and [..., R]: what the adapters project the input to. */
 function forward(
