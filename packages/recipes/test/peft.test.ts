@@ -215,6 +215,14 @@ it("takes PEFT's defaults for fields that are left out", async () => {
   expect(found).toMatchObject({ alpha: 8, dropout: 0, useRslora: false });
 });
 
+it('refuses to train a model without adapters', async () => {
+  const { configuration: model } = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
+  const lora = { rank: 2, scale: 1, dropout: 0, targets: [] };
+  expect(() => new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 })).toThrow(
+    expect.objectContaining({ code: 'MTL_LORA_TARGETS' }),
+  );
+});
+
 it('starts A uniform and B zero', async () => {
   const source = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
   const model = { ...source.configuration, hiddenSize: 400 };

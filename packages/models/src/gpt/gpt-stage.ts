@@ -1,4 +1,5 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import { ConfigurationError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
@@ -33,7 +34,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
-   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
+   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel
+   *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
     const { model, block = gptBlock(options.model), tensorParallel } = options;
@@ -59,6 +61,12 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   #freezeAllButAdapters(): void {
     const all = this.blocks.flatMap(({ adapters }) => adapters);
     const trained = new Set(all.flatMap(({ down, up }) => [down, up]));
+    if (this.blocks.length > 0 && trained.size === 0) {
+      throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
+        expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
+        remedy: 'choose other targets: with none of them nothing would be trained',
+      });
+    }
     for (const parameter of this.parameters) if (!trained.has(parameter)) parameter.freeze();
   }
 
