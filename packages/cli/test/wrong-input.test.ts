@@ -147,6 +147,9 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['nothing to train a tokenizer on', trainTokenizer('300', 'none.txt'), 'MTL_DATA_CORPUS', 'none.txt'],
   ['no model', ['eval', '--text', 'good.txt'], 'MTL_FLAG_REQUIRED', '--load DIR'],
   ['two models', ['generate', '--load', 'a', '--load-hf', 'b'], 'MTL_FLAG_CONFLICT', '--load-hf'],
+  ['two models of a chat', ['chat', 'a', '--load', 'b'], 'MTL_FLAG_CONFLICT', 'a and b are two models'],
+  ['instruction tuning of nothing', ['sft', '--train-data', 'x.jsonl'], 'MTL_FLAG_REQUIRED', '--model is'],
+  ['a misspelt flag of sft', ['sft', '--train-dta', 'x'], 'MTL_FLAG_UNKNOWN', '--train-data'],
   ['a directory without checkpoints', ['generate', '--load', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],
   ['a directory without a model', ['eval', '--load-hf', 'empty'], 'MTL_HUGGING_FACE_CONFIG', 'config.json'],
   [
