@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "backends/cpu/onednn_api.h"
+#include "backends/cpu/signals_blocked.h"
 #include "core/caching_allocator.h"
 
 namespace mtl {
@@ -301,6 +302,7 @@ Status scratch_of_part(Library* lib, const MatmulProblem& part, MatmulScratch* s
 
 Status onednn_matmul(const MatmulProblem& p) {
   const std::lock_guard<std::mutex> lock(mutex);
+  const SignalsBlocked signals_blocked;
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
   return for_parts(p, [&](const MatmulProblem& part) { return run_part(lib, part); });

@@ -1,0 +1,41 @@
+// Keeps signal handlers away from code of oneDNN.
+#pragma once
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+
+namespace mtl {
+
+// While it exists, signals wait that would be handled in this thread or in one of its OpenMP threads. Kernels
+// that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a handler that
+// runs meanwhile writes its frame over whatever the register points to, and the heap is damaged. Faults of
+// the code itself are not blocked.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    block(&previous_);
+    const int num_threads = omp_get_max_threads();
+    if (num_threads == num_blocked_) return;
+    // Threads that exist already, and need no signals; new ones inherit what this one blocks.
+#pragma omp parallel num_threads(num_threads)
+    if (omp_get_thread_num() > 0) block(nullptr);
+    num_blocked_ = num_threads;
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  static void block(sigset_t* previous) {
+    sigset_t signals;
+    sigfillset(&signals);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&signals, fault);
+    pthread_sigmask(SIG_BLOCK, &signals, previous);
+  }
+
+  sigset_t previous_;
+  static inline thread_local int num_blocked_ = 1;  // threads of this one's team, itself included
+};
+
+}  // namespace mtl
