@@ -10,16 +10,15 @@
  * `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
  * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
-import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, setNumThreads } from '@mtl/kernels';
 import { batchOf, openBertSamples } from './bert-batches.mjs';
 import { BertSide, operationSeconds } from './bert-side.mjs';
+import { PeerProcess } from './peer-process.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const build = join(here, '..', 'build', 'bench');
@@ -47,38 +46,6 @@ const plans = {
 /** How far both sides' losses and gradient norms may differ: the design's bounds against PyTorch. */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } };
 const threads = Number(values.threads);
-
-class PeerProcess {
-  #child = spawn(process.env.MTL_PEER_PYTHON ?? 'python3', [join(here, 'bert_peer.py')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  #answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
-
-  constructor() {
-    this.#child.on('error', () => {}); // no such program: there will be no answers
-  }
-
-  /** What is there; undefined without torch and transformers. */
-  async versions() {
-    const { value, done } = await this.#answers.next();
-    return done ? undefined : JSON.parse(value);
-  }
-
-  async next() {
-    const { value, done } = await this.#answers.next();
-    if (done) throw new Error('the other side ended before its answer');
-    return JSON.parse(value);
-  }
-
-  ask(command) {
-    this.#child.stdin.write(`${JSON.stringify(command)}\n`);
-    return this.next();
-  }
-
-  close() {
-    this.#child.stdin.end();
-  }
-}
 
 /** A batch as transformers takes it: sample after sample, cut where its longest sample ends. */
 function forPeer({
@@ -217,7 +184,7 @@ const columns = [
 const rowOf = (cells) => `| ${cells.join(' | ')} |`;
 
 setNumThreads(threads);
-const other = new PeerProcess();
+const other = new PeerProcess(join(here, 'bert_peer.py'));
 const versions = await other.versions();
 const peer = versions && other;
 const { instructionSet, onednnVersion } = hostInformation();

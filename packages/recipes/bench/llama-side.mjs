@@ -1,0 +1,119 @@
+import {
+  GptStage,
+  isAdapter,
+  loraSpecificationOf,
+  parameterTensors,
+  writeHuggingFaceGpt,
+  writeLoraDirectory,
+} from '@mtl/models';
+import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+
+/** A Llama of the size of SmolLM-135M. */
+export const smolLlama = {
+  numLayers: 30,
+  hiddenSize: 576,
+  ffnHiddenSize: 1536,
+  numAttentionHeads: 9,
+  groupQueryAttention: true,
+  numQueryGroups: 3,
+  maxPositionEmbeddings: 2048,
+  positionEmbeddingType: 'rope',
+  rotaryBase: 10_000,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  addBiasLinear: false,
+  vocabularySize: 49_152,
+  makeVocabularySizeDivisibleBy: 128,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0,
+  attentionDropout: 0,
+  initMethodStd: 0.02,
+};
+
+const loraTargets = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
+
+/** A Llama, or its adapters, with an optimizer: what a training step is made of, without a trainer. */
+export class LlamaSide {
+  constructor({ dtype, loraRank }) {
+    const [device, seed] = ['cpu', 1234];
+    this.lora = loraRank > 0 && {
+      rank: loraRank,
+      alpha: 2 * loraRank,
+      useRslora: false,
+      dropout: 0,
+      targets: loraTargets,
+    };
+    const lora = this.lora ? loraSpecificationOf(this.lora, smolLlama) : undefined;
+    this.stage = new GptStage({ model: smolLlama, device, dtype, seed, lora });
+    this.buffers = new ParameterBuffers(this.stage.parameters, { device, dtype });
+    this.buffers.initialize(seed);
+    this.optimizer = new ModelOptimizer(this.buffers, {
+      optimizer: new Adamw({ beta1: 0.9, beta2: 0.95, epsilon: 1e-8 }),
+      weightDecay: 0.1,
+      clipGradient: 1,
+    });
+  }
+
+  /** Writes the weights as transformers loads them and the adapters as PEFT does. */
+  async save({ base, adapters }) {
+    const tensors = parameterTensors(this.stage.parameters);
+    await writeHuggingFaceGpt({
+      directory: base,
+      model: smolLlama,
+      tensors: tensors.filter(({ name }) => !isAdapter(name)),
+    });
+    if (this.lora) {
+      await writeLoraDirectory({
+        directory: adapters,
+        model: smolLlama,
+        lora: this.lora,
+        tensors,
+        baseModel: base,
+      });
+    }
+  }
+
+  /** One step on one micro-batch. Seconds of the clock and of the processors. */
+  step(batch) {
+    const [start, before] = [performance.now(), process.cpuUsage()];
+    const factor = 1 / batch.labels.length;
+    this.stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: factor } });
+    this.stage.backwardInput({ microBatch: 0, weights: true });
+    const [taken] = this.stage.takeLosses(0);
+    const loss = factor * taken.losses.toArray().reduce((sum, value) => sum + value, 0);
+    taken.dispose();
+    const { gradientNorm: norm } = this.optimizer.step({ learningRate: 1e-4 });
+    const { user, system } = process.cpuUsage(before);
+    return { loss, norm, wall: (performance.now() - start) / 1000, cpu: (user + system) / 1e6 };
+  }
+
+  dispose() {
+    this.optimizer.dispose();
+    this.buffers.dispose();
+    this.stage.dispose();
+  }
+}
+
+/** Random tokens [B, S + 1] of a step, and the batch that they are here. */
+export function randomStep({ step, batchSize, sequenceLength }) {
+  let state = 12_345 + step;
+  const next = () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state % smolLlama.vocabularySize;
+  };
+  const rows = Array.from({ length: batchSize }, () => Array.from({ length: sequenceLength + 1 }, next));
+  const size = batchSize * sequenceLength;
+  const batch = {
+    batchSize,
+    sequenceLength,
+    tokens: Int32Array.from(rows.flatMap((row) => row.slice(0, -1))),
+    labels: Int32Array.from(rows.flatMap((row) => row.slice(1))),
+    lossMask: new Float32Array(size).fill(1),
+    positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+    sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+    keyStart: undefined,
+  };
+  return { rows, batch };
+}
