@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -88,6 +88,15 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   /** Where a compiler cache is in use, it takes what the checkout compiled, for paths below `folder`. */
   const compilingIn = (folder) => ({ cwd: folder, env: { CCACHE_BASEDIR: folder } });
   let addon;
+  const installs = new Map();
+
+  /** Where a package is installed alone, once for all tests that leave it as it is. */
+  function installedAlone(name) {
+    const folder = join(directory, 'alone', name.slice('@mtl/'.length));
+    const install = installs.get(name) ?? installPackage({ name, tarballs, directory: folder });
+    installs.set(name, install);
+    return install.then(() => folder);
+  }
 
   /**
    * Compiled once, by the command that users run; other examples load the result through
@@ -152,10 +161,9 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   );
 
   it('@mtl/kernels names the remedy where nothing was compiled', async () => {
-    const folder = join(directory, 'uncompiled');
-    await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
-    writeFileSync(join(folder, 'example.mjs'), exampleOf('@mtl/kernels').code);
-    const { status, output } = await runConcurrently(process.execPath, ['example.mjs'], {
+    const folder = await installedAlone('@mtl/kernels');
+    writeFileSync(join(folder, 'uncompiled.mjs'), exampleOf('@mtl/kernels').code);
+    const { status, output } = await runConcurrently(process.execPath, ['uncompiled.mjs'], {
       cwd: folder,
       env: { MTL_KERNELS_ADDON: undefined },
     });
@@ -164,9 +172,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   });
 
   it('@mtl/errors: an example with wrong types is found', async () => {
-    const folder = join(directory, 'wrong-types');
-    await installPackage({ name: '@mtl/errors', tarballs, directory: folder });
-    const path = join(folder, 'example.mts');
+    const path = join(await installedAlone('@mtl/errors'), 'wrong-types.mts');
     writeFileSync(path, "import { nearestName } from '@mtl/errors';\nnearestName(1, ['one']).length;\n");
     expect(typeErrors(path)).toEqual([
       "line 2: Object is possibly 'undefined'.",
@@ -175,8 +181,8 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   });
 
   it('@mtl/errors: its example runs as READMEs say', async () => {
-    const folder = join(directory, 'with-tsx');
-    await installPackage({ name: '@mtl/errors', tarballs, directory: folder });
+    const folder = join(await installedAlone('@mtl/errors'), 'with-tsx');
+    mkdirSync(folder);
     const { source, output: expected } = exampleOf('@mtl/errors');
     writeFileSync(join(folder, 'example.mts'), source);
     const { status, stdout, output } = await runConcurrently('npx', ['--yes', 'tsx', 'example.mts'], {
@@ -189,8 +195,8 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   it.each(names)(
     '%s works alone: only what it depends on is there, and the example of its README has right types and runs',
     async (name) => {
-      const folder = join(directory, 'alone', name.slice('@mtl/'.length));
-      const installed = await installPackage({ name, tarballs, directory: folder });
+      const folder = await installedAlone(name);
+      const installed = join(folder, 'node_modules', name);
       const below = withDependencies(name);
       for (const other of names) {
         expect(existsSync(join(folder, 'node_modules', other)), other).toBe(below.includes(other));
