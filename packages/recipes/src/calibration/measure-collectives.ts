@@ -1,5 +1,5 @@
 import type { ProcessGroup } from '@mtl/comm';
-import { Tensor } from '@mtl/kernels';
+import { matmul, Tensor } from '@mtl/kernels';
 import type { MeasuredRates } from '@mtl/planner';
 import { medianWithSpread } from './statistics.js';
 
@@ -8,25 +8,32 @@ type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
 /** Of the whole tensor, in float32. */
 const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
 
-/** Times collectives and messages of the processes of a group; all of them call it. */
+/**
+ * Times collectives and messages of the processes of a group; all of them call it.
+ *
+ * A collective is timed as in a step: after a matmul of a millisecond, which each rank ends at a time of its
+ * own, and with a tensor that was just written. That is two to three times the time of collectives that
+ * follow each other. A message is timed alone, since a schedule says what its receiver waits for.
+ */
 export function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
   const { size, rank } = group;
+  using work = new Work();
   const zeros = (bytes: number, parts = 1): Tensor =>
     Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32' });
   return [
     timed(group, 'all-reduce', (bytes) => {
       const tensor = zeros(bytes);
-      return { tensors: [tensor], run: () => group.allReduce(tensor).wait() };
+      return { tensors: [tensor], work, run: () => group.allReduce(tensor).wait() };
     }),
     timed(group, 'all-gather', (bytes) => {
       const output = zeros(bytes);
       const input = zeros(bytes, size);
-      return { tensors: [output, input], run: () => group.allGather({ output, input }).wait() };
+      return { tensors: [output, input], work, run: () => group.allGather({ output, input }).wait() };
     }),
     timed(group, 'reduce-scatter', (bytes) => {
       const input = zeros(bytes);
       const output = zeros(bytes, size);
-      return { tensors: [output, input], run: () => group.reduceScatter({ output, input }).wait() };
+      return { tensors: [output, input], work, run: () => group.reduceScatter({ output, input }).wait() };
     }),
     timed(group, 'message', (bytes) => {
       const tensor = zeros(bytes);
@@ -44,8 +51,26 @@ export function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
   ];
 }
 
+/** What a rank does before it communicates. */
+class Work {
+  readonly #left = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
+  readonly #right = Tensor.zeros({ shape: [512, 512], dtype: 'float32' });
+  readonly #output = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
+
+  do(tensors: readonly Tensor[]): void {
+    matmul({ left: this.#left, right: this.#right, output: this.#output });
+    for (const tensor of tensors) tensor.zero();
+  }
+
+  [Symbol.dispose](): void {
+    for (const tensor of [this.#left, this.#right, this.#output]) tensor.dispose();
+  }
+}
+
 interface Call {
   readonly tensors: readonly Tensor[];
+  /** Done before each call. */
+  readonly work?: Work;
   readonly run: () => void;
   /** Of the time of a call. */
   readonly part?: number;
@@ -57,11 +82,12 @@ function timed(
   callOf: (bytes: number) => Call,
 ): CollectiveEntry {
   const points = sizes.map((bytes) => {
-    const { tensors, run, part = 1 } = callOf(bytes);
+    const { tensors, work, run, part = 1 } = callOf(bytes);
     const numCalls = bytes > 1e6 ? 8 : 40;
     const seconds: number[] = [];
     for (let call = -2; call < numCalls; call++) {
       group.barrier().wait();
+      work?.do(tensors);
       const start = performance.now();
       run();
       if (call >= 0) seconds.push((part * (performance.now() - start)) / 1000);
