@@ -15,6 +15,7 @@ import { runCommand } from './commands/run/run.js';
 import { runsCommand } from './commands/runs/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
 import { sftCommand } from './commands/sft/sft.js';
+import { trainCommand } from './commands/train/train.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -25,6 +26,7 @@ export function createProgram(): Command {
     'Start and plan training runs; prepare data; fine-tune, evaluate, generate, convert; check the machine.',
   )
     .version(version, '-V, --version', 'show the version')
+    .addCommand(trainCommand())
     .addCommand(runCommand())
     .addCommand(dataCommand())
     .addCommand(evalCommand())

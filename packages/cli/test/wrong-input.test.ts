@@ -37,10 +37,15 @@ const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
 /** What is wrong, the command line, the code, and what the message must also name. */
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
-  ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | sft | chat | generate'],
+  [
+    'no command',
+    [],
+    'MTL_COMMAND_MISSING',
+    'mtl train | run | data | eval | finetune | sft | chat | generate',
+  ],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
-  ['--help of no command', ['nonsense', '--help'], 'MTL_COMMAND_UNKNOWN', 'expected run, data'],
+  ['--help of no command', ['nonsense', '--help'], 'MTL_COMMAND_UNKNOWN', 'expected train, run, data'],
   [
     'two ways to recompute',
     [
@@ -148,6 +153,9 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['no model', ['eval', '--text', 'good.txt'], 'MTL_FLAG_REQUIRED', '--load DIR'],
   ['two models', ['generate', '--load', 'a', '--load-hf', 'b'], 'MTL_FLAG_CONFLICT', '--load-hf'],
   ['two models of a chat', ['chat', 'a', '--load', 'b'], 'MTL_FLAG_CONFLICT', 'a and b are two models'],
+  ['an unknown model of train', ['train', 'gtp'], 'MTL_COMMAND_UNKNOWN', 'gpt'],
+  ['a misspelt flag of train', ['train', 'gpt', '--train-iter', '5'], 'MTL_FLAG_UNKNOWN', '--train-iters'],
+  ['a flag of the other model', ['train', 'gpt', '--mask-prob', '0.1'], 'MTL_FLAG_MODEL', 'bert'],
   ['instruction tuning of nothing', ['sft', '--train-data', 'x.jsonl'], 'MTL_FLAG_REQUIRED', '--model is'],
   ['a misspelt flag of sft', ['sft', '--train-dta', 'x'], 'MTL_FLAG_UNKNOWN', '--train-data'],
   ['a directory without checkpoints', ['generate', '--load', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],

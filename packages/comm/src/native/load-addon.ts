@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CommunicationError } from '@mtl/errors';
 import { tensorApi } from '@mtl/kernels';
+import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import { type CommAddon, expectedBindings } from './comm-addon.js';
 
@@ -20,23 +20,20 @@ function packageDirectory(): string {
  * `usesTensors` the other addon is left alone, and nothing may be called that moves tensors.
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
-  const require = createRequire(import.meta.url);
-  const explicit = process.env.MTL_COMM_ADDON;
-  const local = join(packageDirectory(), 'build', 'Release', 'mtl_comm.node');
-  const candidates =
-    explicit === undefined ? [local, `@mtl/comm-${process.platform}-${process.arch}`] : [explicit];
-  const failures: string[] = [];
-  for (const candidate of candidates) {
-    try {
-      const addon = require(candidate) as CommAddon;
-      const { bindings = 1 } = addon;
+  const loaded = loadNativeAddon<CommAddon>({
+    directory: packageDirectory(),
+    file: 'mtl_comm.node',
+    explicit: process.env.MTL_COMM_ADDON,
+    command: 'mtl-comm-build',
+    needs: 'g++ and cmake',
+    accept: ({ bindings = 1 }) => {
       if (bindings !== expectedBindings)
         throw new Error(`built from other sources (bindings ${bindings}, expected ${expectedBindings})`);
-      if (usesTensors) addon.useTensors(tensorApi());
-      return addon;
-    } catch (error) {
-      failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
-    }
+    },
+  });
+  if (loaded.addon !== undefined) {
+    if (usesTensors) loaded.addon.useTensors(tensorApi());
+    return loaded.addon;
   }
   const problem = platformProblem();
   if (problem !== undefined) {
@@ -48,9 +45,9 @@ export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boole
   }
   throw new CommunicationError(
     'MTL_ADDON',
-    `the native engines of @mtl/comm could not be loaded\n    ${failures.join('\n    ')}`,
+    `the native engines of @mtl/comm could not be loaded\n    ${loaded.failures.join('\n    ')}`,
     {
-      remedy: 'npx mtl-comm-build, or in a checkout npm run build:native (needs g++ and cmake)',
+      remedy: loaded.remedy,
       exitCode: 2,
     },
   );

@@ -1,6 +1,5 @@
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
+import { type LoadedAddon, loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon } from './kernels-addon.js';
 import { packageDirectory } from './package-directory.js';
@@ -13,25 +12,20 @@ function prepareEnvironment(): void {
 
 /**
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
- * package. A failure lists what was tried and what to do.
+ * package.
+ *
+ * @throws KernelError MTL_PLATFORM, or MTL_ADDON with what was tried and what to do
  */
-export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
+export function loadAddon(): LoadedAddon<KernelsAddon> {
   prepareEnvironment();
-  const require = createRequire(import.meta.url);
-  const platformPackage = `@mtl/kernels-${process.platform}-${process.arch}`;
-  const explicit = process.env.MTL_KERNELS_ADDON;
-  const candidates =
-    explicit === undefined
-      ? [join(packageDirectory(), 'build', 'Release', 'mtl_kernels.node'), platformPackage]
-      : [explicit];
-  const failures: string[] = [];
-  for (const candidate of candidates) {
-    try {
-      return { addon: require(candidate) as KernelsAddon, path: require.resolve(candidate) };
-    } catch (error) {
-      failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
-    }
-  }
+  const loaded = loadNativeAddon<KernelsAddon>({
+    directory: packageDirectory(),
+    file: 'mtl_kernels.node',
+    explicit: process.env.MTL_KERNELS_ADDON,
+    command: 'mtl-kernels-build',
+    needs: 'g++, cmake and libdnnl-dev',
+  });
+  if (loaded.addon !== undefined) return loaded;
   const problem = platformProblem();
   if (problem !== undefined) {
     const { message, ...advice } = problem;
@@ -40,14 +34,12 @@ export function loadAddon(): { readonly addon: KernelsAddon; readonly path: stri
       exitCode: 2,
     });
   }
-  const oneDnn = failures.some((failure) => failure.includes('libdnnl'));
+  const oneDnn = loaded.failures.some((failure) => failure.includes('libdnnl'));
   throw new KernelError(
     'MTL_ADDON',
-    `the native kernels could not be loaded\n    ${failures.join('\n    ')}`,
+    `the native kernels could not be loaded\n    ${loaded.failures.join('\n    ')}`,
     {
-      remedy: oneDnn
-        ? 'install oneDNN: sudo apt-get install libdnnl-dev'
-        : 'npx mtl-kernels-build, or in a checkout npm run build:native (needs g++, cmake and libdnnl-dev)',
+      remedy: oneDnn ? 'install oneDNN: sudo apt-get install libdnnl-dev' : loaded.remedy,
       exitCode: 2,
     },
   );

@@ -31,7 +31,7 @@ program that sees MTL_RESTART_COUNT above 0 resumes from its newest complete che
 end the job at once.
 
 Examples:
-  mtl run --nproc-per-node 2 apps/gpt-train -- --train-iters 100
+  mtl run --nproc-per-node 2 gpt -- --train-iters 100
   mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mjs   (on the second host: --node-rank 1)`;
 
 /** `mtl run`: starts the processes of a job on this host. */
@@ -39,7 +39,7 @@ export function runCommand(): Command {
   return newCommand('run', 'start a program as several ranks, on one host or on several')
     .argument(
       '<program>',
-      'a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH such as gpt-train',
+      'gpt or bert (to train one), a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH',
     )
     .argument('[args...]', 'arguments of the program, after --')
     .passThroughOptions()

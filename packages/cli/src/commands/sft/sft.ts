@@ -1,11 +1,8 @@
-import { type Flags, formatHelp } from '@mtl/configuration';
-import { runTrainingProgram } from '@mtl/recipes';
+import type { Flags } from '@mtl/configuration';
 import type { Command } from 'commander';
-import { newCommand } from '../../command-line/new-command.js';
+import { trainingCommand } from '../../command-line/training-command.js';
 import { checkSftFlags } from './check-sft-flags.js';
 import { flagsOfModel } from './flags-of-model.js';
-
-const program = 'mtl sft';
 
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
@@ -18,26 +15,16 @@ const description =
 /** What a fine-tuning run on conversations has where nothing else is asked for. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
-/** `mtl sft`: the training program, on conversations. It reads its flags itself, as gpt-train does. */
+/** `mtl sft`: the training program, on conversations. */
 export function sftCommand(): Command {
-  const command = newCommand(
-    'sft',
-    'fine-tune a model on conversations, by the chat template of its tokenizer',
-  )
-    .argument('[flags...]', 'flags of a training run')
-    .allowUnknownOption()
-    .helpOption(false)
-    .action(async (_words: readonly string[], options: { readonly debug?: true }) => {
-      const argv = [...command.args, ...(options.debug === true ? ['--debug'] : [])];
-      await runTrainingProgram({
-        argv: flagsOfModel(argv),
-        model: 'gpt',
-        program,
-        description,
-        defaults,
-        checkFlags: checkSftFlags,
-      });
-    });
-  command.helpInformation = () => `${formatHelp({ program, description, model: 'gpt' })}\n`;
-  return command;
+  return trainingCommand({
+    name: 'sft',
+    summary: 'fine-tune a model on conversations, by the chat template of its tokenizer',
+    description,
+    model: 'gpt',
+    program: 'mtl sft',
+    defaults,
+    checkFlags: checkSftFlags,
+    flagsOf: flagsOfModel,
+  });
 }

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { delimiter, extname, join, resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { trainingScript } from '../../../training-script.js';
 
 interface PackageFile {
   readonly name?: string;
@@ -13,7 +14,8 @@ const notFound = 'MTL_PROGRAM';
 /**
  * The script to run for what the command line names: a script itself, or the command of a directory with a
  * package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript command
- * on the PATH, such as gpt-train; `mtl` is this command, wherever it is installed.
+ * on the PATH, such as gpt-train; `gpt` and `bert` are the training programs of this package, and
+ * `mtl` is this command, wherever it is installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
@@ -21,11 +23,11 @@ export function resolveProgram(program: string): string {
   const path = resolve(program);
   if (!existsSync(path)) {
     if (program === 'mtl') return realpathSync(process.argv[1]!);
-    const command = commandOnPath(program);
+    const command = trainingScript(program) ?? commandOnPath(program);
     if (command !== undefined) return command;
     throw new ConfigurationError(notFound, `program ${program} not found`, {
       expected:
-        'a .js or .mjs file, a directory with a package.json, a JavaScript command on the PATH, or mtl',
+        'a .js or .mjs file, a directory with a package.json, a JavaScript command on the PATH, gpt, bert or mtl',
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;

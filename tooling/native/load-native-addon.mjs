@@ -1,0 +1,64 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { lowestGlibc } from './lowest-glibc.mjs';
+
+const readManifest = (path) => JSON.parse(readFileSync(path, 'utf8'));
+
+/**
+ * Loads the native addon of the package in `directory` from the first place that has it: the file `explicit`
+ * if one is given, the local build, the platform package (NAME-linux-x64). What is there must load: a broken
+ * local build is not replaced by the platform package in silence. Where there is nothing to load, or it does
+ * not load, the result has no addon but `failures`, one line each, and the remedy.
+ */
+export function loadNativeAddon({ directory, file, explicit, command, needs, accept }) {
+  const require = createRequire(join(directory, 'package.json'));
+  const compile = `npx ${command}, or in a checkout npm run build:native (needs ${needs})`;
+  const load = (path) => {
+    try {
+      const addon = require(path);
+      accept?.(addon);
+      return { addon, path: require.resolve(path) };
+    } catch (error) {
+      const [reason] = error.message.split('\n');
+      return { failures: [`${path}: ${reason}`], remedy: remedyOf(reason, compile) };
+    }
+  };
+  const local = join(directory, 'build', 'Release', file);
+  if (explicit !== undefined) return load(explicit);
+  if (existsSync(local)) return load(local);
+  const notBuilt = `${local}: not built`;
+  const found = findPlatformPackage({ require, directory, file });
+  if (found.path !== undefined) return load(found.path);
+  const remedy = found.isInCheckout === true ? compile : `${reinstall}; or compile it here: ${compile}`;
+  return { failures: [notBuilt, found.failure], remedy };
+}
+
+/** npm/cli#4828: npm writes only the packages of the machine at hand where it finds node_modules. */
+const reinstall =
+  'install again, with optional packages (no --omit=optional); a package-lock.json made on another platform ' +
+  'leaves them out too: remove node_modules and package-lock.json first';
+
+function remedyOf(reason, compile) {
+  if (!reason.includes('GLIBC_')) return compile;
+  const systems = 'Debian 12, Ubuntu 22.04, Fedora 35, RHEL 9 and newer';
+  return `the platform package needs glibc ${lowestGlibc} (${systems}); compile it here: ${compile}`;
+}
+
+/** The path of the addon in the platform package of this machine, or why there is none. */
+function findPlatformPackage({ require, directory, file }) {
+  const { name, version } = readManifest(join(directory, 'package.json'));
+  const platformPackage = `${name}-${process.platform}-${process.arch}`;
+  let manifest;
+  try {
+    manifest = require.resolve(`${platformPackage}/package.json`);
+  } catch {
+    return { failure: `${platformPackage}: not installed` };
+  }
+  const path = join(dirname(manifest), file);
+  // the folder of the workspace, which holds what the release script put there, if anything
+  if (!existsSync(path)) return { failure: `${path}: not built`, isInCheckout: true };
+  const { version: found } = readManifest(manifest);
+  if (found === version) return { path };
+  return { failure: `${platformPackage}: version ${found}, expected ${version} as ${name} has` };
+}
