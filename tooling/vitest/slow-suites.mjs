@@ -35,6 +35,7 @@ export const slowSuites = {
     'test/muon.test.ts': 19,
     'test/overflow-in-one-stage.test.ts': 10,
     'test/pipelines.test.ts': 51,
+    'test/spikes.test.ts': 20,
   },
   tooling: {
     'checks/gates.test.mjs': 16,

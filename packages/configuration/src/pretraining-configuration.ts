@@ -93,6 +93,19 @@ export interface OptimizerConfiguration {
   readonly lossScale: LossScalerOptions;
 }
 
+/** What follows steps whose loss or gradient norm is far above those of recent steps. */
+export interface SpikeConfiguration {
+  readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
+  /** Steps that a step is compared with. */
+  readonly window: number;
+  /** In standard deviations. */
+  readonly factor: number;
+  /** Spikes that are skipped or rolled back with less than a window of steps between two. */
+  readonly limit: number;
+  /** Absent: none. */
+  readonly gradientNormSkipThreshold?: number;
+}
+
 /**
  * How text became token ids; undefined for the tokenizer of the bundled corpus. The options of @mtl/data's
  * `createTokenizer`.
@@ -209,6 +222,7 @@ export interface PretrainingConfiguration {
   readonly lora?: LoraConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;
+  readonly spikes: SpikeConfiguration;
   readonly data: DataConfiguration;
   readonly parallel: ParallelConfiguration;
   readonly checkpoint: CheckpointConfiguration;

@@ -17,6 +17,7 @@ import { FlagReader } from './validation/flag-reader.js';
 import { modelConfiguration } from './validation/model-configuration.js';
 import { optimizerConfiguration } from './validation/optimizer-configuration.js';
 import { parallelConfiguration } from './validation/parallel-configuration.js';
+import { spikeConfiguration } from './validation/spike-configuration.js';
 import { trainingConfiguration } from './validation/training-configuration.js';
 
 export interface ValidateConfigurationOptions {
@@ -59,6 +60,7 @@ export function validateConfiguration(
     ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
     training,
     optimizer,
+    spikes: spikeConfiguration({ flags, notices }),
     data,
     parallel,
     checkpoint: withIntervalOfEvaluation(checkpoint, { data, training }),

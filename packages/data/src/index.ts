@@ -104,6 +104,7 @@ export {
 } from './samples/build-gpt-datasets.js';
 export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
 export { type DataBlend, parseDataPath } from './samples/data-path.js';
+export { documentsOfSamples } from './samples/documents-of-samples.js';
 export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
 export {
   GptDataset,
@@ -125,7 +126,12 @@ export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/mic
 export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
-export type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
+export type {
+  NumberedBatch,
+  SampleDataset,
+  SampleDatasetDescription,
+  SampleDocuments,
+} from './samples/sample-dataset.js';
 export { type SplitName, splitNames, splitSequences } from './samples/split.js';
 export { answerF1, exactMatch, normalizeAnswer } from './tasks/answer-scores.js';
 export {

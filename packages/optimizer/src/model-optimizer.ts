@@ -78,6 +78,8 @@ export class ModelOptimizer {
   readonly #gatherer: ParameterGatherer | undefined;
   #numSteps = 0;
   #isReduced = false;
+  /** The square of the norm of the reduced gradients, where it has been computed. */
+  #squares: Tensor | undefined;
   #isLaunched = false;
 
   constructor(buffers: ParameterBuffers, options: ModelOptimizerOptions) {
@@ -157,6 +159,26 @@ export class ModelOptimizer {
   }
 
   /**
+   * The square of the norm of all gradients times the square of the loss scale, [1] float64 and left on the
+   * device: what a caller that may refuse an update decides by. Gradients are reduced before. `launchStep` does
+   * it where it has not been done. Every rank must call it.
+   *
+   * @returns a tensor of the optimizer, which keeps its value until the next step
+   */
+  measureGradients(): Tensor {
+    this.reduceGradients();
+    this.#squares ??= this.#norm.computeSquare();
+    return this.#squares;
+  }
+
+  /** Clears the main gradients without an update: a step that is left out. Every rank must call it. */
+  discardGradients(): void {
+    this.reduceGradients();
+    this.#forgetGradients();
+    this.buffers.gradients.zero();
+  }
+
+  /**
    * Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them
    * anyway.
    */
@@ -177,9 +199,8 @@ export class ModelOptimizer {
         remedy: 'give finishStep the gradient norm of the last one',
       });
     }
-    this.reduceGradients();
-    this.#isReduced = false;
-    const squares = this.#norm.computeSquare();
+    const squares = this.measureGradients();
+    this.#forgetGradients();
     for (const { optimizer } of this.#rules) {
       optimizer.beginStep({
         step: this.#numSteps + 1,
@@ -205,6 +226,11 @@ export class ModelOptimizer {
 
   dispose(): void {
     for (const part of [...this.#rules, this.#norm, ...this.#partials, this.#gradientNorm]) part.dispose();
+  }
+
+  #forgetGradients(): void {
+    this.#isReduced = false;
+    this.#squares = undefined;
   }
 
   #update(): void {

@@ -21,6 +21,13 @@ export {
   runTraining,
   type TrainingResult,
 } from './run-training.js';
+export type { SampleSource } from './spikes/sources-text.js';
+export {
+  SpikeGuard,
+  type SpikeGuardOptions,
+  type SpikeGuardState,
+} from './spikes/spike-guard.js';
+export type { MeasuredStep, StepGuard, StepVerdict } from './spikes/step-guard.js';
 export { StopSignals } from './stop-signals.js';
 export { type EvaluatedLoss, Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
 export {
@@ -33,5 +40,6 @@ export {
   trainingState,
   weightTensors,
 } from './training-checkpoint.js';
+export type { TrainingEvent } from './training-event.js';
 export type { TrainingReporter } from './training-reporter.js';
 export type { SaveSettings } from './training-saves.js';

@@ -2,9 +2,12 @@ import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { EarlyStopping } from './early-stopping.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
+import { restoreCheckpoint } from './spikes/restore-checkpoint.js';
+import type { SpikeGuard } from './spikes/spike-guard.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
+import type { TrainingEvent } from './training-event.js';
 import type { TrainingReporter } from './training-reporter.js';
 import { type SaveSettings, TrainingSaves } from './training-saves.js';
 
@@ -31,6 +34,10 @@ export interface RunTrainingOptions<Batch> {
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
+  /** The guard of the trainer, whose state checkpoints keep. */
+  readonly spikeGuard?: SpikeGuard | undefined;
+  /** The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to it. */
+  readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
   /** Ends the run after an evaluation by which the validation loss has stopped falling. */
   readonly earlyStopping?: EarlyStopping | undefined;
@@ -78,6 +85,8 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     if (options.earlyStopping?.isOver === true) reason = 'early-stopping';
     for await (const metrics of reason === 'early-stopping' ? [] : trainer) {
       for (const reporter of options.reporters) reporter.step?.(metrics);
+      report(options, metrics.events);
+      if (metrics.rollsBack === true) report(options, [await rollBack(options, saves)]);
       const { iteration } = metrics;
       const isMultipleOf = (interval: number | undefined): boolean =>
         interval !== undefined && iteration % interval === 0;
@@ -111,6 +120,34 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   }
   await saves?.atEnd();
   return { reason, checkpointPath: saves?.newestPath };
+}
+
+/** Goes on from the newest checkpoint; steps and samples go on where they are. */
+async function rollBack<Batch>(
+  { trainer, optimizer, lossScaler, resumedFrom }: RunTrainingOptions<Batch>,
+  saves: TrainingSaves | undefined,
+): Promise<TrainingEvent> {
+  await saves?.finish();
+  const { iteration } = trainer.progress;
+  const path = saves?.newestPath ?? resumedFrom;
+  if (path === undefined) {
+    const text = `no checkpoint yet to roll back to at iteration ${iteration}: only its update was skipped`;
+    return { type: 'roll_back', iteration, text, fields: { checkpoint: null } };
+  }
+  const { iteration: restored } = await restoreCheckpoint({ path, optimizer, lossScaler });
+  return {
+    type: 'roll_back',
+    iteration,
+    text: `rolled back after iteration ${iteration} to the weights of iteration ${restored} (${path}); training goes on with the samples that follow`,
+    fields: { checkpoint: path, checkpoint_iteration: restored },
+  };
+}
+
+function report<Batch>(
+  { reporters }: RunTrainingOptions<Batch>,
+  events: readonly TrainingEvent[] = [],
+): void {
+  for (const event of events) for (const reporter of reporters) reporter.event?.(event);
 }
 
 /** What the processes agree on after a step. */

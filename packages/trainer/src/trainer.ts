@@ -1,5 +1,5 @@
 import { TrainingError, UsageError } from '@mtl/errors';
-import { type Device, deviceRange, memoryStatistics } from '@mtl/kernels';
+import { type Device, deviceRange, hasValues, memoryStatistics } from '@mtl/kernels';
 import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { LossFactors, Pipeline, StepListener } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
@@ -8,6 +8,7 @@ import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
+import type { StepGuard, StepVerdict } from './spikes/step-guard.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
 /** The progress of a training run: what a checkpoint must restore in addition to tensors. */
@@ -50,6 +51,8 @@ export interface TrainerOptions<Batch> {
    * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
    */
   readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
+  /** Decides between the gradients of a step and its update. Default: every step is taken. */
+  readonly guard?: StepGuard | undefined;
   /** Records steps; the pipeline's recorder is the same one. */
   readonly profiler?: StepListener | undefined;
   /** Where to go on; default: the start. */
@@ -58,6 +61,29 @@ export interface TrainerOptions<Batch> {
 
 /** What an evaluation found. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
+
+/** A step whose batches are here. */
+interface RunningStep<Batch> {
+  readonly iteration: number;
+  readonly batches: readonly Batch[];
+  readonly globalBatchSize: number;
+  readonly lossScale: number;
+  readonly learningRate: number;
+}
+
+/** What a step has found, and what was decided about it. */
+interface StepOutcome {
+  /** Of each kind of loss. */
+  readonly means: readonly number[];
+  /** Their reported total. */
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly peakBytes: number;
+  readonly verdict: StepVerdict;
+}
+
+/** Of a step that no guard refuses. */
+const accepted: StepVerdict = { action: 'update', events: [] };
 
 const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
@@ -183,52 +209,32 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   async #step(): Promise<StepMetrics | undefined> {
     const start = performance.now();
     const { microBatches, lossScaler, optimizer, learningRate, sequenceLength } = this.#options;
-    const { globalBatchSize, numMicroBatches } = microBatches.at(this.#progress.consumedSamples);
+    const { consumedSamples } = this.#progress;
+    const { globalBatchSize, numMicroBatches } = microBatches.at(consumedSamples);
     const batches = await this.#take(numMicroBatches);
     // where one rank has no data left, none can go on
     const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
     if (batches === undefined || isOver === 1) return undefined;
-    const { profiler } = this.#options;
+    const { profiler, guard } = this.#options;
     const iteration = this.#progress.iteration + 1;
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
-    // waits for the device once, after all numbers of the step have been requested
-    using numbers = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
-    const scaledSums = new LossSums(this.#options.losses, numbers);
-    namingWrongIndices(`iteration ${iteration}`, () =>
-      this.#accumulateGradients(batches, { lossScale, scaledSums }),
-    );
-    const { consumedSamples } = this.#progress;
-    if (this.#options.onGradients !== undefined) {
-      optimizer.reduceGradients();
-      await this.#options.onGradients(iteration);
-    }
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
-    if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
-    const update = (): readonly number[] => {
-      optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: numbers.next() });
-      return numbers.read();
-    };
-    const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, update) ?? update());
-    const read = 'value' in found ? found.value : undefined;
-    // a device reports only now what it has read; all ranks end, so that none saves this step
-    const { peakBytes } = memoryStatistics(this.#options.device);
-    const [peak, isWrong] = this.ranks.maximum([peakBytes, read === undefined ? 1 : 0]);
-    if (read === undefined || isWrong === 1) {
-      throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
-    }
-    const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
-    const sums = scaledSums.ofKinds(read, batches.length);
-    const { losses } = this.#options;
-    const means = this.#totalLosses(sums).map((sum, kind) => sum / (lossScale * weightOf(losses[kind]!)));
-    const lmLoss = this.#reportedTotal(means);
+    const step = { iteration, batches, globalBatchSize, lossScale, learningRate: rate };
+    const waits = guard?.mayRefuse === true;
+    const { means, peakBytes, verdict, ...measured } = await (waits
+      ? this.#updateIfAccepted(step)
+      : this.#updateAtOnce(step));
+    const { loss: lmLoss, gradientNorm } = measured;
     this.#progress = {
       iteration,
-      consumedSamples: this.#progress.consumedSamples + globalBatchSize,
+      consumedSamples: consumedSamples + globalBatchSize,
       consumedTokens: this.#progress.consumedTokens + globalBatchSize * sequenceLength,
     };
-    if (skipped && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
-    lossScaler.update(skipped);
+    const isOverflow = !Number.isFinite(gradientNorm);
+    const isAccepted = verdict.action === 'update';
+    if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
+    lossScaler.update(isOverflow);
     const stepMs = performance.now() - start;
     profiler?.endStep(iteration);
     return {
@@ -239,12 +245,116 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       gradNorm: gradientNorm,
       learningRate: rate,
       lossScale,
-      skipped,
+      skipped: isOverflow || !isAccepted,
+      ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
+      ...(verdict.events.length === 0 ? {} : { events: verdict.events }),
       stepMs,
       tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
       modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
-      peakBytes: peak!,
+      peakBytes,
     };
+  }
+
+  /**
+   * Passes and update, which detects overflow on the device: waits for the device once, after all numbers of the
+   * step have been requested.
+   */
+  async #updateAtOnce(step: RunningStep<Batch>): Promise<StepOutcome> {
+    const { optimizer } = this.#options;
+    const { learningRate, lossScale } = step;
+    using numbers = this.#numbersOf(step);
+    const sums = await this.#passes(step, numbers);
+    const { read, peakBytes } = this.#readNumbers(step, () => {
+      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      return numbers.read();
+    });
+    const { gradientNorm } = optimizer.finishStep(read.at(-1)!);
+    const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
+    const measured = { means, loss: this.#reportedTotal(means), gradientNorm, peakBytes };
+    return { ...measured, verdict: this.#judge(step, measured) };
+  }
+
+  /** Passes, and the update where the guard accepts what they found. */
+  async #updateIfAccepted(step: RunningStep<Batch>): Promise<StepOutcome> {
+    const { optimizer, profiler } = this.#options;
+    const { learningRate, lossScale } = step;
+    using numbers = this.#numbersOf(step);
+    const measured = await this.#measure(step, numbers);
+    const verdict = this.#judge(step, measured);
+    const update = (): void => {
+      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      optimizer.finishStep(measured.gradientNorm);
+    };
+    if (verdict.action !== 'update') optimizer.discardGradients();
+    else if (profiler === undefined) update();
+    else profiler.span({ kind: 'optimizer' }, update);
+    return { ...measured, verdict };
+  }
+
+  /** Passes, and what they found, the same on all ranks. */
+  async #measure(step: RunningStep<Batch>, numbers: DeviceNumbers): Promise<Omit<StepOutcome, 'verdict'>> {
+    const { optimizer, device } = this.#options;
+    const sums = await this.#passes(step, numbers);
+    const { read, peakBytes } = this.#readNumbers(step, () => {
+      const squares = optimizer.measureGradients();
+      return [...numbers.read(), hasValues(device) ? squares.item() : 0];
+    });
+    const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
+    const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
+    const loss = this.#reportedTotal(means);
+    // a faulty rank may have another loss than those that hold the same, and all must decide alike
+    const [agreed] = this.ranks.maximum([Number.isNaN(loss) ? Number.POSITIVE_INFINITY : loss]);
+    return { means, loss: agreed!, gradientNorm, peakBytes };
+  }
+
+  /** What the guard decides; an overflow is the loss scaler's to handle while it can. */
+  #judge(step: RunningStep<Batch>, measured: { readonly loss: number; readonly gradientNorm: number }) {
+    const { guard } = this.#options;
+    const { loss, gradientNorm } = measured;
+    const isScalers = !Number.isFinite(gradientNorm) && this.#canBackOff();
+    if (guard === undefined || isScalers) return accepted;
+    const { iteration, globalBatchSize } = step;
+    const { consumedSamples } = this.#progress;
+    return guard.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
+  }
+
+  /** Place for a loss of each kind of each micro-batch, and for the gradient norm. */
+  #numbersOf({ batches }: RunningStep<Batch>): DeviceNumbers {
+    return this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
+  }
+
+  /** Forward and backward; the losses times the scale are left on the device. */
+  async #passes({ iteration, batches, lossScale }: RunningStep<Batch>, numbers: DeviceNumbers) {
+    const { optimizer, profiler, onGradients } = this.#options;
+    const scaledSums = new LossSums(this.#options.losses, numbers);
+    namingWrongIndices(`iteration ${iteration}`, () =>
+      this.#accumulateGradients(batches, { lossScale, scaledSums }),
+    );
+    if (onGradients !== undefined) {
+      optimizer.reduceGradients();
+      await onGradients(iteration);
+    }
+    if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
+    return scaledSums;
+  }
+
+  /** What `body` reads from the device, which reports only now a wrong index: all ranks end, so that none saves. */
+  #readNumbers({ iteration }: RunningStep<Batch>, body: () => readonly number[]) {
+    const { profiler, device } = this.#options;
+    const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, body) ?? body());
+    const read = 'value' in found ? found.value : undefined;
+    const { peakBytes } = memoryStatistics(device);
+    const [peak, isWrong] = this.ranks.maximum([peakBytes, read === undefined ? 1 : 0]);
+    if (read === undefined || isWrong === 1) {
+      throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
+    }
+    return { read, peakBytes: peak! };
+  }
+
+  /** The mean of each kind of loss over the global batch, from this rank's sums. */
+  #meansOf({ lossScale }: RunningStep<Batch>, sums: ReadonlyArray<readonly number[]>): readonly number[] {
+    const { losses } = this.#options;
+    return this.#totalLosses(sums).map((sum, kind) => sum / (lossScale * weightOf(losses[kind]!)));
   }
 
   async #take(count: number): Promise<Batch[] | undefined> {

@@ -6,6 +6,7 @@ import type { LossScaler, ModelOptimizer, ParameterRange } from '@mtl/optimizer'
 import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers } from './replica-numbers.js';
+import { SpikeGuard, type SpikeGuardState } from './spikes/spike-guard.js';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -189,6 +190,8 @@ export interface TrainingState {
   };
   /** Of a run that may end early. */
   readonly earlyStopping?: EarlyStoppingState;
+  /** Of a run that notices spikes. */
+  readonly spikes?: SpikeGuardState;
   readonly configuration: JsonObject;
 }
 
@@ -197,14 +200,16 @@ export function trainingState(options: {
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly earlyStopping?: EarlyStopping | undefined;
+  readonly spikeGuard?: SpikeGuard | undefined;
   readonly configuration: JsonObject;
 }): JsonObject {
-  const { progress, optimizer, lossScaler, earlyStopping, configuration } = options;
+  const { progress, optimizer, lossScaler, earlyStopping, spikeGuard, configuration } = options;
   return {
     progress: { ...progress },
     optimizerSteps: optimizer.numSteps,
     lossScaler: { ...lossScaler.state() },
     ...(earlyStopping === undefined ? {} : { earlyStopping: { ...earlyStopping.state } }),
+    ...(spikeGuard === undefined ? {} : { spikes: { ...spikeGuard.state } }),
     configuration,
   };
 }
@@ -212,13 +217,14 @@ export function trainingState(options: {
 /** The training state in a checkpoint's manifest. */
 export function readTrainingState(state: JsonObject, path: string): TrainingState {
   const read = state as unknown as TrainingState;
-  const { progress, lossScaler, configuration, optimizerSteps, earlyStopping } = read;
+  const { progress, lossScaler, configuration, optimizerSteps, earlyStopping, spikes } = read;
   const counts = [progress?.iteration, progress?.consumedSamples, progress?.consumedTokens, optimizerSteps];
   const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   const trackers = [lossScaler?.growthTracker, lossScaler?.hysteresisTracker];
   const known =
     counts.every(isCount) &&
     (earlyStopping === undefined || EarlyStopping.isState(earlyStopping)) &&
+    (spikes === undefined || SpikeGuard.isState(spikes)) &&
     typeof lossScaler?.scale === 'number' &&
     trackers.every(Number.isSafeInteger) &&
     typeof configuration === 'object' &&

@@ -7,6 +7,7 @@ import {
 } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { EarlyStopping } from './early-stopping.js';
+import type { SpikeGuard } from './spikes/spike-guard.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
 import type { TrainingReporter } from './training-reporter.js';
@@ -39,6 +40,8 @@ export interface TrainingSavesOptions {
   readonly reporters: readonly TrainingReporter[];
   /** Its state is saved. */
   readonly earlyStopping?: EarlyStopping | undefined;
+  /** Its state is saved. */
+  readonly spikeGuard?: SpikeGuard | undefined;
   readonly save: SaveSettings;
 }
 
@@ -111,7 +114,7 @@ export class TrainingSaves {
   }
 
   #saveOptions(): SaveOptions {
-    const { trainer, optimizer, lossScaler, earlyStopping, save } = this.#options;
+    const { trainer, optimizer, lossScaler, earlyStopping, spikeGuard, save } = this.#options;
     const { world } = optimizer.groups;
     const { progress } = trainer;
     return {
@@ -128,6 +131,7 @@ export class TrainingSaves {
         optimizer,
         lossScaler,
         earlyStopping,
+        spikeGuard,
         configuration: save.configuration,
       }),
       ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),

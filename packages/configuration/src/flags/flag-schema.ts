@@ -11,6 +11,7 @@ import { loraFlags } from './lora-flags.js';
 import { optimizerFlags } from './optimizer-flags.js';
 import { parallelFlags } from './parallel-flags.js';
 import { recomputeFlags } from './recompute-flags.js';
+import { spikeFlags } from './spike-flags.js';
 import { trainingFlags } from './training-flags.js';
 
 /** The architecture: GPT-2 with Megatron-LM's names. */
@@ -22,6 +23,7 @@ export const flagGroups = [
   { title: 'BERT', flags: bertFlags },
   { title: 'Training', flags: trainingFlags },
   { title: 'Optimizer', flags: optimizerFlags },
+  { title: 'Loss spikes', flags: spikeFlags },
   { title: 'LoRA', flags: loraFlags },
   { title: 'Data', flags: dataFlags },
   { title: 'Conversations', flags: conversationFlags },
@@ -41,6 +43,7 @@ export const flagSchema = z
     ...bertFlags,
     ...trainingFlags,
     ...optimizerFlags,
+    ...spikeFlags,
     ...loraFlags,
     ...dataFlags,
     ...conversationFlags,

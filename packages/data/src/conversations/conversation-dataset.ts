@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import { createSampleBatch, type SampleBatch } from '../samples/sample-batch.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
+import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
 
 // N = conversations, R = rows that they are packed into.
 
@@ -79,6 +79,13 @@ export class ConversationDataset implements SampleDataset {
 
   sample(sample: number): SampleBatch {
     return assembleBatch(this, [sample]);
+  }
+
+  /** Numbers of conversations among those that are learnt from. */
+  documentsOf(sample: number): SampleDocuments {
+    const { order, rowOffsets } = this.description;
+    const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
+    return { source: 'conversations', documents: [...conversations] };
   }
 
   /** Nothing is open. */

@@ -3,7 +3,12 @@ import type { IndexFile } from '../indexed/read-index-file.js';
 import { RandomState } from '../random/random-state.js';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import type { PythonJsonValue } from '../samples/python-json.js';
-import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from '../samples/sample-dataset.js';
+import type {
+  NumberedBatch,
+  SampleDataset,
+  SampleDatasetDescription,
+  SampleDocuments,
+} from '../samples/sample-dataset.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { MaskingOptions } from './masking-options.js';
 import type { MaskingVocabulary } from './masking-vocabulary.js';
@@ -73,6 +78,10 @@ export abstract class MaskedDataset<
 
   sample(sample: number): Batch {
     return assembleBatch(this, [sample]);
+  }
+
+  documentsOf(sample: number): SampleDocuments {
+    return { source: this.sentences.prefix, documents: [this.sentences.documentOf(sample)] };
   }
 
   close(): void {

@@ -214,6 +214,30 @@ describe('BertDataset', () => {
     expect(Math.max(...parts[0]!)).toBeLessThan(Math.min(...parts[1]!));
   });
 
+  it('tells which document a sample was read from', () => {
+    const name = join(directory, 'documents');
+    const writer = new IndexedDatasetWriter({ prefix: name, dtype: 'uint16' });
+    // every token of a document is its own; some documents are empty
+    for (let document = 0; document < 30; document++) {
+      const numSentences = document % 4 === 3 ? 0 : 2 + (document % 5);
+      for (let sentence = 0; sentence < numSentences; sentence++)
+        writer.addSequence(Array.from({ length: 3 + sentence }, () => firstPiece + document));
+      writer.endDocument();
+    }
+    writer.finish();
+    using dataset = openBertDataset({ ...base, prefix: name });
+    for (let sample = 0; sample < dataset.length; sample++) {
+      const { text, labels, paddingMask } = dataset.megatronSample(sample);
+      // unmasked, and neither padding nor a special token
+      const own = text.filter(
+        (token, at) => labels[at] === -1 && paddingMask[at] === 1 && token >= firstPiece,
+      );
+      const { source, documents } = dataset.documentsOf(sample);
+      expect(source).toBe(name);
+      expect(documents.map((document) => document + firstPiece)).toEqual([...new Set(own)]);
+    }
+  });
+
   it('tells how long samples are without reading them, whatever the documents', () => {
     // sentences without tokens, which leave a part empty, too
     const documents = fc.array(fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 2, maxLength: 8 }), {

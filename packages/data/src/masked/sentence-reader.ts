@@ -28,6 +28,10 @@ export class SentenceReader {
     this.#vocabularySize = options.vocabularySize;
   }
 
+  get prefix(): string {
+    return this.#indexed.prefix;
+  }
+
   get numSamples(): number {
     return this.#mapping.length / 3;
   }
@@ -47,6 +51,20 @@ export class SentenceReader {
     }
     const [endSentence, targetLength] = [this.#mapping[3 * sample + 1]!, this.#mapping[3 * sample + 2]!];
     return { firstSentence, endSentence, targetLength };
+  }
+
+  /** The document of the sentences of a sample, which are never of several. */
+  documentOf(sample: number): number {
+    const { firstSentence } = this.rangeOf(sample);
+    const ends = this.#indexed.documentIndices;
+    // the last document that does not begin behind the sentence: empty ones before it begin there, too
+    let [low, high] = [0, ends.length - 2];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (ends[middle]! <= firstSentence) low = middle;
+      else high = middle - 1;
+    }
+    return low;
   }
 
   /** Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the place of the token. */

@@ -6,7 +6,12 @@ import type { IndexCacheEvent } from './index-cache-event.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
 import { normalizeWeights } from './python-numbers.js';
 import type { SampleBatch } from './sample-batch.js';
-import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
+import type {
+  NumberedBatch,
+  SampleDataset,
+  SampleDatasetDescription,
+  SampleDocuments,
+} from './sample-dataset.js';
 import type { SplitName } from './split.js';
 
 /** A blend in a form that worker threads can receive. */
@@ -38,6 +43,8 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
   readonly description: BlendedDatasetDescription;
   /** Where all datasets have it. */
   readonly lengthOf: ((sample: number) => number) | undefined;
+  /** Where all datasets have it. */
+  readonly documentsOf?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
   /** @param datasets those of `description.datasets`, opened; the blend closes them */
@@ -50,6 +57,12 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
           return dataset.lengthOf!(number);
         }
       : undefined;
+    if (datasets.every((dataset) => dataset.documentsOf !== undefined)) {
+      this.documentsOf = (sample) => {
+        const { dataset, number } = this.#placeOf(sample);
+        return dataset.documentsOf!(number);
+      };
+    }
   }
 
   get length(): number {

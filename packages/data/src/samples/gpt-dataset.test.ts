@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   buildGptDatasets,
+  documentsOfSamples,
   GptDataset,
   type GptDatasetOptions,
   type IndexCacheEvent,
@@ -139,6 +140,37 @@ describe('GptDataset', () => {
         message: expect.stringContaining('position 3'),
       }),
     );
+  });
+
+  it('tells which documents its samples were read from, also in a blend', () => {
+    const lengths = [5, 3, 7, 4, 9, 1, 2];
+    const documentOf = lengths.flatMap((length, document) => Array.from({ length }, () => document));
+    const [first, second] = [write('first', lengths), write('second', lengths)];
+    using dataset = openGptDataset({ ...base, prefix: first, numSamples: 40 });
+    for (let sample = 0; sample < 40; sample++) {
+      const documents = [...dataset.text(sample)].map((token) => documentOf[token]!);
+      expect(dataset.documentsOf(sample).source).toBe(first);
+      expect(new Set(dataset.documentsOf(sample).documents)).toEqual(new Set(documents));
+    }
+    const { train } = buildGptDatasets({
+      blend: parseDataPath(['0.5', first, '0.5', second]),
+      numSamples: { train: 12, valid: 0, test: 0 },
+      sequenceLength: 4,
+      seed: 1,
+      dataCachePath: false,
+    });
+    const found = documentsOfSamples(train!, [0, 1, 2, 3, 4, 5]);
+    expect(found.map(({ source }) => source).toSorted()).toEqual([first, second]);
+    for (const { source, documents } of found) {
+      const samples = [0, 1, 2, 3, 4, 5].filter((sample) => train!.documentsOf!(sample).source === source);
+      const expected = samples.flatMap((sample) =>
+        [...train!.sample(sample).tokens].map((token) => documentOf[token]!),
+      );
+      // the last token of a sample is a label alone, and may be of one document more
+      expect(documents).toEqual(expect.arrayContaining(expected));
+      expect(documents).toEqual([...new Set(documents)].sort((a, b) => a - b));
+    }
+    train!.close();
   });
 
   it('can be opened again from its description', () => {

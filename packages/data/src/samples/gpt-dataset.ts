@@ -10,7 +10,7 @@ import { inPart } from './in-part.js';
 import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
-import type { SampleDataset } from './sample-dataset.js';
+import type { SampleDataset, SampleDocuments } from './sample-dataset.js';
 import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';
 import { splitSequences } from './split.js';
 
@@ -112,6 +112,14 @@ export class GptDataset implements SampleDataset {
     batch.sampleNumbers[row] = sample;
   }
 
+  /** Its documents are the sequences of the dataset, as in its indices. */
+  documentsOf(sample: number): SampleDocuments {
+    const { documentIndex, sampleIndex } = this.description;
+    const row = this.#rowOf(sample);
+    const documents = documentIndex.subarray(sampleIndex[2 * row]!, sampleIndex[2 * row + 2]! + 1);
+    return { source: this.#indexed.prefix, documents: [...documents] };
+  }
+
   close(): void {
     this.#indexed.close();
   }
@@ -120,14 +128,17 @@ export class GptDataset implements SampleDataset {
     this.close();
   }
 
+  #rowOf(sample: number): number {
+    const row = this.description.shuffleIndex[sample];
+    if (row !== undefined) return row;
+    throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
+      expected: `0 to ${this.length - 1}`,
+    });
+  }
+
   #readText(sample: number): void {
-    const { documentIndex, sampleIndex, shuffleIndex, padId } = this.description;
-    const row = shuffleIndex[sample];
-    if (row === undefined) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
-        expected: `0 to ${this.length - 1}`,
-      });
-    }
+    const { documentIndex, sampleIndex, padId } = this.description;
+    const row = this.#rowOf(sample);
     const target = this.#text;
     const firstPosition = sampleIndex[2 * row]!;
     const lastPosition = sampleIndex[2 * row + 2]!;

@@ -14,6 +14,14 @@ export interface SampleDatasetDescription {
   readonly kind: string;
 }
 
+/** What a sample was read from. */
+export interface SampleDocuments {
+  /** The prefix of an indexed dataset, or what else the documents are numbered in. */
+  readonly source: string;
+  /** Numbers of its documents, from 0. */
+  readonly documents: readonly number[];
+}
+
 /** Anything samples of one sequence length can be drawn from. */
 export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   /** Number of samples. */
@@ -34,6 +42,8 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
    * need the tokens. Of datasets whose batches have `lengths`.
    */
   readonly lengthOf?: ((sample: number) => number) | undefined;
+  /** The documents that a sample was read from. Of datasets that know them. */
+  documentsOf?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
 }

@@ -40,7 +40,14 @@ export interface SaveRunOptions
 export interface RunAssembledOptions<Batch, End>
   extends Pick<
     RunTrainingOptions<Batch>,
-    'trainer' | 'reporters' | 'evaluation' | 'earlyStopping' | 'exitInterval' | 'deadlineMs'
+    | 'trainer'
+    | 'reporters'
+    | 'evaluation'
+    | 'earlyStopping'
+    | 'spikeGuard'
+    | 'resumedFrom'
+    | 'exitInterval'
+    | 'deadlineMs'
   > {
   readonly save: SaveRunOptions;
   /** Of a signal that ends the run. */

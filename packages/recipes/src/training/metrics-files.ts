@@ -54,6 +54,7 @@ export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promis
     all: writers.map((writer) => ({
       step: (metrics) => writer.write(onStep(metrics)),
       validation: (result) => writer.validation(result),
+      event: (event) => writer.event(event),
     })),
     close,
   };

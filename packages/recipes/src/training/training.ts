@@ -23,6 +23,8 @@ import {
   type EarlyStoppingState,
   modelFlops,
   modelFlopsFormula,
+  type SpikeGuard,
+  type SpikeGuardState,
   type Trainer,
   type TrainingReporter,
   type TrainingResult,
@@ -53,6 +55,7 @@ import { openAdapters } from './open-adapters.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+import { spikeGuardOf } from './spike-guard-of.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
@@ -125,6 +128,9 @@ export class Training {
   /** What the model brought along from a Hugging Face directory, through checkpoints too. */
   readonly #origin: HuggingFaceOrigin | undefined;
   readonly #earlyStopping: EarlyStopping | undefined;
+  readonly #spikeGuard: SpikeGuard | undefined;
+  /** A checkpoint with everything that training goes on from. */
+  readonly #resumedFrom: string | undefined;
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -141,6 +147,8 @@ export class Training {
     saveDirectory: SaveDirectory;
     log: RunLog | undefined;
     earlyStopping: EarlyStopping | undefined;
+    spikeGuard: SpikeGuard | undefined;
+    resumedFrom: string | undefined;
     origin: HuggingFaceOrigin | undefined;
   }) {
     this.model = parts.model;
@@ -159,6 +167,8 @@ export class Training {
     this.#log = parts.log;
     this.#origin = parts.origin;
     this.#earlyStopping = parts.earlyStopping;
+    this.#spikeGuard = parts.spikeGuard;
+    this.#resumedFrom = parts.resumedFrom;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
@@ -221,7 +231,9 @@ export class Training {
     });
     const { part, optimizer } = assembled;
     let origin = huggingFace?.origin;
-    let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
+    let resumed:
+      | (ResumedConfiguration & { readonly checkpoint: Checkpoint; readonly withOptimizer: boolean })
+      | undefined;
     const progress = await assembled.load({
       checkpoint,
       huggingFace,
@@ -235,7 +247,7 @@ export class Training {
       },
       onResume: (checkpoint, taken) => {
         const compared = { configuration, checkpoint, commandLine: options.commandLine };
-        resumed = { checkpoint, ...resumedConfiguration({ ...compared, ...taken }) };
+        resumed = { checkpoint, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
       },
     });
     const inForce = resumed?.configuration ?? configuration;
@@ -272,13 +284,20 @@ export class Training {
     const reporters = processes.isFirst
       ? await openTrainingReporters({ configuration, stream, flopsFormula, resumeIteration: iteration })
       : silentReporters(flopsFormula);
+    const sampler = trainingSamplerOf(configuration, {
+      processes,
+      consumedSamples: progress?.consumedSamples ?? 0,
+    });
     const batches = recipe.batches({
       dataset: train,
       needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
-      sampler: trainingSamplerOf(configuration, {
-        processes,
-        consumedSamples: progress?.consumedSamples ?? 0,
-      }),
+      sampler,
+    });
+    const spikeGuard = spikeGuardOf(inForce, {
+      state: resumed?.checkpoint.state.spikes as SpikeGuardState | undefined,
+      dataset: train,
+      sampler,
+      reports: processes.isFirst,
     });
     const trainer = newTrainer({
       configuration: inForce,
@@ -286,6 +305,7 @@ export class Training {
       batches,
       progress,
       profiler,
+      guard: spikeGuard,
       losses: recipe.losses(model),
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
@@ -306,6 +326,8 @@ export class Training {
       log,
       origin,
       earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
+      resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
+      spikeGuard,
     });
   }
 
@@ -350,6 +372,8 @@ export class Training {
       },
       evaluation: this.#evaluation(),
       earlyStopping: this.#earlyStopping,
+      spikeGuard: this.#spikeGuard,
+      resumedFrom: this.#resumedFrom,
       onEnd: async (result) => {
         await this.processes.together(async () => {
           if (!this.processes.isFirst) return;

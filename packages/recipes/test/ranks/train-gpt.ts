@@ -1,5 +1,6 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import type { ModelOptimizer } from '@mtl/optimizer';
 import { openConversations, readLoadedFlags, Training } from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
@@ -12,6 +13,8 @@ export interface TrainGptArgument {
   readonly job?: string | undefined;
   /** Default: gpt. */
   readonly model?: ModelKind;
+  /** Injected fault: the reduced gradients of an iteration are so many times larger. */
+  readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
 }
 
 export interface TrainGptResult {
@@ -35,7 +38,14 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
 /** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  { flags: all, flagsOfRank, isRestart = false, job = 'the job of a test', model = 'gpt' }: TrainGptArgument,
+  {
+    flags: all,
+    flagsOfRank,
+    isRestart = false,
+    job = 'the job of a test',
+    model = 'gpt',
+    spike,
+  }: TrainGptArgument,
 ): Promise<TrainGptResult> {
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
@@ -59,6 +69,7 @@ async function trainGpt(
     stream: { write, isTTY: false },
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
+    ...(spike === undefined ? {} : { onGradients: (...at) => boost(spike, ...at) }),
   });
   try {
     const { reason, checkpointPath } = await training.run();
@@ -69,4 +80,14 @@ async function trainGpt(
   } finally {
     await training.close();
   }
+}
+
+/** Multiplies what this rank has reduced of the gradients. */
+function boost(
+  { iteration, factor }: NonNullable<TrainGptArgument['spike']>,
+  { buffers: { gradients } }: ModelOptimizer,
+  current: number,
+): void {
+  if (current !== iteration) return;
+  gradients.write(gradients.read<'float32'>().map((value) => value * factor));
 }

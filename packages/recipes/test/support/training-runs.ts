@@ -36,6 +36,7 @@ export interface Training {
   readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
   readonly isRestart?: boolean;
   readonly job?: string;
+  readonly spike?: TrainGptArgument['spike'];
 }
 
 export type Line = {
@@ -114,12 +115,17 @@ export class TrainingRuns {
     return trainings.map((_, index) => ranks.map((results) => results[index]!));
   }
 
-  metricsOf(name: string): Line[] {
-    return readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8')
+  /** All records of a run. */
+  recordsOf(name: string): (Line & { readonly type?: string; readonly [key: string]: unknown })[] {
+    const text = readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8');
+    return text
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as Line & { readonly type?: string })
-      .filter(({ type }) => type === undefined);
+      .map((line) => JSON.parse(line) as Line);
+  }
+
+  metricsOf(name: string): Line[] {
+    return this.recordsOf(name).filter(({ type }) => type === undefined);
   }
 
   /** Largest relative differences of loss and gradient norm between two runs, step by step. */
@@ -137,15 +143,18 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false, job }) => ({
-      isRestart,
-      flagsOfRank,
-      job,
-      model: this.#model,
-      flags: [
-        ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
-        ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
-      ],
-    }));
+    return trainings.map(
+      ({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false, ...others }) => ({
+        isRestart,
+        flagsOfRank,
+        job: others.job,
+        spike: others.spike,
+        model: this.#model,
+        flags: [
+          ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
+          ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
+        ],
+      }),
+    );
   }
 }

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import type { TrainingEvent } from '../training-event.js';
 import { formatDuration } from './format-duration.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
@@ -157,6 +158,11 @@ export class ConsoleReporter {
     this.#line(this.#style('green', formatValidationLine(result)));
   }
 
+  /** Prints something of note. */
+  event({ text }: TrainingEvent): void {
+    this.#line(this.#style('yellow', ` ${text}`));
+  }
+
   /** Prints a line of any kind above the bar. */
   message(text: string): void {
     this.#line(text);
@@ -200,7 +206,7 @@ export class ConsoleReporter {
     this.#isBarShown = false;
   }
 
-  #style(style: 'cyan' | 'green', text: string): string {
+  #style(style: 'cyan' | 'green' | 'yellow', text: string): string {
     return this.#hasColor ? styleText(style, text, { validateStream: false }) : text;
   }
 }

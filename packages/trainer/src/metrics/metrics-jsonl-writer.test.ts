@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { TrainingEvent } from '../training-event.js';
 import { MetricsJsonlWriter } from './metrics-jsonl-writer.js';
 import type { StepMetrics } from './step-metrics.js';
 
@@ -82,6 +83,24 @@ describe('MetricsJsonlWriter', () => {
       { type: 'validation', time, iteration: 1, lm_loss: 1 / 3 },
       { type: 'validation', time, iteration: 2, lm_loss: 2.5, mlm_loss: 2, sop_loss: 0.5 },
     ]);
+  });
+
+  it('writes records of events, and on a resume keeps those up to the checkpoint', async () => {
+    const event = (iteration: number): TrainingEvent => ({
+      type: 'spike',
+      iteration,
+      text: 'for people',
+      fields: { action: 'skip', lm_loss: 7 },
+    });
+    const first = await writeSteps([1]);
+    for (const iteration of [1, 1]) first.event(event(iteration));
+    first.write(metricsOf(2));
+    first.event(event(2));
+    first.close();
+    expect(recordsIn(path)[1]).toEqual({ type: 'spike', time, iteration: 1, action: 'skip', lm_loss: 7 });
+    (await writeSteps([2], 1)).close();
+    const numbers = recordsIn(path).map(({ type = 'step', iteration }) => `${type} ${iteration}`);
+    expect(numbers).toEqual(['step 1', 'spike 1', 'spike 1', 'step 2']);
   });
 
   it('keeps the evaluations up to the checkpoint on a resume, and drops later ones', async () => {

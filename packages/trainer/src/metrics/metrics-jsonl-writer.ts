@@ -15,6 +15,7 @@ import {
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
+import type { TrainingEvent } from '../training-event.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
@@ -29,8 +30,9 @@ export interface MetricsJsonlWriterOptions {
 }
 
 /**
- * Appends JSON objects to a file, one a line: a record of each step, and one of each evaluation, whose `type`
- * is `validation`. `time` is when the record was written (ISO 8601, UTC, milliseconds). A number that is not
+ * Appends JSON objects to a file, one a line: a record of each step, one of each evaluation, whose `type`
+ * is `validation`, and those of events, each with a type of its own. `time` is when the record was written (ISO
+ * 8601, UTC, milliseconds). A number that is not
  * finite (the gradient norm of a skipped step) becomes null, since JSON has no such numbers; all others keep
  * full precision.
  *
@@ -98,6 +100,16 @@ export class MetricsJsonlWriter {
     const losses = Object.fromEntries(validationMetrics(result).map(({ key, value }) => [key, value]));
     this.#append({ type: 'validation', time: this.#now().toISOString(), iteration, ...losses });
     this.#lastValidation = { iteration, start };
+  }
+
+  /**
+   * Appends the record of something of note, whose `type` is that of the event.
+   *
+   * @throws as `write`
+   */
+  event({ type, iteration, fields }: TrainingEvent): void {
+    this.#append({ type, time: this.#now().toISOString(), iteration, ...fields });
+    this.#lastValidation = undefined;
   }
 
   /** Makes the lines durable and closes the file; further calls do nothing. */
@@ -186,7 +198,7 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
   const descriptor = openSync(temporary, 'w');
   let droppedLines = 0;
   let size = 0;
-  const written = { step: 0, validation: 0 };
+  const written = new Map<string, number>();
   let lastValidation: FoundFile['lastValidation'];
   let torn: number | undefined;
   try {
@@ -200,13 +212,13 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
       if (
         record === undefined ||
         record.iteration > lastIteration ||
-        record.iteration <= written[record.type]
+        (isOncePerIteration(record.type) && record.iteration <= (written.get(record.type) ?? 0))
       ) {
         droppedLines += 1;
         continue;
       }
       const { type, iteration } = record;
-      written[type] = iteration;
+      written.set(type, iteration);
       lastValidation = type === 'validation' ? { iteration, start: size } : undefined;
       size += writeSync(descriptor, `${line}\n`);
     }
@@ -223,15 +235,18 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
 }
 
 interface RecordKey {
-  readonly type: 'step' | 'validation';
+  readonly type: string;
   readonly iteration: number;
 }
+
+/** Of other records there may be several. */
+const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
 /** What a record is of; records of steps have no `type`. */
 function recordOf(line: string): RecordKey | undefined {
   try {
     const { type = 'step', iteration } = JSON.parse(line) as { type?: unknown; iteration?: unknown };
-    if (type !== 'step' && type !== 'validation') return undefined;
+    if (typeof type !== 'string') return undefined;
     return typeof iteration === 'number' && Number.isInteger(iteration) ? { type, iteration } : undefined;
   } catch {
     return undefined;

@@ -1,3 +1,5 @@
+import type { TrainingEvent } from '../training-event.js';
+
 /** What is known about one training step, once it is done. */
 export interface StepMetrics {
   /** Number of the step, from 1; counts the whole training, resumed runs included. */
@@ -17,7 +19,7 @@ export interface StepMetrics {
   readonly gradNorm: number;
   readonly learningRate: number;
   readonly lossScale: number;
-  /** Whether the weights were left alone because a gradient overflowed. */
+  /** Whether the weights were left alone: a gradient overflowed, or a guard refused the update. */
   readonly skipped: boolean;
   /** Wall-clock time of the step, in milliseconds. */
   readonly stepMs: number;
@@ -34,4 +36,8 @@ export interface StepMetrics {
    * `sop_loss`, and auxiliary losses, which are no part of it.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
+  /** What was of note about the step. */
+  readonly events?: readonly TrainingEvent[];
+  /** Whether training goes on from the newest checkpoint, with the samples that follow. */
+  readonly rollsBack?: boolean;
 }

@@ -19,7 +19,7 @@ describe('TrainingSummary', () => {
     summary.validation({ iteration: 4, loss: 2 });
     expect(summary.text({ checkpointPath: 'out/iter_0000004' })).toBe(
       [
-        '  steps            4, 1 skipped for overflow',
+        '  steps            4, 1 skipped',
         '  tokens           16,384 (64 samples)',
         '  lm loss          1.0000 (first step of this run 4.0000)',
         '  validation loss  2.0000 (perplexity 7.389; best 1.5000 at step 2)',

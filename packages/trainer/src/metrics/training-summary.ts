@@ -88,7 +88,7 @@ export class TrainingSummary {
 
   #stepsText(first: StepMetrics, last: StepMetrics): string {
     const resumed = first.iteration > 1 ? `, resumed at ${first.iteration - 1}` : '';
-    const skipped = this.#numSkipped > 0 ? `, ${this.#numSkipped} skipped for overflow` : '';
+    const skipped = this.#numSkipped > 0 ? `, ${this.#numSkipped} skipped` : '';
     return `${last.iteration}${resumed}${skipped}`;
   }
 }

@@ -5,6 +5,8 @@ import {
   optimizerTensors,
   readTrainingState,
   runTraining,
+  SpikeGuard,
+  type SpikeGuardOptions,
   type StepMetrics,
   Trainer,
   type TrainingProgress,
@@ -32,6 +34,10 @@ export interface TrainBigramsArgument {
   readonly dataEnd?: { readonly rank: number; readonly microBatches: number };
   /** Injected fault: rank 1 counts one token less in each micro-batch. */
   readonly shrinkTokenCount?: boolean;
+  /** Refuses spikes, of which the windows of these runs have eight steps. */
+  readonly spikes?: Pick<SpikeGuardOptions, 'policy'>;
+  /** Injected fault: hidden states of one iteration, and with them gradients, are multiplied. */
+  readonly boost?: { readonly iteration: number; readonly factor: number };
   /** Injected fault: every rank reads the samples of rank 0. */
   readonly sameSamples?: boolean;
 }
@@ -63,6 +69,20 @@ interface Share {
 /** The micro-batches (of one sample) of a rank: every chunk of dp samples has one for each. */
 async function* batches({ rank, dp, from = 0, count = Number.POSITIVE_INFINITY }: Share) {
   for (let chunk = 0; chunk < count; chunk++) yield batchOf(from + chunk * dp + rank);
+}
+
+/** The micro-batches of a rank, of which those of one iteration meet larger hidden states. */
+async function* boosted(
+  all: AsyncGenerator<BigramBatch>,
+  { stage, dp, boost }: { stage: BigramStage; dp: number; boost: TrainBigramsArgument['boost'] },
+): AsyncGenerator<BigramBatch> {
+  let numTaken = 0;
+  for await (const batch of all) {
+    const iteration = Math.floor((numTaken * dp) / globalBatchSize) + 1;
+    stage.boost = iteration === boost?.iteration ? boost.factor : 1;
+    numTaken += 1;
+    yield batch;
+  }
 }
 
 /** Trains the bigram model as one data-parallel rank. */
@@ -104,6 +124,8 @@ export default async function trainBigrams(
   const share = { rank: argument.sameSamples ? 0 : rank, dp };
   const isShort = dataEnd?.rank === rank;
   const pipeline = onePiece(stage);
+  const { spikes, boost } = argument;
+  const guard = spikes && new SpikeGuard({ ...spikes, window: 8, factor: 10, limit: 3 });
   const trainer = new Trainer<BigramBatch>({
     pipeline,
     optimizer,
@@ -113,11 +135,15 @@ export default async function trainBigrams(
     flopsPerSample: 100,
     learningRate: () => 0.05,
     microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
-    batches: batches({
-      ...share,
-      from: progress?.consumedSamples ?? 0,
-      ...(isShort ? { count: dataEnd.microBatches } : {}),
-    }),
+    batches: boosted(
+      batches({
+        ...share,
+        from: progress?.consumedSamples ?? 0,
+        ...(isShort ? { count: dataEnd.microBatches } : {}),
+      }),
+      { stage, dp, boost },
+    ),
+    guard,
     losses: [
       {
         name: 'lm_loss',
@@ -140,6 +166,7 @@ export default async function trainBigrams(
     trainer,
     optimizer,
     lossScaler,
+    spikeGuard: guard,
     signals,
     reporters: [{ step: (step) => steps.push(step), validation: ({ loss }) => validation.push(loss) }],
     save:

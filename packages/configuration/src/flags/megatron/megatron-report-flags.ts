@@ -69,6 +69,10 @@ const reports: Record<string, MegatronFlag> = {
     'one-logger-project': 'reports to NVIDIA',
     'one-logger-run-name': 'reports to NVIDIA',
   }),
+  ...idle('loss and gradient norm of every step are checked; --loss-spike-policy decides what follows', {
+    'check-for-spiky-loss': 'a check for jumps of the loss',
+    'check-for-large-grads': 'a check for large gradients',
+  }),
   ...idle('no report leaves this machine', {
     'no-one-logger': 'no reports to NVIDIA',
   }),
@@ -103,8 +107,6 @@ const reports: Record<string, MegatronFlag> = {
     'disable-straggler-on-startup': 'slow processes',
     'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
     'log-max-attention-logit': 'the largest attention score',
-    'check-for-spiky-loss': 'a check for jumps of the loss',
-    'check-for-large-grads': 'a check for large gradients',
   }),
   ...refused('other profiles are taken from outside', 'use --profile-steps, node --cpu-prof, perf or nsys', {
     profile: 'a profile by nsys',

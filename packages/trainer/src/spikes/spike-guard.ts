@@ -1,0 +1,198 @@
+import { TrainingError } from '@mtl/errors';
+import type { TrainingEvent } from '../training-event.js';
+import { type RecentDistribution, RecentValues } from './recent-values.js';
+import { type SampleSource, sourcesText } from './sources-text.js';
+import type { MeasuredStep, StepGuard, StepVerdict } from './step-guard.js';
+
+/** What the guard remembers between steps; checkpoints keep it. */
+export interface SpikeGuardState {
+  /** Of the last steps, the newest last; those that are not finite are left out. */
+  readonly losses: readonly number[];
+  readonly gradientNorms: readonly number[];
+  /** Spikes that were skipped or rolled back, each with less than a window of other steps before it. */
+  readonly numRefused: number;
+  /** Steps since the last of them. */
+  readonly numSteps: number;
+}
+
+export interface SpikeGuardOptions {
+  /** What follows a spike. */
+  readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
+  /** Steps that a step is compared with; before there are as many, no step is a spike. */
+  readonly window: number;
+  /** How far above the median a spike is, in standard deviations as the median absolute deviation gives them. */
+  readonly factor: number;
+  /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
+  readonly limit: number;
+  /** A step with a larger gradient norm is skipped, whatever the policy. */
+  readonly gradientNormSkipThreshold?: number | undefined;
+  /** Of the checkpoint that the run goes on from. */
+  readonly state?: SpikeGuardState | undefined;
+  /** What the samples of a step were read from. Default: reports do not name it. */
+  readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
+}
+
+/** A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows. */
+export interface Excess extends Partial<RecentDistribution> {
+  readonly quantity: 'loss' | 'gradient norm';
+  readonly value: number;
+}
+
+const keyOf = { loss: 'lm_loss', 'gradient norm': 'grad_norm' } as const;
+const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
+
+/**
+ * Notices steps whose loss or gradient norm is far above those of recent steps, and refuses their updates where
+ * the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a window is no
+ * spike any more.
+ */
+export class SpikeGuard implements StepGuard {
+  /** Whether a value, such as one of a checkpoint, is a state. */
+  static isState(value: unknown): value is SpikeGuardState {
+    const { losses, gradientNorms, numRefused, numSteps } = (value ?? {}) as Partial<SpikeGuardState>;
+    const isCount = (number: unknown): boolean => Number.isSafeInteger(number) && (number as number) >= 0;
+    const areNumbers = (values: unknown): boolean => Array.isArray(values) && values.every(Number.isFinite);
+    return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
+  }
+
+  readonly #options: SpikeGuardOptions;
+  readonly #losses: RecentValues;
+  readonly #gradientNorms: RecentValues;
+  #numRefused: number;
+  #numSteps: number;
+
+  constructor(options: SpikeGuardOptions) {
+    const { window, state } = options;
+    this.#options = options;
+    this.#losses = new RecentValues({ window, values: state?.losses ?? [] });
+    this.#gradientNorms = new RecentValues({ window, values: state?.gradientNorms ?? [] });
+    this.#numRefused = state?.numRefused ?? 0;
+    this.#numSteps = state?.numSteps ?? 0;
+  }
+
+  get mayRefuse(): boolean {
+    const { policy, gradientNormSkipThreshold } = this.#options;
+    return policy === 'skip' || policy === 'roll-back' || gradientNormSkipThreshold !== undefined;
+  }
+
+  get state(): SpikeGuardState {
+    return {
+      losses: [...this.#losses.values],
+      gradientNorms: [...this.#gradientNorms.values],
+      numRefused: this.#numRefused,
+      numSteps: this.#numSteps,
+    };
+  }
+
+  /**
+   * @throws TrainingError `MTL_LOSS_SPIKE` for one spike more than the limit
+   */
+  judge(step: MeasuredStep): StepVerdict {
+    const excesses = this.excesses(step);
+    const isAboveThreshold = this.#isAboveThreshold(step);
+    this.#losses.add(step.loss);
+    this.#gradientNorms.add(step.gradientNorm);
+    const { policy, limit } = this.#options;
+    const isRefused = excesses.length > 0 && (policy === 'skip' || policy === 'roll-back');
+    const action = isRefused ? policy : isAboveThreshold ? 'skip' : 'update';
+    this.#count(isRefused);
+    if (this.#numRefused > limit) throw this.#tooMany(step, excesses);
+    const isNoted = excesses.length > 0 || isAboveThreshold;
+    return { action, events: isNoted ? [this.#event(step, { excesses, action })] : [] };
+  }
+
+  /** What of a step is far above recent steps, or not finite; nothing where the policy is to ignore it. */
+  excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
+    const { policy, factor } = this.#options;
+    if (policy === 'ignore') return [];
+    const quantities = [
+      { quantity: 'loss', value: loss, recent: this.#losses },
+      { quantity: 'gradient norm', value: gradientNorm, recent: this.#gradientNorms },
+    ] as const;
+    return quantities.flatMap(({ quantity, value, recent }): Excess[] => {
+      if (!Number.isFinite(value)) return [{ quantity, value }];
+      const distribution = recent.distribution(factor);
+      return distribution === undefined || value <= distribution.limit
+        ? []
+        : [{ quantity, value, ...distribution }];
+    });
+  }
+
+  #isAboveThreshold({ gradientNorm }: MeasuredStep): boolean {
+    const { gradientNormSkipThreshold: threshold } = this.#options;
+    return threshold !== undefined && Number.isFinite(gradientNorm) && gradientNorm > threshold;
+  }
+
+  /** Counts refused spikes as long as less than a window of steps is between two of them. */
+  #count(isRefused: boolean): void {
+    this.#numSteps += 1;
+    if (this.#numSteps > this.#options.window) this.#numRefused = 0;
+    if (!isRefused) return;
+    this.#numRefused += 1;
+    this.#numSteps = 0;
+  }
+
+  #event(
+    step: MeasuredStep,
+    { excesses, action }: { readonly excesses: readonly Excess[]; readonly action: StepVerdict['action'] },
+  ): TrainingEvent {
+    const { iteration, loss, gradientNorm, consumedSamples, globalBatchSize } = step;
+    const { gradientNormSkipThreshold: threshold, sourcesOf } = this.#options;
+    const sources = sourcesOf?.(step) ?? [];
+    const why =
+      excesses.length > 0
+        ? excesses.map((excess) => this.#textOf(excess)).join(', ')
+        : `gradient norm ${shown(gradientNorm)} above --grad-norm-skip-threshold ${threshold}`;
+    const samples = `samples ${consumedSamples} to ${consumedSamples + globalBatchSize - 1}`;
+    const from = sources.length === 0 ? '' : ` are of ${sourcesText(sources)}`;
+    const limits = excesses.flatMap(({ quantity, median, limit }) =>
+      limit === undefined
+        ? []
+        : [
+            [`${keyOf[quantity]}_median`, median],
+            [`${keyOf[quantity]}_limit`, limit],
+          ],
+    );
+    return {
+      type: 'spike',
+      iteration,
+      text: `spike at iteration ${iteration}: ${why}; ${wordsOf[action]}; its ${samples}${from}`,
+      fields: {
+        action,
+        lm_loss: loss,
+        grad_norm: gradientNorm,
+        ...Object.fromEntries(limits),
+        ...(excesses.length === 0 ? { grad_norm_limit: threshold } : {}),
+        first_sample: consumedSamples,
+        num_samples: globalBatchSize,
+        sources,
+      },
+    };
+  }
+
+  #textOf({ quantity, value, median, limit }: Excess): string {
+    if (limit === undefined) return `${quantity} ${value}`;
+    const { window } = this.#options;
+    return `${quantity} ${shown(value)} (median of the ${window} steps before ${shown(median!)}, limit ${shown(limit)})`;
+  }
+
+  #tooMany(step: MeasuredStep, excesses: readonly Excess[]): TrainingError {
+    const { policy, window, limit } = this.#options;
+    const { iteration, loss, gradientNorm } = step;
+    const why = excesses.map((excess) => this.#textOf(excess)).join(', ');
+    return new TrainingError(
+      'MTL_LOSS_SPIKE',
+      `iteration ${iteration}: spike number ${limit + 1} with less than ${window} steps between two: ${why}`,
+      {
+        expected: `at most ${limit} spikes in a row (--loss-spike-limit)`,
+        remedy:
+          'resume from an older checkpoint (--ckpt-step) with a lower --lr, more warm-up or --clip-grad; ' +
+          `where the run is as it should be, raise --loss-spike-factor, or pass --loss-spike-policy ${policy === 'skip' ? 'report' : 'skip'}`,
+        details: { iteration, loss, gradientNorm },
+      },
+    );
+  }
+}
+
+/** Six digits are enough to compare. */
+const shown = (value: number): string => String(Number(value.toPrecision(6)));

@@ -1,0 +1,40 @@
+import type { TrainingEvent } from '../training-event.js';
+
+/** What is known of a step when its gradients are, the same on all ranks. */
+export interface MeasuredStep {
+  readonly iteration: number;
+  /** The total of its losses, in nats; NaN or infinite where a loss is. */
+  readonly loss: number;
+  /** Unscaled, before clipping; NaN or infinite where a gradient is. */
+  readonly gradientNorm: number;
+  /** Samples that were consumed before the step. */
+  readonly consumedSamples: number;
+  /** Samples of the step. */
+  readonly globalBatchSize: number;
+}
+
+/** What is done with a step. */
+export interface StepVerdict {
+  /**
+   * `update`: the optimizer's step is taken. `skip`: it is not. `roll-back`: neither, and training goes on from
+   * the newest checkpoint, with the samples that follow.
+   */
+  readonly action: 'update' | 'skip' | 'roll-back';
+  readonly events: readonly TrainingEvent[];
+}
+
+/** Decides between the gradients of a step and its update. Every rank has one, and all decide alike. */
+export interface StepGuard {
+  /**
+   * Whether it may refuse an update. If so, each step waits for its losses and its gradient norm before the
+   * update; if not, the guard is asked after the update.
+   */
+  readonly mayRefuse: boolean;
+  /**
+   * Takes note of a step and decides about it. Not called for a step whose gradients overflowed under a loss
+   * scale that can be lowered.
+   *
+   * @throws TrainingError where the run must end
+   */
+  judge(step: MeasuredStep): StepVerdict;
+}
