@@ -160,8 +160,8 @@ export class ModelOptimizer {
 
   /**
    * The square of the norm of all gradients times the square of the loss scale, [1] float64 and left on the
-   * device: what a caller that may refuse an update decides by. Gradients are reduced before. `launchStep` does
-   * it where it has not been done. Every rank must call it.
+   * device: what a caller that may refuse an update decides by. Gradients are reduced before. `launchStep`
+   * does it where it has not been done. Every rank must call it.
    *
    * @returns a tensor of the optimizer, which keeps its value until the next step
    */

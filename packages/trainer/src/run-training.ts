@@ -36,7 +36,10 @@ export interface RunTrainingOptions<Batch> {
   readonly save?: SaveSettings | undefined;
   /** The guard of the trainer, whose state checkpoints keep. */
   readonly spikeGuard?: SpikeGuard | undefined;
-  /** The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to it. */
+  /**
+   * The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to
+   * it.
+   */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
   /** Ends the run after an evaluation by which the validation loss has stopped falling. */

@@ -256,8 +256,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Passes and update, which detects overflow on the device: waits for the device once, after all numbers of the
-   * step have been requested.
+   * Passes and update, which detects overflow on the device: waits for the device once, after all numbers of
+   * the step have been requested.
    */
   async #updateAtOnce(step: RunningStep<Batch>): Promise<StepOutcome> {
     const { optimizer } = this.#options;
@@ -338,7 +338,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return scaledSums;
   }
 
-  /** What `body` reads from the device, which reports only now a wrong index: all ranks end, so that none saves. */
+  /**
+   * What `body` reads from the device, which reports only now a wrong index: all ranks end, so that none
+   * saves.
+   */
   #readNumbers({ iteration }: RunningStep<Batch>, body: () => readonly number[]) {
     const { profiler, device } = this.#options;
     const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, body) ?? body());

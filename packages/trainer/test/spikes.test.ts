@@ -66,10 +66,8 @@ async function run(options: RunOptions) {
       yield { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
     }
   }
-  const spikeGuard = new SpikeGuard({
-    ...{ policy: 'skip', window, factor: 10, limit: 3, state: state?.spikes },
-    ...spikes,
-  });
+  const usual = { policy: 'skip', window, factor: 10, limit: 3, state: state?.spikes } as const;
+  const spikeGuard = new SpikeGuard({ ...usual, ...spikes });
   const trainer = new Trainer<BigramBatch>({
     pipeline: onePiece(stage),
     optimizer,

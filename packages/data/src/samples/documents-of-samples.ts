@@ -1,6 +1,9 @@
 import type { NumberedBatch, SampleDataset, SampleDocuments } from './sample-dataset.js';
 
-/** The documents that samples were read from, by source in the order of their first sample; each once, ascending. */
+/**
+ * The documents that samples were read from, by source in the order of their first sample; each once,
+ * ascending.
+ */
 export function documentsOfSamples<Batch extends NumberedBatch>(
   dataset: Pick<SampleDataset<Batch>, 'documentsOf'>,
   samples: Iterable<number>,

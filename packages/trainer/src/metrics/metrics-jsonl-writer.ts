@@ -31,8 +31,8 @@ export interface MetricsJsonlWriterOptions {
 
 /**
  * Appends JSON objects to a file, one a line: a record of each step, one of each evaluation, whose `type`
- * is `validation`, and those of events, each with a type of its own. `time` is when the record was written (ISO
- * 8601, UTC, milliseconds). A number that is not
+ * is `validation`, and those of events, each with a type of its own. `time` is when the record was written
+ * (ISO 8601, UTC, milliseconds). A number that is not
  * finite (the gradient norm of a skipped step) becomes null, since JSON has no such numbers; all others keep
  * full precision.
  *

@@ -1,8 +1,8 @@
 /** Consistent with the standard deviation of a normal distribution: 1 / its upper quartile. */
 const deviationsOfMedian = 1.4826;
 /**
- * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is next
- * to 0, and any change would be far outside of it.
+ * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is
+ * next to 0, and any change would be far outside of it.
  */
 const leastSpread = 0.02;
 

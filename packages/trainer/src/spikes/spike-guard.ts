@@ -20,7 +20,9 @@ export interface SpikeGuardOptions {
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
   /** Steps that a step is compared with; before there are as many, no step is a spike. */
   readonly window: number;
-  /** How far above the median a spike is, in standard deviations as the median absolute deviation gives them. */
+  /**
+   * How far above the median a spike is, in standard deviations as the median absolute deviation gives them.
+   */
   readonly factor: number;
   /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
   readonly limit: number;
@@ -32,7 +34,9 @@ export interface SpikeGuardOptions {
   readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/** A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows. */
+/**
+ * A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows.
+ */
 export interface Excess extends Partial<RecentDistribution> {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
@@ -42,9 +46,9 @@ const keyOf = { loss: 'lm_loss', 'gradient norm': 'grad_norm' } as const;
 const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
- * Notices steps whose loss or gradient norm is far above those of recent steps, and refuses their updates where
- * the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a window is no
- * spike any more.
+ * Notices steps whose loss or gradient norm is far above those of recent steps, and refuses their updates
+ * where the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a
+ * window is no spike any more.
  */
 export class SpikeGuard implements StepGuard {
   /** Whether a value, such as one of a checkpoint, is a state. */

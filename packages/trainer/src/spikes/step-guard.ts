@@ -16,8 +16,8 @@ export interface MeasuredStep {
 /** What is done with a step. */
 export interface StepVerdict {
   /**
-   * `update`: the optimizer's step is taken. `skip`: it is not. `roll-back`: neither, and training goes on from
-   * the newest checkpoint, with the samples that follow.
+   * `update`: the optimizer's step is taken. `skip`: it is not. `roll-back`: neither, and training goes on
+   * from the newest checkpoint, with the samples that follow.
    */
   readonly action: 'update' | 'skip' | 'roll-back';
   readonly events: readonly TrainingEvent[];
