@@ -75,8 +75,25 @@ export class OwnedDirectory {
   static async refuseOwned(directory: string): Promise<void> {
     const checker = new OwnedDirectory({ directory });
     await withIoErrors({ action: 'save into', path: directory }, async () => {
-      await checker.#refuseOwners(await checker.#records());
+      await checker.#refuseOwners(await recordsIn(directory));
     });
+  }
+
+  /**
+   * Whether a process that lives owns a directory. Nothing is written there: how old the last sign of life of
+   * an owner on another machine is, is by the clock of this one.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
+   */
+  static async isOwned(directory: string): Promise<boolean> {
+    const records = await withIoErrors({ action: 'list', path: directory }, () => recordsIn(directory));
+    for (const { owner, path } of records) {
+      const liveness = owner === undefined ? 'unknown' : livenessOf(owner);
+      if (liveness === 'alive' || liveness === 'self') return true;
+      const last = liveness === 'unknown' ? await lastSignOfLife(path) : undefined;
+      if (last !== undefined && Date.now() - last < silentMs) return true;
+    }
+    return false;
   }
 
   private constructor(options: OwnDirectoryOptions) {
@@ -139,13 +156,15 @@ export class OwnedDirectory {
     await withIoErrors({ action: 'save into', path: directory, exitCode: 2 }, async () => {
       for (;;) {
         await makeDirectory(directory, nodeFileSystem);
-        const before = await this.#records();
+        const before = await recordsIn(this.directory);
         await this.#refuseOwners(before);
         this.#number = Math.max(0, ...before.map(({ number }) => number)) + 1;
         if (!(await this.#publish())) continue;
         // others may have come and gone since the directory was listed
         const known = new Set(before.map(({ owner }) => owner?.token));
-        const others = (await this.#records()).filter(({ owner }) => owner?.token !== this.#owner.token);
+        const others = (await recordsIn(this.directory)).filter(
+          ({ owner }) => owner?.token !== this.#owner.token,
+        );
         try {
           await this.#refuseOwners(others.filter(({ owner }) => !known.has(owner?.token)));
         } catch (error) {
@@ -195,21 +214,6 @@ export class OwnedDirectory {
     }
   }
 
-  async #records(): Promise<OwnerRecord[]> {
-    const { directory } = this;
-    const names = await readdir(directory).catch((error: unknown) => {
-      if (systemCode(error) === 'ENOENT') return [];
-      throw error;
-    });
-    const numbers = names.flatMap((name) => recordPattern.exec(name)?.[1] ?? []);
-    return await Promise.all(
-      numbers.map(async (number) => {
-        const path = join(directory, `run_owner.${number}`);
-        return { number: Number(number), path, owner: await readRecord(path) };
-      }),
-    );
-  }
-
   async #refuseOwners(records: readonly OwnerRecord[]): Promise<void> {
     for (const record of records) {
       const { owner, path } = record;
@@ -234,9 +238,10 @@ export class OwnedDirectory {
   async #silentFor(path: string): Promise<number | undefined> {
     const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
     try {
-      const last = await stat(join(path, recordName)).catch(() => stat(path));
+      const last = await lastSignOfLife(path);
+      if (last === undefined) return undefined;
       await writeDurably({ path: probe, text: '', fileSystem: nodeFileSystem });
-      return (await stat(probe)).mtimeMs - last.mtimeMs;
+      return (await stat(probe)).mtimeMs - last;
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
@@ -265,6 +270,31 @@ export class OwnedDirectory {
 
 function nameOf({ pid, host, startedAt }: RunOwner): string {
   return `a run under way, process ${pid} on ${host}, started at ${startedAt}`;
+}
+
+/** The records of owners in a directory; none where it does not exist. */
+async function recordsIn(directory: string): Promise<OwnerRecord[]> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  });
+  const numbers = names.flatMap((name) => recordPattern.exec(name)?.[1] ?? []);
+  return await Promise.all(
+    numbers.map(async (number) => {
+      const path = join(directory, `run_owner.${number}`);
+      return { number: Number(number), path, owner: await readRecord(path) };
+    }),
+  );
+}
+
+/** When an owner last wrote its record (milliseconds since 1970); undefined where it was removed. */
+async function lastSignOfLife(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(join(path, recordName)).catch(() => stat(path))).mtimeMs;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 async function readRecord(path: string): Promise<RunOwner | undefined> {

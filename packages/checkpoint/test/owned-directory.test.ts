@@ -122,6 +122,22 @@ describe('two processes and one directory', () => {
 });
 
 describe('an owner on another machine', () => {
+  it('is found without writing: by its process here, elsewhere by its signs of life', async () => {
+    const owns = () => OwnedDirectory.isOwned(temporary.path);
+    expect(await owns()).toBe(false);
+    const mine = await own();
+    expect(await owns()).toBe(true);
+    await recordedElsewhere({}, 60_000);
+    const before = await stat(temporary.path);
+    expect(await owns()).toBe(true);
+    expect((await stat(temporary.path)).mtimeMs).toBe(before.mtimeMs);
+    await recordedElsewhere({}, 6 * 60_000);
+    expect(await owns()).toBe(false);
+    for (const name of await records()) await rm(join(temporary.path, name), { recursive: true });
+    await mine.release();
+    expect(await OwnedDirectory.isOwned(join(temporary.path, 'nothing'))).toBe(false);
+  });
+
   it('is refused while it shows signs of life, and how long to wait is said', async () => {
     await own();
     await recordedElsewhere({}, 90_000);

@@ -16,6 +16,7 @@ import { runsCommand } from './commands/runs/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
 import { sftCommand } from './commands/sft/sft.js';
 import { trainCommand } from './commands/train/train.js';
+import { watchCommand } from './commands/watch.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -37,6 +38,7 @@ export function createProgram(): Command {
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())
     .addCommand(runsCommand())
+    .addCommand(watchCommand())
     .addCommand(planCommand())
     .addCommand(calibrateCommand())
     .addCommand(scheduleCommand())

@@ -79,9 +79,10 @@ export {
 } from './runs/compare-runs.js';
 export { listRuns, runDirectoryOf, runsDirectory } from './runs/list-runs.js';
 export type { MetricsRecord } from './runs/metrics-records.js';
-export { type RunInformation, type RunState, readRun } from './runs/read-run.js';
+export { type RunInformation, readRun } from './runs/read-run.js';
 export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';
 export type { RunRecord, RunStart } from './runs/run-record.js';
+export type { RunState } from './runs/state-of-run.js';
 export { endWithoutOutput } from './training/end-without-output.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './training/join-processes.js';
 export type { Job } from './training/read-job.js';

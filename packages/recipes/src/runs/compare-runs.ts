@@ -1,4 +1,5 @@
-import { metricsPath } from '../training/metrics-files.js';
+import { conditionsOf } from './conditions-of.js';
+import { metricsPath } from './metrics-path.js';
 import { type MetricsRecord, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
@@ -35,24 +36,9 @@ export interface RunComparison {
 /** Compares the last starts and the curves of two runs. */
 export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
   const [one, other] = runs.map(({ record }) => record?.starts.at(-1)) as [Start, Start];
-  const conditionsOf = (start: Start) =>
-    start && {
-      model: start.model,
-      preset: start.preset,
-      task: start.task,
-      commit: start.commit,
-      ...start.versions,
-      'instruction set': start.instructionSet,
-      device: start.device,
-      threads: start.threads.count,
-      processes: start.layout.worldSize,
-      'data-parallel': start.layout.data,
-      'train iterations': start.trainIterations,
-      datasets: start.datasets.map(({ sampledSha256 }) => sampledSha256.slice(0, 12)).join(' '),
-    };
   return {
     flags: differences(one?.flags, other?.flags),
-    conditions: differences(conditionsOf(one), conditionsOf(other)),
+    conditions: differences(one && conditionsOf(one), other && conditionsOf(other)),
     losses: compareLosses(runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)))),
   };
 }

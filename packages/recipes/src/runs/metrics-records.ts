@@ -24,19 +24,24 @@ export function lastMetrics(path: string): LastMetrics {
   const file = open(path);
   if (file === undefined) return { step: undefined, validation: undefined };
   try {
-    const { size } = fstatSync(file);
-    for (let bytes = blockBytes; ; bytes *= 4) {
-      const start = Math.max(0, size - bytes);
-      const buffer = Buffer.alloc(size - start);
-      const text = buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, start));
-      const records = recordsIn(text).reverse();
-      const step = records.find(({ type }) => type === undefined);
-      const validation = records.find(({ type }) => type === 'validation');
-      const isFound = step !== undefined && validation !== undefined;
-      if (isFound || start === 0 || bytes >= mostBytes) return { step, validation };
-    }
+    return lastMetricsIn(file);
   } finally {
     closeSync(file);
+  }
+}
+
+/** As `lastMetrics`, of an open file. */
+export function lastMetricsIn(file: number): LastMetrics {
+  const { size } = fstatSync(file);
+  for (let bytes = blockBytes; ; bytes *= 4) {
+    const start = Math.max(0, size - bytes);
+    const buffer = Buffer.alloc(size - start);
+    const text = buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, start));
+    const records = recordsIn(text).reverse();
+    const step = records.find(({ type }) => type === undefined);
+    const validation = records.find(({ type }) => type === 'validation');
+    const isFound = step !== undefined && validation !== undefined;
+    if (isFound || start === 0 || bytes >= mostBytes) return { step, validation };
   }
 }
 

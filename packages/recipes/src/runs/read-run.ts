@@ -1,18 +1,10 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
-import { MtlError } from '@mtl/errors';
-import { metricsPath } from '../training/metrics-files.js';
+import { metricsPath } from './metrics-path.js';
 import { lastMetrics, type MetricsRecord } from './metrics-records.js';
 import { type RunRecord, readRunRecord, runRecordPath } from './run-record.js';
-
-/**
- * `running`: a process owns the folder. `finished`: the last iteration was reached, or the
- * validation loss had stopped falling. `stopped`: it ended in
- * order before that and can be resumed. `failed`: an error or a signal that cannot be caught ended it.
- * `unknown`: it has no record.
- */
-export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
+import { type RunState, stateOfRun } from './state-of-run.js';
 
 /** A run as its folder shows it. */
 export interface RunInformation {
@@ -53,26 +45,9 @@ export async function readRun(directory: string): Promise<RunInformation> {
     directory,
     record,
     bytes: bytesOnDisk(directory),
-    state: (await isOwned(directory)) ? 'running' : stateOf(record),
+    state: (await OwnedDirectory.isOwned(directory)) ? 'running' : stateOfRun(record),
     ...lastMetrics(metricsPath(directory)),
   };
-}
-
-/** Whether a process that lives saves into a folder. */
-async function isOwned(directory: string): Promise<boolean> {
-  try {
-    await OwnedDirectory.refuseOwned(directory);
-    return false;
-  } catch (error) {
-    return MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_OWNED';
-  }
-}
-
-function stateOf(record: RunRecord | undefined): RunState {
-  if (record === undefined) return 'unknown';
-  const reason = record.starts.at(-1)!.end?.reason;
-  if (reason === 'done' || reason === 'early-stopping') return 'finished';
-  return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
 }
 
 /** Links count, what they name does not. What is removed meanwhile counts as nothing. */

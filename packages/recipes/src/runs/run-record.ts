@@ -99,8 +99,19 @@ export function readRunRecord(directory: string): RunRecord | undefined {
     if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw unreadable(path, (error as Error).message, error);
   }
+  return parseRunRecord(content, { path });
+}
+
+/**
+ * The record of a run in the text of its run.json.
+ *
+ * `path`: what errors call it
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD
+ */
+export function parseRunRecord(text: string, { path }: { readonly path: string }): RunRecord {
   try {
-    return schema.parse(JSON.parse(content));
+    return schema.parse(JSON.parse(text));
   } catch (error) {
     const why =
       error instanceof z.ZodError ? z.prettifyError(error).split('\n')[0]! : (error as Error).message;

@@ -1,6 +1,6 @@
-import { join } from 'node:path';
 import { MetricsJsonlWriter, type TrainingReporter } from '@mtl/trainer';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
+import { metricsPath } from '../runs/metrics-path.js';
 
 export interface OpenMetricsFilesOptions {
   /** The run folder, whose metrics.jsonl is written; undefined where a run has none. */
@@ -15,9 +15,6 @@ export interface OpenMetricsFilesOptions {
 }
 
 type StepMetrics = Parameters<MetricsJsonlWriter['write']>[0];
-
-/** The file of metrics in a run folder. */
-export const metricsPath = (directory: string): string => join(directory, 'metrics.jsonl');
 
 /** The files that records of steps and evaluations go to. */
 export interface MetricsFiles {

@@ -1,0 +1,2 @@
+/** Bundles the page into dist/page. */
+export function buildPage(): Promise<void>;

@@ -1,0 +1,26 @@
+import { copyFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+/** Bundles the page into dist/page: page.html, page.js, page.css, and the licence of what is bundled. */
+export async function buildPage() {
+  const out = folder('dist/page');
+  await build({
+    entryPoints: { page: folder('page/main.ts'), 'page-style': folder('page/page.css') },
+    outdir: out,
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    platform: 'browser',
+    target: ['chrome120', 'firefox121', 'safari17'],
+    legalComments: 'inline',
+    logLevel: 'warning',
+  });
+  for (const file of ['page.html', 'icon.svg']) copyFileSync(folder(`page/${file}`), join(out, file));
+  const uplot = dirname(createRequire(import.meta.url).resolve('uplot/package.json'));
+  copyFileSync(join(uplot, 'LICENSE'), join(out, 'LICENSE-uPlot.txt'));
+}

@@ -1,0 +1,68 @@
+import { formatBytes, formatCount, formatNumber } from './format.js';
+
+/** What a chart shows. */
+export interface ChartKind {
+  /** Of its curves in metrics.jsonl; those of evaluations begin with `validation.`. */
+  readonly name: string;
+  readonly title: string;
+  readonly unit: string;
+  readonly format: (value: number | null | undefined) => string;
+  /** Whether it begins at zero: amounts whose size matters, not only their change. */
+  readonly isFromZero: boolean;
+  /** Whether the logarithmic scale is for it. */
+  readonly canBeLogarithmic: boolean;
+  /** Whether it is shown only where its values change. */
+  readonly isOnlyIfChanging: boolean;
+}
+
+type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
+
+const known: Readonly<Record<string, KnownKind>> = {
+  lm_loss: { title: 'Training loss', unit: 'nats per token' },
+  'validation.lm_loss': { title: 'Validation loss', unit: 'nats per token' },
+  grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
+  learning_rate: { title: 'Learning rate', isFromZero: true },
+  tokens_per_s: { title: 'Throughput', unit: 'tokens per second', format: formatCount, isFromZero: true },
+  step_ms: { title: 'Step time', unit: 'ms', isFromZero: true },
+  peak_bytes: {
+    title: 'Peak memory',
+    unit: 'tensors of the rank with most',
+    format: formatBytes,
+    isFromZero: true,
+    canBeLogarithmic: false,
+  },
+  model_tflops: { title: 'Model FLOPs', unit: 'TFLOP/s', isFromZero: true },
+  loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true },
+};
+
+/** Counts of what was consumed: other names for the horizontal axis. */
+const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
+
+/** The charts for curves of these names: the known ones first, in their order. */
+export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
+  const order = Object.keys(known);
+  const rank = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length);
+  return [...names]
+    .filter((name) => !hidden.includes(name))
+    .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
+    .map(kindOf);
+}
+
+function kindOf(name: string): ChartKind {
+  return {
+    name,
+    title: titleOf(name),
+    unit: '',
+    format: formatNumber,
+    isFromZero: false,
+    canBeLogarithmic: true,
+    isOnlyIfChanging: false,
+    ...known[name],
+  };
+}
+
+/** `validation.mlm_loss`: "Validation mlm loss". */
+function titleOf(name: string): string {
+  const words = name.replace(/^validation\./, 'validation ').replaceAll('_', ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

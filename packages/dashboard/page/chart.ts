@@ -1,0 +1,260 @@
+import uPlot from 'uplot';
+import type { Points, Series } from '../src/api-types.js';
+import { markOf, placeOf, stepsOfAxis } from './axis-labels.js';
+import type { ChartKind } from './chart-kinds.js';
+import { element } from './element.js';
+import type { Range, State } from './state.js';
+
+/** The curve of one run. */
+export interface RunCurve {
+  readonly id: string;
+  readonly colour: number;
+  readonly series: Series;
+}
+
+/** A line of the plot: a curve as it is, or its moving average. */
+interface Line {
+  readonly id: string;
+  readonly colour: number;
+  readonly points: Points;
+  /** Whether it stands behind its moving average. */
+  readonly isFaint: boolean;
+}
+
+const height = 208;
+
+/** A chart of one figure of several runs. */
+export class Chart {
+  readonly panel: HTMLElement;
+  readonly #kind: ChartKind;
+  readonly #state: State;
+  readonly #place = element('span', { class: 'place' });
+  readonly #plotArea: HTMLElement;
+  readonly #legend = element('ul', { class: 'legend' });
+  #values: HTMLElement[] = [];
+  #lines: readonly Line[] = [];
+  #plot: uPlot | undefined;
+  #key = '';
+
+  constructor(kind: ChartKind, state: State) {
+    this.#kind = kind;
+    this.#state = state;
+    const heading = `chart-${kind.name.replace(/[^\w-]/g, '-')}`;
+    this.#plotArea = element('div', {
+      class: 'plot',
+      attributes: { tabindex: 0, role: 'group', 'aria-roledescription': 'chart' },
+      on: { keydown: (event) => this.#onKey(event as KeyboardEvent) },
+    });
+    const title = element('h3', { attributes: { id: heading } }, kind.title);
+    const unit = element('span', { class: 'unit' }, kind.unit);
+    this.panel = element(
+      'figure',
+      { class: 'panel chart', attributes: { 'aria-labelledby': heading, 'data-chart': kind.name } },
+      element('figcaption', {}, title, unit, this.#place),
+      this.#plotArea,
+      this.#legend,
+    );
+    new ResizeObserver(() => this.#plot?.setSize({ width: this.width, height })).observe(this.#plotArea);
+  }
+
+  /** Pixels of the plot. */
+  get width(): number {
+    return Math.max(200, this.#plotArea.clientWidth);
+  }
+
+  /** Draws the curves, in the order of their runs. */
+  draw(curves: readonly RunCurve[]): void {
+    const lines = curves.flatMap(linesOf);
+    const key = JSON.stringify([
+      lines.map(({ id, colour, isFaint }) => [id, colour, isFaint]),
+      [this.#state.axis, this.#isLogarithmic],
+    ]);
+    this.#lines = lines;
+    const data = this.#data();
+    if (this.#plot !== undefined && key === this.#key) {
+      this.#plot.setData(data);
+    } else {
+      this.#plot?.destroy();
+      this.#plot = new uPlot(this.#options(), data, this.#plotArea);
+      this.#key = key;
+      this.#fillLegend(curves);
+    }
+    this.#showValues();
+  }
+
+  /** Draws again in the colours of now. */
+  redraw(): void {
+    this.#plot?.redraw(false, true);
+  }
+
+  remove(): void {
+    this.#plot?.destroy();
+    this.panel.remove();
+  }
+
+  get #isLogarithmic(): boolean {
+    return this.#state.isLogarithmic && this.#kind.canBeLogarithmic;
+  }
+
+  #data(): uPlot.AlignedData {
+    const isLogarithmic = this.#isLogarithmic;
+    const tables = this.#lines.map(({ points: { x, y } }): uPlot.AlignedData => {
+      // a logarithmic scale has no place for zero
+      const values = isLogarithmic ? y.map((value) => (value !== null && value > 0 ? value : null)) : y;
+      return [x as number[], values as (number | null)[]];
+    });
+    return tables.length === 0 ? [[]] : uPlot.join(tables);
+  }
+
+  #options(): uPlot.Options {
+    const { axis } = this.#state;
+    const lines: uPlot.Series[] = this.#lines.map(({ colour, isFaint, points }) => ({
+      stroke: () => colourOf(`--run-${colour}${isFaint ? '-faint' : ''}`),
+      width: isFaint ? 1 : 1.75,
+      // few values are marked: a single one would be no line
+      points: { show: !isFaint && points.x.length <= 40, size: 5 },
+    }));
+    const line = { stroke: () => colourOf('--muted'), font: '11px system-ui, sans-serif' };
+    const grid = { stroke: () => colourOf('--grid'), width: 1 };
+    return {
+      width: this.width,
+      height,
+      padding: [10, 14, 0, 4],
+      legend: { show: false },
+      series: [{}, ...lines],
+      scales: {
+        x: { time: false, range: (_, least, most) => this.#rangeOfX(least, most) },
+        y: { distr: this.#isLogarithmic ? 3 : 1, range: (_, least, most) => this.#rangeOfY(least, most) },
+      },
+      axes: [
+        {
+          ...line,
+          grid: { show: false },
+          ticks: { ...grid, size: 4 },
+          size: 30,
+          space: 70,
+          incrs: stepsOfAxis(axis),
+          values: (_, marks) => marks.map((mark) => markOf(axis, mark, marks.at(-1) ?? 0)),
+        },
+        {
+          ...line,
+          grid,
+          ticks: { show: false },
+          size: 62,
+          space: 36,
+          values: (_, marks) => marks.map((mark) => (mark === null ? '' : this.#kind.format(mark))),
+        },
+      ],
+      cursor: {
+        y: false,
+        sync: { key: 'charts', scales: ['x', null] },
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 7 },
+        bind: {
+          dblclick: () => () => {
+            this.#state.update({ range: undefined });
+            return null;
+          },
+        },
+      },
+      hooks: {
+        setCursor: [() => this.#showValues()],
+        setSelect: [(plot) => this.#zoomTo(plot)],
+      },
+    };
+  }
+
+  #rangeOfX(least: number | null, most: number | null): uPlot.Range.MinMax {
+    if (this.#state.range !== undefined) return [...this.#state.range];
+    if (least === null || most === null) return [0, 1];
+    return least === most ? [least - 1, most + 1] : [least, most];
+  }
+
+  #rangeOfY(least: number | null, most: number | null): uPlot.Range.MinMax {
+    if (least === null || most === null) return this.#isLogarithmic ? [0.1, 1] : [0, 1];
+    if (this.#isLogarithmic) {
+      // a twentieth of the height above and below
+      const margin = (most / least) ** 0.05 * (most === least ? 1.1 : 1);
+      return [least / margin, most * margin];
+    }
+    if (this.#kind.isFromZero && least >= 0) return [0, most === 0 ? 1 : 1.08 * most];
+    const margin = most === least ? Math.abs(most) * 0.1 || 1 : 0.06 * (most - least);
+    return [least - margin, most + margin];
+  }
+
+  /** The part of the plot that was dragged over becomes the whole, in all charts. */
+  #zoomTo(plot: uPlot): void {
+    const { left, width } = plot.select;
+    // a click
+    if (width < 4) return;
+    const range: Range = [plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x')];
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#state.update({ range });
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    const { min, max } = this.#plot?.scales.x ?? {};
+    if (min == null || max == null || event.ctrlKey || event.metaKey || event.altKey) return;
+    const span = max - min;
+    const ranges: Readonly<Record<string, Range | undefined>> = {
+      ArrowLeft: [min - span / 10, max - span / 10],
+      ArrowRight: [min + span / 10, max + span / 10],
+      '+': [min + span / 4, max - span / 4],
+      '=': [min + span / 4, max - span / 4],
+      '-': [min - span / 2, max + span / 2],
+      Escape: undefined,
+    };
+    if (!(event.key in ranges)) return;
+    event.preventDefault();
+    this.#state.update({ range: ranges[event.key] });
+  }
+
+  #fillLegend(curves: readonly RunCurve[]): void {
+    this.#values = curves.map(() => element('strong'));
+    const rows = curves.map(({ id, colour }, index) => {
+      const swatch = element('i', { class: `swatch dot colour-${colour}` });
+      return element('li', {}, swatch, element('span', { class: 'legend-name' }, id), this.#values[index]);
+    });
+    this.#legend.replaceChildren(...rows);
+  }
+
+  /** The value of each run where the cursor is, else its last one. */
+  #showValues(): void {
+    const plot = this.#plot;
+    if (plot === undefined) return;
+    const { axis } = this.#state;
+    const at = plot.cursor.idx ?? undefined;
+    const x = at === undefined ? undefined : plot.data[0][at];
+    this.#place.textContent = x === undefined ? '' : placeOf(axis, x);
+    const shown = this.#lines.flatMap(({ id, isFaint }, index) => (isFaint ? [] : [{ id, index }]));
+    const texts = shown.map(({ id, index }, row) => {
+      const values = plot.data[index + 1]!;
+      const text = this.#kind.format(valueNear(values, at ?? values.length - 1));
+      const cell = this.#values[row];
+      if (cell !== undefined) cell.textContent = text;
+      return `${id} ${text}`;
+    });
+    if (x !== undefined) return;
+    const keys = 'Arrow keys move, plus and minus zoom, Escape shows everything.';
+    this.#plotArea.setAttribute(
+      'aria-label',
+      `${this.#kind.title}, last values: ${texts.join('; ')}. ${keys}`,
+    );
+  }
+}
+
+function linesOf({ id, colour, series }: RunCurve): Line[] {
+  if (series.smoothed === null) return [{ id, colour, points: series, isFaint: false }];
+  return [
+    { id, colour, points: series, isFaint: true },
+    { id, colour, points: series.smoothed, isFaint: false },
+  ];
+}
+
+/** The value of a curve at a place, or the one before, where only other curves have a point. */
+function valueNear(values: ArrayLike<number | null | undefined>, at: number): number | null {
+  for (let index = at; index >= 0; index--) if (values[index] !== undefined) return values[index]!;
+  return null;
+}
+
+const colourOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name);

@@ -1,0 +1,50 @@
+import { Charts } from './charts.js';
+import { Differences } from './differences.js';
+import { element } from './element.js';
+import { RunData } from './run-data.js';
+import { RunDetailsView } from './run-details.js';
+import { RunList } from './run-list.js';
+import { listen } from './server.js';
+import { State } from './state.js';
+import { addToolbar } from './toolbar.js';
+
+const byId = (id: string): HTMLElement => document.getElementById(id)!;
+
+const state = new State();
+const main = byId('main');
+const curves = element('section', { attributes: { id: 'curves', 'aria-label': 'Curves', tabindex: -1 } });
+main.append(curves);
+new RunList(byId('sidebar'), state);
+addToolbar(curves, state);
+const charts = new Charts(curves, state);
+const differences = new Differences(main, state);
+const details = new RunDetailsView(main, state);
+
+const data = new RunData(state, { numPoints: () => charts.numPoints, onData: drawSoon });
+let isDrawing = false;
+
+/** Once for all changes until the next picture of the browser. */
+function drawSoon(): void {
+  if (isDrawing) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    for (const part of [charts, differences, details]) part.draw(data);
+  });
+}
+
+state.onChange(drawSoon);
+
+listen({
+  onConnected: (isConnected) => state.update({ isConnected }),
+  onRuns: (event) => {
+    const failed = event.runs.filter(
+      ({ id, state: now }) => now === 'failed' && state.runs.get(id)?.state === 'running',
+    );
+    state.receive(event);
+    if (failed.length === 0) return;
+    byId('announcements').textContent = failed
+      .map(({ id, error }) => `${id} failed${error === null ? '' : `: ${error}`}`)
+      .join('. ');
+  },
+});

@@ -1,0 +1,93 @@
+import type { RunDetails, SeriesAnswer } from '../src/api-types.js';
+import { getDetails, getSeries } from './server.js';
+import type { State } from './state.js';
+
+/** Between two looks at a run that changes all the time. */
+const pauseMs = 400;
+
+interface Fetching {
+  isRunning: boolean;
+  /** Whether something has changed since the last request began. */
+  isStale: boolean;
+  query: string;
+}
+
+/** Details and curves of the runs that are shown, as new as the server's. */
+export class RunData {
+  readonly details = new Map<string, RunDetails>();
+  readonly series = new Map<string, SeriesAnswer>();
+  /** What could not be fetched, by run. */
+  readonly problems = new Map<string, string>();
+  readonly #state: State;
+  readonly #fetching = new Map<string, Fetching>();
+  readonly #onData: () => void;
+  readonly #numPoints: () => number;
+
+  /** `numPoints`: how many a curve needs on this screen; `onData` is called after each answer. */
+  constructor(
+    state: State,
+    { numPoints, onData }: { readonly numPoints: () => number; readonly onData: () => void },
+  ) {
+    this.#state = state;
+    this.#onData = onData;
+    this.#numPoints = numPoints;
+    state.onChange((changed) => this.#update(changed));
+  }
+
+  #update(changed: ReadonlySet<string>): void {
+    const { shown, focus, runs } = this.#state;
+    const query = this.#query();
+    for (const id of new Set([...shown, ...(focus === undefined ? [] : [focus])])) {
+      const fetching = this.#fetching.get(id) ?? { isRunning: false, isStale: true, query: '' };
+      this.#fetching.set(id, fetching);
+      if (changed.has(id) || fetching.query !== query) fetching.isStale = true;
+      if (runs.has(id)) void this.#fetch(id, fetching);
+    }
+    for (const id of this.#fetching.keys()) if (!runs.has(id)) this.#forget(id);
+  }
+
+  #query(): string {
+    const { axis, smoothing, range } = this.#state;
+    return JSON.stringify([axis, smoothing, range ?? null]);
+  }
+
+  #forget(id: string): void {
+    for (const map of [this.details, this.series, this.problems, this.#fetching]) map.delete(id);
+  }
+
+  /** One request after another, the last of them for what is shown now. */
+  async #fetch(id: string, fetching: Fetching): Promise<void> {
+    if (fetching.isRunning) return;
+    fetching.isRunning = true;
+    while (fetching.isStale && this.#fetching.get(id) === fetching) {
+      fetching.isStale = false;
+      const before = fetching.query;
+      fetching.query = this.#query();
+      try {
+        await this.#fetchOnce(id);
+        this.problems.delete(id);
+      } catch (error) {
+        this.problems.set(id, (error as Error).message);
+      }
+      this.#onData();
+      // who moves a slider does not wait
+      if (before === fetching.query) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+    fetching.isRunning = false;
+  }
+
+  async #fetchOnce(id: string): Promise<void> {
+    const details = await getDetails(id);
+    this.details.set(id, details);
+    if (details.series.length === 0) return;
+    const { axis, smoothing, range } = this.#state;
+    const query = {
+      names: details.series.join(','),
+      axis,
+      smoothing: String(smoothing),
+      points: String(this.#numPoints()),
+      ...(range === undefined ? {} : { from: String(range[0]), to: String(range[1]) }),
+    };
+    this.series.set(id, await getSeries(id, query));
+  }
+}

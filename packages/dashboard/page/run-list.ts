@@ -1,0 +1,116 @@
+import type { RunSummary } from '../src/api-types.js';
+import { element } from './element.js';
+import { formatCount, formatNumber, formatSeconds } from './format.js';
+import { newestFirst, type State } from './state.js';
+
+/** The list of runs: which of them have curves, and the one whose details are shown. */
+export class RunList {
+  readonly #state: State;
+  readonly #folder = element('p', { class: 'folder' });
+  readonly #connection = element('p', { class: 'connection', attributes: { role: 'status' } });
+  readonly #filter = element('input', {
+    class: 'filter',
+    attributes: { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs by name' },
+    on: { input: () => this.#update() },
+  });
+  readonly #list = element('ul', { class: 'runs' });
+  readonly #items = new Map<string, { readonly item: HTMLLIElement; key: string }>();
+
+  constructor(parent: HTMLElement, state: State) {
+    this.#state = state;
+    const title = element('h1', {}, 'mtl watch');
+    const head = element('header', { class: 'brand' }, title, this.#connection);
+    parent.append(head, this.#folder, this.#filter, this.#list);
+    state.onChange(() => this.#update());
+  }
+
+  #update(): void {
+    const { runs, directory, isConnected } = this.#state;
+    this.#folder.textContent = directory.split('/').at(-1) ?? '';
+    this.#folder.title = directory;
+    this.#connection.textContent = isConnected ? 'live' : 'no connection';
+    this.#connection.dataset.state = isConnected ? 'live' : 'lost';
+    this.#filter.hidden = runs.size < 8;
+    const wanted = this.#filter.value.toLowerCase();
+    const shown = newestFirst(runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));
+    for (const [id, { item }] of this.#items) {
+      if (shown.some((run) => run.id === id)) continue;
+      item.remove();
+      this.#items.delete(id);
+    }
+    for (const [index, run] of shown.entries()) this.#place(run, index);
+  }
+
+  /** Items that did not change are left alone, so that the keyboard's focus stays where it is. */
+  #place(run: RunSummary, index: number): void {
+    const { colourOf, focus } = {
+      colourOf: this.#state.colourOf(run.id),
+      focus: this.#state.focus === run.id,
+    };
+    const key = JSON.stringify([run.revision, colourOf ?? null, focus]);
+    const known = this.#items.get(run.id);
+    const item = known?.item ?? element('li');
+    if (known?.key !== key) {
+      const control = document.activeElement?.getAttribute('data-control');
+      const hadFocus = item.contains(document.activeElement);
+      item.replaceChildren(...this.#contents(run));
+      if (hadFocus) item.querySelector<HTMLElement>(`[data-control="${control}"]`)?.focus();
+    }
+    item.className = focus ? 'run focused' : 'run';
+    this.#items.set(run.id, { item, key });
+    const there = this.#list.children[index];
+    if (there !== item) this.#list.insertBefore(item, there ?? null);
+  }
+
+  #contents(run: RunSummary): readonly HTMLElement[] {
+    const { id } = run;
+    const colour = this.#state.colourOf(id);
+    const isFocus = this.#state.focus === id;
+    const box = element('input', {
+      attributes: { type: 'checkbox', 'data-control': 'show', 'aria-label': `Curves of ${id}` },
+      on: { change: (event) => this.#state.show(id, (event.target as HTMLInputElement).checked) },
+    });
+    box.checked = colour !== undefined;
+    box.className = colour === undefined ? 'swatch' : `swatch colour-${colour}`;
+    const name = element(
+      'button',
+      {
+        class: 'name',
+        attributes: {
+          type: 'button',
+          'data-control': 'focus',
+          'aria-pressed': isFocus ? 'true' : 'false',
+          title: id,
+        },
+        on: { click: () => this.#state.update({ focus: id }) },
+      },
+      id,
+    );
+    const state = element('span', { class: `state ${run.state}` }, run.state);
+    const first = element('div', { class: 'line' }, box, name, state);
+    return [first, progressOf(run), element('p', { class: 'figures' }, figuresOf(run))];
+  }
+}
+
+function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
+  const most = Math.max(1, trainIterations ?? iteration);
+  const label = `${formatNumber(iteration)} of ${formatNumber(trainIterations)} steps`;
+  return element('progress', {
+    attributes: { max: most, value: Math.min(iteration, most), 'aria-label': label },
+  });
+}
+
+function figuresOf({ state, ...run }: RunSummary): string {
+  const steps = run.trainIterations === null ? '' : ` / ${formatNumber(run.trainIterations)}`;
+  const rest = ((run.trainIterations ?? 0) - run.iteration) * ((run.stepMs ?? Number.NaN) / 1000);
+  const parts = [
+    `step ${formatNumber(run.iteration)}${steps}`,
+    ...(run.loss === null ? [] : [`loss ${formatNumber(run.loss)}`]),
+    ...(run.validationLoss === null ? [] : [`valid ${formatNumber(run.validationLoss)}`]),
+    ...(state === 'running' && run.tokensPerSecond !== null
+      ? [`${formatCount(run.tokensPerSecond)} tok/s`]
+      : []),
+    ...(state === 'running' && rest > 0 ? [`${formatSeconds(rest)} left`] : []),
+  ];
+  return parts.join('  ·  ');
+}

@@ -1,0 +1,45 @@
+import type { RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
+
+/** Addresses are relative: they begin with the token where one is needed. */
+async function get<Answer>(path: string): Promise<Answer> {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error((await response.text()).trim());
+  return (await response.json()) as Answer;
+}
+
+const pathOf = (id: string): string => `api/runs/${encodeURIComponent(id)}`;
+
+export const getDetails = (id: string): Promise<RunDetails> => get(pathOf(id));
+export const getTrace = (id: string): Promise<TraceAnswer> => get(`${pathOf(id)}/trace`);
+export const pictureOf = (id: string, index: number): string => `${pathOf(id)}/trace/${index}.svg`;
+
+export function getSeries(id: string, query: Readonly<Record<string, string>>): Promise<SeriesAnswer> {
+  return get(`${pathOf(id)}/series?${new URLSearchParams(query)}`);
+}
+
+export interface EventListeners {
+  readonly onRuns: (event: RunsEvent) => void;
+  readonly onConnected: (isConnected: boolean) => void;
+}
+
+/**
+ * Listens to the server while the page is visible: a browser has few connections, and a hidden page needs
+ * none. The browser connects again by itself when the server was away.
+ */
+export function listen({ onRuns, onConnected }: EventListeners): void {
+  let source: EventSource | undefined;
+  const update = (): void => {
+    if (document.hidden) {
+      source?.close();
+      source = undefined;
+      return;
+    }
+    if (source !== undefined) return;
+    source = new EventSource('api/events');
+    source.onopen = () => onConnected(true);
+    source.onerror = () => onConnected(false);
+    source.onmessage = ({ data }) => onRuns(JSON.parse(data as string) as RunsEvent);
+  };
+  document.addEventListener('visibilitychange', update);
+  update();
+}

@@ -1,0 +1,73 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { HttpProblem } from './http-problem.js';
+
+const loopbackNames = ['localhost', '127.0.0.1', '::1'];
+
+/** Whether only this machine reaches an address. */
+export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
+
+/**
+ * Who may read: on loopback all users of this machine; otherwise those who know the token, which is the first
+ * part of every path.
+ *
+ * A page of another site whose name was made to resolve to this machine (DNS rebinding) is told apart by the
+ * Host header, which must name this machine: by an address, or by a name that it is known to have. Ports are
+ * not compared, so that a tunnel may use another one.
+ */
+export class Access {
+  /** The random part of all paths; undefined on loopback. */
+  readonly token: string | undefined;
+  readonly #host: string;
+
+  constructor(host: string) {
+    this.#host = host;
+    this.token = isLoopback(host) ? undefined : randomBytes(24).toString('base64url');
+  }
+
+  /** What all paths begin with. */
+  get base(): string {
+    return this.token === undefined ? '/' : `/${this.token}/`;
+  }
+
+  /**
+   * The path and the query of a request behind the base.
+   *
+   * @throws HttpProblem 405 for anything but GET, 403 for a wrong Host header or token
+   */
+  check({ method, headers, url = '/' }: Pick<IncomingMessage, 'method' | 'headers' | 'url'>): URL {
+    if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
+    if (!this.#isOwnName(headers.host)) {
+      throw new HttpProblem(403, 'the Host header does not name this machine');
+    }
+    // relative to a host of no meaning: what url says of one is not looked at
+    const asked = new URL(
+      url.startsWith('/') ? `http://localhost${url.replace(/^\/+/, '/')}` : 'http://localhost/',
+    );
+    if (this.token === undefined) return asked;
+    const [, token = '', ...rest] = asked.pathname.split('/');
+    if (!isSame(token, this.token))
+      throw new HttpProblem(403, 'the address lacks the token that mtl watch printed');
+    asked.pathname = `/${rest.join('/')}`;
+    return asked;
+  }
+
+  #isOwnName(header: string | undefined): boolean {
+    const name = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(:\d+)?$/i.exec(header ?? '')?.[1]?.toLowerCase();
+    if (name === undefined) return false;
+    const bare = name.replace(/^\[|\]$/g, '');
+    if (loopbackNames.includes(bare)) return true;
+    return (
+      this.token !== undefined &&
+      (isIP(bare) > 0 || bare === this.#host.toLowerCase() || bare === hostname().toLowerCase())
+    );
+  }
+}
+
+/** Compared in a time that does not tell how much of it is right. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
+  return timingSafeEqual(a!, b!);
+}

@@ -1,0 +1,77 @@
+import { MtlError } from '@mtl/errors';
+import type { SeriesAnswer } from './api-types.js';
+import { HttpProblem } from './http-problem.js';
+import { readSeriesQuery } from './read-series-query.js';
+import type { TraceOfRun } from './read-trace-of-run.js';
+import type { RunFolder } from './run-folder.js';
+import type { RunsFolder } from './runs-folder.js';
+
+/** What is sent back. */
+export interface Answer {
+  readonly type: string;
+  readonly body: string;
+}
+
+const json = (value: unknown): Answer => ({ type: 'application/json', body: JSON.stringify(value) });
+
+/**
+ * Answers a request for data:
+ *
+ * - `/api/runs`: all runs
+ * - `/api/runs/ID`: everything of one but its curves
+ * - `/api/runs/ID/series?names=...`: curves, see `readSeriesQuery`
+ * - `/api/runs/ID/trace`, `/api/runs/ID/trace/N.svg`: its profiled steps; their picture for pipeline N
+ *
+ * @throws HttpProblem 404 for anything else, 400 for a query that is wrong
+ */
+export async function answerApi(folder: RunsFolder, { pathname, searchParams }: URL): Promise<Answer> {
+  const [, api, runs, id, what, picture, ...rest] = pathname.split('/');
+  if (api !== 'api' || runs !== 'runs' || rest.length > 0) throw notFound(pathname);
+  if (id === undefined) {
+    await folder.refresh();
+    return json({ directory: folder.directory, runs: folder.summaries });
+  }
+  const name = decoded(id);
+  if (folder.run(name) === undefined) await folder.refresh();
+  const run = folder.run(name);
+  if (run === undefined) throw new HttpProblem(404, `there is no run ${name}`);
+  if (what === undefined) return json(await run.details());
+  if (what === 'series' && picture === undefined) return json(await seriesOf(run, name, searchParams));
+  if (what === 'trace') return await traceOf(run, picture);
+  throw notFound(pathname);
+}
+
+const notFound = (path: string): HttpProblem => new HttpProblem(404, `there is no ${path}`);
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new HttpProblem(400, 'the path is not encoded as paths are');
+  }
+}
+
+async function seriesOf(run: RunFolder, id: string, query: URLSearchParams): Promise<SeriesAnswer> {
+  const queries = readSeriesQuery(query);
+  const index = await run.index();
+  const found = queries.flatMap((one) => {
+    const series = index.series(one);
+    return series === undefined ? [] : [[one.name, series] as const];
+  });
+  return { id, revision: run.summary.revision, series: Object.fromEntries(found) };
+}
+
+async function traceOf(run: RunFolder, picture: string | undefined): Promise<Answer> {
+  let trace: TraceOfRun | undefined;
+  try {
+    trace = await run.trace();
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    throw new HttpProblem(404, `${error.code}: ${error.message}`);
+  }
+  if (trace === undefined) throw new HttpProblem(404, 'the run folder has no trace.json');
+  if (picture === undefined) return json(trace.answer);
+  const body = trace.pictures[Number(/^(\d{1,6})\.svg$/.exec(picture)?.[1] ?? Number.NaN)];
+  if (body === undefined) throw new HttpProblem(404, `the trace has no picture ${picture}`);
+  return { type: 'image/svg+xml', body };
+}

@@ -1,0 +1,150 @@
+/**
+ * What the server answers the page, as JSON. Types only: the page is compiled for browsers and takes nothing
+ * else from here. A number that was not finite, or is not known, is null.
+ */
+
+/** See `RunState` of @mtl/recipes. */
+export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
+
+/** A run as the list shows it. */
+export interface RunSummary {
+  /** The name of its folder. */
+  readonly id: string;
+  readonly state: StateOfRun;
+  /** Such as `gpt`; null for a run without a record. */
+  readonly model: string | null;
+  readonly worldSize: number | null;
+  /** The last step. */
+  readonly iteration: number;
+  readonly trainIterations: number | null;
+  /** Nats a token. */
+  readonly loss: number | null;
+  readonly validationLoss: number | null;
+  readonly tokensPerSecond: number | null;
+  readonly stepMs: number | null;
+  /** ISO 8601. */
+  readonly startedAt: string | null;
+  /** How often it was started: more than once after it was resumed or restarted. */
+  readonly numStarts: number;
+  /** What ended it. */
+  readonly error: string | null;
+  /** Another number after every change of its folder. */
+  readonly revision: number;
+}
+
+/** One start of a run: the first, or one that resumed or restarted it. */
+export interface StartOfRun {
+  readonly time: string;
+  readonly host: string;
+  readonly pid: number;
+  /** The iteration that it went on from. */
+  readonly iteration: number;
+  /** Null while it runs, and where its process was killed. */
+  readonly end: {
+    readonly time: string;
+    readonly reason: string;
+    readonly iteration: number;
+    readonly error: string | null;
+  } | null;
+}
+
+export interface CheckpointOfRun {
+  readonly iteration: number;
+  /** ISO 8601: when its folder was last written to. */
+  readonly time: string;
+  readonly bytes: number;
+}
+
+/** A text that the model wrote. */
+export interface SampleOfRun {
+  readonly time: string | null;
+  readonly iteration: number;
+  readonly text: string;
+}
+
+/** A record of metrics.jsonl that is neither a step nor an evaluation, such as a loss spike. */
+export interface EventOfRun {
+  readonly type: string;
+  readonly time: string | null;
+  readonly iteration: number;
+  /** Its other fields, as text. */
+  readonly text: string;
+}
+
+/** What each rank took in the steps since the last such record; lists have a value for each rank. */
+export interface RanksOfRun {
+  readonly iteration: number;
+  /** Means of a step, in milliseconds. */
+  readonly stepMs: readonly (number | null)[];
+  readonly communicationMs: readonly (number | null)[];
+  readonly peakBytes: readonly (number | null)[];
+  readonly hosts: readonly (string | null)[];
+  /** The rank that computes longest, where it does so by more than a tenth above the median; else null. */
+  readonly slowest: number | null;
+}
+
+/** Everything of a run but its curves. */
+export interface RunDetails {
+  readonly id: string;
+  readonly revision: number;
+  /** Flags of the last start. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  /** Commit, versions, threads, layout and datasets of the last start. */
+  readonly conditions: Readonly<Record<string, unknown>>;
+  readonly command: string | null;
+  readonly starts: readonly StartOfRun[];
+  /** Oldest first. */
+  readonly checkpoints: readonly CheckpointOfRun[];
+  /** The last ones, newest first. */
+  readonly samples: readonly SampleOfRun[];
+  /** The last ones, newest first. */
+  readonly events: readonly EventOfRun[];
+  readonly ranks: RanksOfRun | null;
+  /** Whether the trace of a profiled step is in the folder. */
+  readonly hasTrace: boolean;
+  /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */
+  readonly series: readonly string[];
+  /** What could not be read, and why. */
+  readonly problems: readonly string[];
+}
+
+/** What the horizontal axis counts. */
+export type Axis = 'iteration' | 'tokens' | 'seconds';
+
+/** Points of a curve, in the order of `x`. */
+export interface Points {
+  readonly x: readonly number[];
+  readonly y: readonly (number | null)[];
+}
+
+export interface Series extends Points {
+  /** The exponential moving average of all its values, where it was asked for. */
+  readonly smoothed: Points | null;
+}
+
+/** Curves of one run. */
+export interface SeriesAnswer {
+  readonly id: string;
+  readonly revision: number;
+  /** Those that the run has of those asked for. */
+  readonly series: Readonly<Record<string, Series>>;
+}
+
+/** The steps of a trace: one picture for each pipeline. */
+export interface TraceAnswer {
+  readonly pipelines: readonly {
+    readonly pipeline: number;
+    readonly numSteps: number;
+    /** Milliseconds of the step, and the part of a rank's work that it waits. */
+    readonly measured: { readonly makespan: number; readonly bubbleFraction: number };
+    readonly simulated: { readonly makespan: number; readonly bubbleFraction: number };
+  }[];
+}
+
+/** What the stream of events carries: all runs when it begins, and then those that changed. */
+export interface RunsEvent {
+  /** The folder that is watched. */
+  readonly directory: string;
+  readonly runs: readonly RunSummary[];
+  readonly removed: readonly string[];
+}

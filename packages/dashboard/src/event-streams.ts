@@ -1,0 +1,77 @@
+import type { ServerResponse } from 'node:http';
+import type { RunsEvent } from './api-types.js';
+import { beginEvents } from './respond.js';
+import type { RunsFolder } from './runs-folder.js';
+
+/** A line that means nothing, so often that nothing between server and browser takes the stream for dead. */
+const keepAliveMs = 15_000;
+
+/**
+ * Tells pages what changes in a folder of runs, as server-sent events. The folder is looked at while a page
+ * listens, and only then.
+ */
+export class EventStreams {
+  readonly #folder: RunsFolder;
+  readonly #pollMs: number;
+  readonly #open = new Set<ServerResponse>();
+  #timer: NodeJS.Timeout | undefined;
+  #lastWrite = 0;
+
+  constructor(folder: RunsFolder, { pollMs }: { readonly pollMs: number }) {
+    this.#folder = folder;
+    this.#pollMs = pollMs;
+  }
+
+  /** Sends all runs, and from then on those that change, until the other end closes. */
+  async add(response: ServerResponse): Promise<void> {
+    beginEvents(response);
+    response.on('close', () => this.#remove(response));
+    await this.#poll();
+    if (response.destroyed) return;
+    this.#open.add(response);
+    this.#send([response], { runs: this.#folder.summaries, removed: [] });
+    this.#schedule();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const response of this.#open) response.end();
+    this.#open.clear();
+  }
+
+  #remove(response: ServerResponse): void {
+    this.#open.delete(response);
+    if (this.#open.size > 0) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#open.size === 0) return;
+    this.#timer = setTimeout(async () => {
+      await this.#poll();
+      this.#timer = undefined;
+      this.#schedule();
+    }, this.#pollMs);
+  }
+
+  /** A folder that cannot be read now may be readable later: what is known stays. */
+  async #poll(): Promise<void> {
+    try {
+      const { changed, removed } = await this.#folder.refresh();
+      if (changed.length + removed.length > 0) this.#send(this.#open, { runs: changed, removed });
+    } catch (error) {
+      process.emitWarning(`${this.#folder.directory}: ${(error as Error).message}`, {
+        code: 'MTL_WATCH_READ',
+      });
+    }
+    if (performance.now() - this.#lastWrite < keepAliveMs) return;
+    this.#lastWrite = performance.now();
+    for (const response of this.#open) response.write(':\n\n');
+  }
+
+  #send(to: Iterable<ServerResponse>, change: Omit<RunsEvent, 'directory'>): void {
+    const event: RunsEvent = { directory: this.#folder.directory, ...change };
+    for (const response of to) response.write(`data: ${JSON.stringify(event)}\n\n`);
+  }
+}

@@ -1,0 +1,1 @@
+export { type Dashboard, type OpenDashboardOptions, openDashboard } from './open-dashboard.js';

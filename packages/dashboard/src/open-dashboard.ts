@@ -1,0 +1,123 @@
+import { existsSync, statSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { ConfigurationError } from '@mtl/errors';
+import { Access } from './access.js';
+import { answerApi } from './answer-api.js';
+import { EventStreams } from './event-streams.js';
+import { HttpProblem } from './http-problem.js';
+import { pageFile } from './page-files.js';
+import { respond } from './respond.js';
+import { RunsFolder } from './runs-folder.js';
+
+export interface OpenDashboardOptions {
+  /** A directory of runs, or the folder of one. */
+  readonly directory: string;
+  /** The address to listen on. Default: 127.0.0.1. Any but loopback needs the token in the address. */
+  readonly host?: string;
+  /** Default: 4242; 0 for one that is free. */
+  readonly port?: number;
+  /** Milliseconds between two looks at the folder while a page is open. Default: 1000. */
+  readonly pollMs?: number;
+}
+
+/** A server of the page. */
+export interface Dashboard {
+  /** Where the page is, with the token where one is needed. */
+  readonly url: string;
+  /** The runs that were there at the start. */
+  readonly numRuns: number;
+  /** Ends the server and all connections to it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves a page that shows the training runs in a directory, while they run and afterwards. Nothing is
+ * written, and nothing outside of the directory is read.
+ *
+ * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_WATCH_PORT for a port that
+ *   is taken or not allowed; MTL_WATCH_HOST for an address that is not one of this machine
+ */
+export async function openDashboard(options: OpenDashboardOptions): Promise<Dashboard> {
+  const { directory, host = '127.0.0.1', port = 4242, pollMs = 1000 } = options;
+  checkDirectory(directory);
+  const folder = new RunsFolder(directory);
+  await folder.refresh();
+  const streams = new EventStreams(folder, { pollMs });
+  const access = new Access(host);
+  const server = createServer((request, response) => {
+    void answer(request, response, { access, folder, streams });
+  });
+  await listen(server, { host, port });
+  const address = server.address() as AddressInfo;
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return {
+    url: `http://${name}:${address.port}${access.base}`,
+    numRuns: folder.summaries.length,
+    close: async () => {
+      streams.close();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      // answers under way are sent to their end where the other side reads them
+      const limit = setTimeout(() => server.closeAllConnections(), 500);
+      await closed;
+      clearTimeout(limit);
+    },
+  };
+}
+
+function checkDirectory(directory: string): void {
+  if (existsSync(directory) && statSync(directory).isDirectory()) return;
+  const what = existsSync(directory) ? 'not a directory' : 'no such directory';
+  throw new ConfigurationError('MTL_RUN_NONE', `${directory}: ${what}`, {
+    expected: 'a directory of runs, or the folder of one: what --save of a training run named',
+    remedy: `start a run, or make the directory first (mkdir -p ${directory}): the page shows runs as they appear`,
+  });
+}
+
+async function listen(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host, port }, resolve);
+    });
+  } catch (cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException;
+    if (['EADDRINUSE', 'EACCES'].includes(code)) {
+      const why = code === 'EACCES' ? 'may not be listened on by this user' : 'is taken by another program';
+      throw new ConfigurationError('MTL_WATCH_PORT', `port ${port} of ${host} ${why}`, {
+        expected: 'a port that is free, above 1023',
+        remedy: '--port 0 takes one that is free',
+        cause,
+      });
+    }
+    throw new ConfigurationError('MTL_WATCH_HOST', `--host ${host}: ${message}`, {
+      expected: 'an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them',
+      cause,
+    });
+  }
+}
+
+interface Parts {
+  readonly access: Access;
+  readonly folder: RunsFolder;
+  readonly streams: EventStreams;
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { access, folder, streams }: Parts,
+): Promise<void> {
+  try {
+    const asked = access.check(request);
+    if (asked.pathname === '/api/events') await streams.add(response);
+    else respond(response, (await pageFile(asked.pathname)) ?? (await answerApi(folder, asked)));
+  } catch (error) {
+    const problem = error instanceof HttpProblem ? error : new HttpProblem(500, (error as Error).message);
+    if (response.headersSent) response.destroy();
+    else respond(response, { status: problem.status, type: 'text/plain', body: `${problem.message}\n` });
+  }
+}

@@ -1,0 +1,35 @@
+import { comparisonSvg, predictStep, readTrace, type Simulation } from '@mtl/pipeline/schedules';
+import type { TraceAnswer } from './api-types.js';
+
+/** The profiled steps of a run: figures, and a picture for each pipeline. */
+export interface TraceOfRun {
+  readonly answer: TraceAnswer;
+  /** Of each pipeline: the step of the median time above the one that the simulator predicts. */
+  readonly pictures: readonly string[];
+}
+
+/**
+ * Reads a trace that --profile-steps wrote.
+ *
+ * @throws DataError MTL_TRACE when it is no such trace
+ */
+export function readTraceOfRun(text: string): TraceOfRun {
+  const compared = readTrace(text, { name: 'trace.json' }).map(({ pipeline, steps }) => {
+    const ordered = [...steps].sort((a, b) => a.makespan - b.makespan);
+    const measured = ordered[Math.floor((ordered.length - 1) / 2)]!;
+    const simulated = predictStep(measured, { samples: steps, communication: 0 });
+    return { pipeline, numSteps: steps.length, measured, simulated };
+  });
+  const figures = ({ makespan, bubbleFraction }: Simulation) => ({ makespan, bubbleFraction });
+  return {
+    answer: {
+      pipelines: compared.map(({ pipeline, numSteps, measured, simulated }) => ({
+        pipeline,
+        numSteps,
+        measured: figures(measured),
+        simulated: figures(simulated),
+      })),
+    },
+    pictures: compared.map(comparisonSvg),
+  };
+}

@@ -1,0 +1,41 @@
+import type { ServerResponse } from 'node:http';
+
+/**
+ * Sent with every response: only what this server serves is loaded, nothing runs that stands in a page, no
+ * other page shows or reads this one, and the address, which may hold a token, is not passed on.
+ */
+const headers = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+};
+
+/** Answers a request with a whole text of a type such as `text/css`. */
+export function respond(
+  response: ServerResponse,
+  {
+    status = 200,
+    type,
+    body,
+  }: { readonly status?: number; readonly type: string; readonly body: string | Buffer },
+): void {
+  response.writeHead(status, {
+    ...headers,
+    'Content-Type': `${type}; charset=utf-8`,
+    'Content-Length': Buffer.byteLength(body),
+    ...(status === 405 ? { Allow: 'GET' } : {}),
+  });
+  response.end(body);
+}
+
+/** Begins a response that goes on: server-sent events. */
+export function beginEvents(response: ServerResponse): void {
+  const type = { 'Content-Type': 'text/event-stream; charset=utf-8', Connection: 'close' };
+  response.writeHead(200, { ...headers, ...type });
+  response.flushHeaders();
+}

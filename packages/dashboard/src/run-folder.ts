@@ -1,0 +1,231 @@
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { MtlError } from '@mtl/errors';
+import {
+  conditionsOf,
+  lastMetricsIn,
+  metricsPath,
+  parseRunRecord,
+  type RunRecord,
+  runRecordPath,
+  stateOfRun,
+} from '@mtl/recipes/runs';
+import type { CheckpointOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
+import { AppendedLines } from './appended-lines.js';
+import { openRunFile } from './open-run-file.js';
+import { readRunFile } from './read-run-file.js';
+import { readTraceOfRun } from './read-trace-of-run.js';
+import { RunIndex } from './run-index.js';
+
+const mostRecordBytes = 64 << 20;
+const mostSamples = 50;
+const checkpointPattern = /^iter_(\d{7,15})$/;
+
+/** What is known of a run without its curves. */
+interface LastFigures {
+  readonly iteration: number;
+  readonly loss: number | null;
+  readonly validationLoss: number | null;
+  readonly tokensPerSecond: number | null;
+  readonly stepMs: number | null;
+}
+
+/** One run folder, read only, as far as it has changed since the last look at it. */
+export class RunFolder {
+  readonly #path: string;
+  readonly #id: string;
+  readonly #index: RunIndex;
+  readonly #sampleLines: AppendedLines;
+  readonly #samples: SampleOfRun[] = [];
+  #isIndexed = false;
+  #stamp = '';
+  #recordStamp = '';
+  #record: RunRecord | undefined;
+  #problem: string | undefined;
+  #summary: RunSummary | undefined;
+
+  /** `id`: the name of its folder */
+  constructor(path: string, id: string) {
+    this.#path = path;
+    this.#id = id;
+    this.#index = new RunIndex(metricsPath(path));
+    this.#sampleLines = new AppendedLines(join(path, 'samples.jsonl'));
+  }
+
+  /** What the last `refresh` found. */
+  get summary(): RunSummary {
+    return this.#summary!;
+  }
+
+  /** Looks at the folder again; whether something has changed. */
+  async refresh(): Promise<boolean> {
+    const isOwned = await OwnedDirectory.isOwned(this.#path).catch(() => false);
+    const recordStamp = await stampOf(runRecordPath(this.#path));
+    const files = ['metrics.jsonl', 'samples.jsonl', 'trace.json', '.'];
+    const stamps = await Promise.all(files.map((file) => stampOf(join(this.#path, file))));
+    const stamp = [isOwned, recordStamp, ...stamps].join(' ');
+    if (stamp === this.#stamp) return false;
+    if (recordStamp !== this.#recordStamp) await this.#readRecord();
+    this.#recordStamp = recordStamp;
+    // a run under way is read further with every step; of others the end is enough for the list
+    const figures = this.#isIndexed || isOwned ? await this.#figuresOfIndex() : await this.#figuresOfEnd();
+    this.#summary = this.#summarise(figures, isOwned);
+    this.#stamp = stamp;
+    return true;
+  }
+
+  /** The metrics, read up to now. */
+  async index(): Promise<RunIndex> {
+    this.#isIndexed = true;
+    await this.#index.update();
+    return this.#index;
+  }
+
+  async details(): Promise<RunDetails> {
+    const index = await this.index();
+    await this.#readSamples();
+    const last = this.#record?.starts.at(-1);
+    return {
+      id: this.#id,
+      revision: this.summary.revision,
+      flags: last?.flags ?? {},
+      conditions: last === undefined ? {} : conditionsOf(last),
+      command: last?.command.join(' ') ?? null,
+      starts: (this.#record?.starts ?? []).map(({ time, host, pid, iteration, end }) => ({
+        time,
+        host,
+        pid,
+        iteration,
+        end: end === undefined ? null : { ...end, error: end.error ?? null },
+      })),
+      checkpoints: await this.#checkpoints(),
+      samples: this.#samples.toReversed(),
+      events: index.events,
+      ranks: index.ranks,
+      hasTrace: (await stampOf(join(this.#path, 'trace.json'))) !== '',
+      series: index.names,
+      problems: this.#problem === undefined ? [] : [this.#problem],
+    };
+  }
+
+  /** The profiled steps in its trace.json; undefined where it has none. See `readTraceOfRun`. */
+  async trace(): Promise<ReturnType<typeof readTraceOfRun> | undefined> {
+    const text = await readRunFile(join(this.#path, 'trace.json'), { mostBytes: mostRecordBytes });
+    return text === undefined ? undefined : readTraceOfRun(text);
+  }
+
+  async #readRecord(): Promise<void> {
+    this.#record = undefined;
+    this.#problem = undefined;
+    const path = runRecordPath(this.#path);
+    const text = await readRunFile(path, { mostBytes: mostRecordBytes });
+    if (text === undefined) return;
+    try {
+      this.#record = parseRunRecord(text, { path });
+    } catch (error) {
+      if (!MtlError.isInstance(error)) throw error;
+      this.#problem = `${error.code}: ${error.message}`;
+    }
+  }
+
+  async #figuresOfIndex(): Promise<LastFigures> {
+    const { steps, validations } = await this.index();
+    return {
+      iteration: steps.iterations.at(-1) ?? 0,
+      loss: steps.last('lm_loss') ?? null,
+      validationLoss: validations.last('lm_loss') ?? null,
+      tokensPerSecond: steps.last('tokens_per_s') ?? null,
+      stepMs: steps.last('step_ms') ?? null,
+    };
+  }
+
+  async #figuresOfEnd(): Promise<LastFigures> {
+    const file = await openRunFile(metricsPath(this.#path));
+    try {
+      const { step, validation } = file === undefined ? {} : lastMetricsIn(file.fd);
+      return {
+        iteration: step?.iteration ?? 0,
+        loss: step?.lm_loss ?? null,
+        validationLoss: validation?.lm_loss ?? null,
+        tokensPerSecond: numberOr(step?.tokens_per_s),
+        stepMs: numberOr(step?.step_ms),
+      };
+    } finally {
+      await file?.close();
+    }
+  }
+
+  #summarise(figures: LastFigures, isOwned: boolean): RunSummary {
+    const starts = this.#record?.starts ?? [];
+    const last = starts.at(-1);
+    return {
+      id: this.#id,
+      state: isOwned ? 'running' : stateOfRun(this.#record),
+      model: last?.model ?? null,
+      worldSize: last?.layout.worldSize ?? null,
+      trainIterations: last?.trainIterations ?? null,
+      startedAt: starts[0]?.time ?? null,
+      numStarts: starts.length,
+      error: last?.end?.error ?? this.#problem ?? null,
+      revision: (this.#summary?.revision ?? 0) + 1,
+      ...figures,
+    };
+  }
+
+  async #readSamples(): Promise<void> {
+    await this.#sampleLines.read({
+      restart: () => void this.#samples.splice(0),
+      line: (text) => {
+        const sample = sampleIn(text);
+        if (sample !== undefined) this.#samples.push(sample);
+        if (this.#samples.length > mostSamples) this.#samples.shift();
+      },
+    });
+  }
+
+  async #checkpoints(): Promise<CheckpointOfRun[]> {
+    const names = (await readdir(this.#path).catch(() => [])).filter((name) => checkpointPattern.test(name));
+    const found = await Promise.all(names.map((name) => this.#checkpoint(name)));
+    return found.filter((one) => one !== undefined).sort((a, b) => a.iteration - b.iteration);
+  }
+
+  /** Undefined for a link, and for one that was deleted meanwhile. */
+  async #checkpoint(name: string): Promise<CheckpointOfRun | undefined> {
+    const path = join(this.#path, name);
+    try {
+      const status = await lstat(path);
+      if (!status.isDirectory()) return undefined;
+      const files = await Promise.all((await readdir(path)).map((file) => lstat(join(path, file))));
+      return {
+        iteration: Number(checkpointPattern.exec(name)![1]),
+        time: status.mtime.toISOString(),
+        bytes: files.reduce((sum, { size }) => sum + size, 0),
+      };
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+const numberOr = (value: unknown): number | null => (typeof value === 'number' ? value : null);
+
+function sampleIn(line: string): SampleOfRun | undefined {
+  try {
+    const { time, iteration, text } = JSON.parse(line) as Record<string, unknown>;
+    if (typeof iteration !== 'number' || typeof text !== 'string') return undefined;
+    return { time: typeof time === 'string' ? time : null, iteration, text };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Another text whenever a file has changed; empty where there is none. */
+async function stampOf(path: string): Promise<string> {
+  try {
+    const { size, mtimeMs, ino } = await lstat(path);
+    return `${size}:${mtimeMs}:${ino}`;
+  } catch {
+    return '';
+  }
+}

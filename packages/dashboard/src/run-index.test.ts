@@ -1,0 +1,118 @@
+import { appendFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { lines, RunFolders, step, steps } from '../test/run-folders.js';
+import { RunIndex } from './run-index.js';
+
+const folders = new RunFolders();
+afterAll(() => folders.dispose());
+
+const all = { axis: 'iteration', numPoints: 1000, smoothing: 0 } as const;
+
+function newRun(name: string): { readonly path: string; readonly index: RunIndex } {
+  folders.append(name);
+  const path = join(folders.path, name, 'metrics.jsonl');
+  return { path, index: new RunIndex(path) };
+}
+
+describe('RunIndex', () => {
+  it('reads what was appended, whole lines only, each byte once', async () => {
+    const { path, index } = newRun('appended');
+    folders.append('appended', ...steps(1, 5000));
+    await index.update();
+    expect(index.steps.length).toBe(5000);
+    const half = JSON.stringify(step(5001));
+    appendFileSync(path, half.slice(0, 40));
+    await index.update();
+    expect(index.steps.length).toBe(5000);
+    const handle = await open(path);
+    const read = vi.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'read');
+    await handle.close();
+    appendFileSync(path, `${half.slice(40)}\n`);
+    await index.update();
+    expect(index.steps.iterations.at(-1)).toBe(5001);
+    const results = await Promise.all(
+      read.mock.results.map(({ value }) => value as ReturnType<FileHandle['read']>),
+    );
+    const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+    read.mockRestore();
+    // the new line, and the few bytes before it that show that the file went on
+    expect(bytes).toBeLessThan(half.length + 200);
+    expect(statSync(path).size).toBeGreaterThan(1_000_000);
+  });
+
+  it('begins again where the file was replaced or cut, as resumed runs do', async () => {
+    const { path, index } = newRun('replaced');
+    folders.append('replaced', ...steps(1, 20));
+    await index.update();
+    writeFileSync(`${path}.new`, lines(steps(1, 10)));
+    renameSync(`${path}.new`, path);
+    await index.update();
+    expect(index.steps.length).toBe(10);
+    const { size } = statSync(path);
+    folders.append('replaced', { type: 'validation', iteration: 10, lm_loss: 4 });
+    await index.update();
+    truncateSync(path, size);
+    folders.append('replaced', { type: 'validation', iteration: 10, lm_loss: 3 }, ...steps(11, 12));
+    await index.update();
+    expect(index.steps.length).toBe(12);
+    expect(index.validations.last('lm_loss')).toBe(3);
+  });
+
+  it('takes the steps of a resumed run for those that it computes again', async () => {
+    const { index } = newRun('again');
+    folders.append('again', ...steps(1, 10), step(8, { lm_loss: 1 }));
+    await index.update();
+    expect([...index.steps.iterations]).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(index.steps.last('lm_loss')).toBe(1);
+  });
+
+  it('leaves out lines that are no records, and tells of other types', async () => {
+    const { path, index } = newRun('other');
+    writeFileSync(path, 'torn {\n[1]\nnull\n{"iteration":1.5}\n');
+    folders.append('other', step(1), { type: 'spike', iteration: 1, policy: 'skip', lm_loss: 12 });
+    await index.update();
+    expect(index.steps.length).toBe(1);
+    expect(index.events).toEqual([
+      { type: 'spike', time: null, iteration: 1, text: 'policy skip, lm_loss 12' },
+    ]);
+  });
+
+  it('has curves over steps, tokens and seconds, smoothed where asked for', async () => {
+    const { index } = newRun('axes');
+    const losses = [4, null, 2];
+    folders.append('axes', ...losses.map((lm_loss, place) => step(place + 1, { lm_loss })), {
+      type: 'validation',
+      iteration: 2,
+      lm_loss: 3.5,
+    });
+    await index.update();
+    const name = 'lm_loss';
+    expect(index.series({ ...all, name })).toEqual({ x: [1, 2, 3], y: [4, null, 2], smoothed: null });
+    expect(index.series({ ...all, name, axis: 'tokens' })?.x).toEqual([2048, 4096, 6144]);
+    expect(index.series({ ...all, name, axis: 'seconds' })?.x).toEqual([0.5, 1, 1.5]);
+    const validation = { ...all, name: 'validation.lm_loss', axis: 'seconds' } as const;
+    expect(index.series(validation)).toEqual({ x: [1], y: [3.5], smoothed: null });
+    // (0.25 * 4 + 0.5 * 2) / 0.75 of weight
+    const smoothed = index.series({ ...all, name, smoothing: 0.5 })?.smoothed;
+    expect(smoothed).toEqual({ x: [1, 2, 3], y: [4, null, (1 + 1) / 0.75] });
+    expect(index.series({ ...all, name: 'nothing' })).toBeUndefined();
+  });
+
+  it('shows what each rank took, and names the one that computes longest', async () => {
+    const { index } = newRun('ranks');
+    const ranks = { type: 'ranks', iteration: 4, hosts: ['a', 'a', 'b', 'b'] };
+    folders.append('ranks', {
+      ...ranks,
+      step_ms: [90, 90, 90, 90],
+      communication_ms: [40, 42, 0, 41],
+      peak_bytes: [1, 2, 3, 4],
+    });
+    await index.update();
+    expect(index.ranks).toMatchObject({ iteration: 4, slowest: 2, peakBytes: [1, 2, 3, 4] });
+    folders.append('ranks', { ...ranks, step_ms: [90, 90, 90, 90], communication_ms: [40, 42, 38, 41] });
+    await index.update();
+    expect(index.ranks).toMatchObject({ slowest: null });
+  });
+});

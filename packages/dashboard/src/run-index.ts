@@ -1,0 +1,156 @@
+import type { Axis, EventOfRun, RanksOfRun, Series } from './api-types.js';
+import { AppendedLines } from './appended-lines.js';
+import { decimate } from './decimate.js';
+import { lowerBound } from './lower-bound.js';
+import { ranksOf } from './ranks-of.js';
+import { SeriesTable } from './series-table.js';
+import { smooth } from './smooth.js';
+
+export interface SeriesQuery {
+  /** `lm_loss`; of evaluations `validation.lm_loss`. */
+  readonly name: string;
+  readonly axis: Axis;
+  /** On the axis; default all. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly numPoints: number;
+  /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
+  readonly smoothing: number;
+}
+
+type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
+
+const ofValidation = 'validation.';
+/** Records other than steps and evaluations: the last ones are kept. */
+const mostEvents = 200;
+
+/**
+ * The metrics of one run in memory, as columns of numbers that grow with its metrics.jsonl. Every line is
+ * read and parsed once.
+ */
+export class RunIndex {
+  readonly steps = new SeriesTable();
+  readonly validations = new SeriesTable();
+  readonly #lines: AppendedLines;
+  #events: EventOfRun[] = [];
+  #ranks: RanksOfRun | null = null;
+  #update: Promise<void> = Promise.resolve();
+
+  constructor(path: string) {
+    this.#lines = new AppendedLines(path);
+  }
+
+  /** Reads what was appended since the last call; calls follow one another. */
+  async update(): Promise<void> {
+    const update = this.#update.then(() =>
+      this.#lines.read({ line: (text) => this.#add(text), restart: () => this.#clear() }),
+    );
+    this.#update = update.catch(() => undefined);
+    await update;
+  }
+
+  /** Names of all curves, those of steps first. */
+  get names(): readonly string[] {
+    return [...this.steps.names, ...this.validations.names.map((name) => `${ofValidation}${name}`)];
+  }
+
+  /** Newest first. */
+  get events(): readonly EventOfRun[] {
+    return this.#events.toReversed();
+  }
+
+  get ranks(): RanksOfRun | null {
+    return this.#ranks;
+  }
+
+  /** A curve with about as many points as asked for; undefined where the run has none of that name. */
+  series({ name, axis, from, to, numPoints, smoothing }: SeriesQuery): Series | undefined {
+    const isValidation = name.startsWith(ofValidation);
+    const table = isValidation ? this.validations : this.steps;
+    const y = table.column(isValidation ? name.slice(ofValidation.length) : name);
+    if (y === undefined) return undefined;
+    const x = this.#axis(table, axis);
+    const range = {
+      x,
+      numPoints,
+      ...(from === undefined ? {} : { from }),
+      ...(to === undefined ? {} : { to }),
+    };
+    // evaluations are few, and means already
+    const isSmoothed = smoothing > 0 && !isValidation;
+    return {
+      ...decimate({ ...range, y }),
+      smoothed: isSmoothed ? decimate({ ...range, y: smooth(y, smoothing) }) : null,
+    };
+  }
+
+  /** Where the records of a table are on an axis; evaluations are where the step before them is. */
+  #axis(table: SeriesTable, axis: Axis): Float64Array {
+    if (axis === 'iteration') return table.iterations;
+    const ofSteps = axis === 'tokens' ? this.#tokens() : this.#elapsed();
+    if (table === this.steps) return ofSteps;
+    const { iterations } = this.steps;
+    return table.iterations.map((iteration) => ofSteps[lowerBound(iterations, iteration + 1) - 1] ?? 0);
+  }
+
+  #tokens(): Float64Array {
+    return ascending(this.steps.column('consumed_tokens') ?? this.steps.iterations);
+  }
+
+  /** Seconds that the steps up to each one took. */
+  #elapsed(): Float64Array {
+    const milliseconds = this.steps.column('step_ms');
+    if (milliseconds === undefined) return new Float64Array(this.steps.length);
+    let sum = 0;
+    return milliseconds.map((step) => {
+      sum += Number.isFinite(step) ? step / 1000 : 0;
+      return sum;
+    });
+  }
+
+  #clear(): void {
+    this.steps.truncate(0);
+    this.validations.truncate(0);
+    this.#events = [];
+    this.#ranks = null;
+  }
+
+  #add(line: string): void {
+    const record = recordIn(line);
+    if (record === undefined) return;
+    const { type } = record;
+    if (type === undefined) this.steps.add(record);
+    else if (type === 'validation') this.validations.add(record);
+    else if (type === 'ranks') this.#ranks = ranksOf(record);
+    else if (typeof type === 'string') {
+      this.#events.push(eventOf(type, record));
+      if (this.#events.length > mostEvents) this.#events.shift();
+    }
+  }
+}
+
+/** The record in a line; undefined where it is none: a process was killed while it wrote it. */
+function recordIn(line: string): Fields | undefined {
+  try {
+    const record = JSON.parse(line) as Fields | null;
+    return Number.isSafeInteger(record?.iteration) ? record! : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields): EventOfRun {
+  const texts = Object.entries(fields).map(
+    ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
+  return { type, time: typeof time === 'string' ? time : null, iteration, text: texts.join(', ') };
+}
+
+/** Counts as they are; a gap is as far as what was before it. */
+function ascending(values: Float64Array): Float64Array {
+  let most = 0;
+  return values.map((value) => {
+    if (value > most) most = value;
+    return most;
+  });
+}

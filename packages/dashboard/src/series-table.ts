@@ -1,0 +1,68 @@
+import { GrowingColumn } from './growing-column.js';
+import { lowerBound } from './lower-bound.js';
+
+/** More names than any run has; a damaged file must not fill the memory with them. */
+const mostColumns = 256;
+
+/** The numbers of records by name, in the order of their iterations. */
+export class SeriesTable {
+  readonly #iterations = new GrowingColumn();
+  readonly #columns = new Map<string, GrowingColumn>();
+
+  get length(): number {
+    return this.#iterations.length;
+  }
+
+  get names(): readonly string[] {
+    return [...this.#columns.keys()];
+  }
+
+  get iterations(): Float64Array {
+    return this.#iterations.values;
+  }
+
+  /**
+   * The values of a name, NaN where a record has none or one that was not finite; undefined for no column.
+   */
+  column(name: string): Float64Array | undefined {
+    return this.#columns.get(name)?.values;
+  }
+
+  /** The last value of a name; undefined where it is not finite or there is none. */
+  last(name: string): number | undefined {
+    const value = this.column(name)?.at(-1);
+    return Number.isFinite(value) ? value : undefined;
+  }
+
+  /**
+   * Adds the numbers and truth values of a record. An iteration that is not above the last one replaces
+   * what was there from it on, as the resumed run computes those steps again.
+   */
+  add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
+    const { iteration } = record;
+    if (this.length > 0 && iteration <= this.iterations.at(-1)!) {
+      this.truncate(lowerBound(this.iterations, iteration));
+    }
+    for (const [name, value] of Object.entries(record)) {
+      const isNumber = typeof value === 'number' || typeof value === 'boolean' || value === null;
+      if (name !== 'iteration' && isNumber) this.#columnOf(name)?.push(value === null ? Number.NaN : +value);
+    }
+    this.#iterations.push(iteration);
+    for (const column of this.#columns.values()) if (column.length < this.length) column.push(Number.NaN);
+  }
+
+  /** Keeps the first `length` records. */
+  truncate(length: number): void {
+    for (const column of [this.#iterations, ...this.#columns.values()]) column.truncate(length);
+  }
+
+  /** The column of a name, which has a value for each record before the one that is being added. */
+  #columnOf(name: string): GrowingColumn | undefined {
+    const known = this.#columns.get(name);
+    if (known !== undefined || this.#columns.size === mostColumns) return known;
+    const column = new GrowingColumn();
+    while (column.length < this.length) column.push(Number.NaN);
+    this.#columns.set(name, column);
+    return column;
+  }
+}

@@ -1,0 +1,235 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Dashboard, openDashboard } from '../src/open-dashboard.js';
+import { RunFolders, step, steps } from './run-folders.js';
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync) ?? '';
+const whySkipped = executablePath === '' ? ' (skipped: chromium is not installed)' : '';
+const args = [
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+];
+
+describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () => {
+  const profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));
+  const problems: string[] = [];
+  let browser: BrowserContext;
+  let page: Page;
+  let folders: RunFolders;
+  let dashboard: Dashboard;
+
+  beforeAll(async () => {
+    browser = await chromium.launchPersistentContext(profile, {
+      executablePath,
+      args,
+      viewport: { width: 1300, height: 900 },
+    });
+    page = browser.pages()[0]!;
+    page.on('console', (message) => {
+      if (message.type() === 'error') problems.push(message.text());
+    });
+    page.on('pageerror', ({ message }) => problems.push(message));
+  });
+  afterAll(async () => {
+    await browser.close();
+    rmSync(profile, { recursive: true, force: true });
+  });
+  afterEach(async () => {
+    await page.goto('about:blank');
+    await dashboard.close();
+    folders.dispose();
+    // among them what the page's policy refuses
+    expect(problems.splice(0)).toEqual([]);
+  });
+
+  async function open(write: (folders: RunFolders) => void): Promise<void> {
+    folders = new RunFolders();
+    write(folders);
+    dashboard = await openDashboard({ directory: folders.path, port: 0, pollMs: 50 });
+    await page.goto(dashboard.url);
+  }
+
+  const chart = (name: string) => page.locator(`[data-chart="${name}"]`);
+  const run = (name: string) => page.locator('.run', { hasText: name });
+
+  /** How many pixels of a chart have a colour of `--run-N`. */
+  async function pixelsOf(name: string, colour: number): Promise<number> {
+    return await page.evaluate(`{
+      const canvas = document.querySelector('[data-chart="${name}"] canvas');
+      const wanted = getComputedStyle(document.documentElement).getPropertyValue('--run-${colour}').trim();
+      const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16));
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        if (data[at] === red && data[at + 1] === green && data[at + 2] === blue && data[at + 3] === 255) count += 1;
+      }
+      count;
+    }`);
+  }
+
+  it('waits for runs, and draws their curves while they train', async () => {
+    await open(() => {});
+    await page.getByText('No run here yet').waitFor();
+    folders.record('fresh', { ends: [undefined] });
+    await page.getByText('No step is done yet').waitFor();
+    folders.append('fresh', ...steps(1, 10));
+    await expect.poll(() => chart('lm_loss').locator('strong').textContent()).toBe('3.897');
+    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeGreaterThan(50);
+    folders.append('fresh', step(11, { lm_loss: 1.25 }), { type: 'validation', iteration: 11, lm_loss: 1.5 });
+    await expect.poll(() => chart('lm_loss').locator('strong').textContent()).toBe('1.25');
+    await expect.poll(() => chart('validation.lm_loss').locator('strong').textContent()).toBe('1.5');
+    const charts = await page
+      .locator('[data-chart]')
+      .evaluateAll((all) => all.map((one) => one.getAttribute('data-chart')));
+    expect(charts).toEqual([
+      ...[
+        'lm_loss',
+        'validation.lm_loss',
+        'grad_norm',
+        'learning_rate',
+        'tokens_per_s',
+        'step_ms',
+        'peak_bytes',
+      ],
+      'model_tflops',
+    ]);
+    expect(await page.locator('.connection').textContent()).toBe('live');
+  });
+
+  it('compares runs by colour, and shows what differs', async () => {
+    await open((all) => {
+      all.record('slow', { flags: { lr: 0.001, seed: 1 }, startedAt: '2026-11-22T10:00:00.000Z' });
+      all.record('fast', { flags: { lr: 0.01, seed: 1 }, startedAt: '2026-11-22T11:00:00.000Z' });
+      all.append('slow', ...steps(1, 50));
+      all.append(
+        'fast',
+        ...Array.from({ length: 50 }, (_, at) => step(at + 1, { lm_loss: 2 + 1 / (at + 1) })),
+      );
+    });
+    await expect
+      .poll(() => chart('lm_loss').locator('.legend li').allTextContents())
+      .toEqual(['fast2.02', 'slow2.849']);
+    for (const colour of [0, 1]) await expect.poll(() => pixelsOf('lm_loss', colour)).toBeGreaterThan(50);
+    const rows = page.locator('section', { hasText: 'What differs' }).locator('tbody tr');
+    await expect.poll(() => rows.allTextContents()).toEqual(['--lr0.010.001']);
+    await run('slow').getByRole('checkbox').uncheck();
+    await expect.poll(() => chart('lm_loss').locator('.legend li').allTextContents()).toEqual(['fast2.02']);
+    await expect.poll(() => pixelsOf('lm_loss', 1)).toBe(0);
+    expect(await rows.first().isVisible()).toBe(false);
+  });
+
+  it('shows errors and restarts, checkpoints, samples, ranks and the configuration of a run', async () => {
+    await open((all) => {
+      const error = 'MTL_NOT_FINITE: iteration 20: loss NaN';
+      all.record('broken', {
+        flags: { lr: 5 },
+        ends: [undefined, { reason: 'failed', error }],
+        worldSize: 2,
+      });
+      const figures = { step_ms: [100, 100], communication_ms: [60, 5], peak_bytes: [1024, 2048] };
+      all.append('broken', ...steps(1, 20), { type: 'ranks', iteration: 20, hosts: ['a', 'b'], ...figures });
+      all.write('broken', 'iter_0000010/shard', 'x'.repeat(2048));
+      all.write('broken', 'samples.jsonl', '{"iteration":20,"text":"What light"}\n');
+    });
+    await run('broken').getByText('failed').waitFor();
+    const details = page.getByRole('region', { name: 'Details of a run' });
+    await details.getByText('MTL_NOT_FINITE: iteration 20: loss NaN').waitFor();
+    const texts = [
+      'its process was killed',
+      'Went on from step 10',
+      'What light',
+      'Rank 1 on b computes longest',
+      '2 KiB',
+    ];
+    for (const text of texts) await details.getByText(text).first().waitFor();
+    await details.getByText('Configuration').click();
+    await details.getByRole('row', { name: '--lr 5' }).waitFor();
+  });
+
+  it('zooms by mouse and by keyboard, smooths, and has other axes and scales', async () => {
+    await open((all) => {
+      all.record('long');
+      const noisy = Array.from({ length: 3000 }, (_, at) =>
+        step(at + 1, { lm_loss: at === 1500 ? 50 : 3 + (at % 2) }),
+      );
+      all.append('long', ...noisy);
+    });
+    const value = () => chart('lm_loss').locator('strong').textContent();
+    await expect.poll(value).toBe('4');
+    const box = (await chart('lm_loss').locator('.u-over').boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 50, { steps: 3 });
+    await page.mouse.up();
+    const reset = page.getByRole('button', { name: 'Reset zoom' });
+    await expect.poll(() => reset.isEnabled()).toBe(true);
+    await page.mouse.move(box.x + box.width - 2, box.y + 50);
+    // the right edge is now half of the run, give or take a pixel
+    await expect
+      .poll(async () => Number((await chart('lm_loss').locator('.place').textContent())?.replace(/\D/g, '')))
+      .toBeGreaterThan(1400);
+    expect(Number((await chart('lm_loss').locator('.place').textContent())?.replace(/\D/g, ''))).toBeLessThan(
+      1520,
+    );
+    await page.mouse.move(0, 0);
+    await chart('lm_loss').locator('.plot').focus();
+    await page.keyboard.press('Escape');
+    await expect.poll(() => reset.isEnabled()).toBe(false);
+    await page.keyboard.press('+');
+    await expect.poll(() => reset.isEnabled()).toBe(true);
+    await reset.click();
+    const before = await pixelsOf('lm_loss', 0);
+    await page.getByRole('slider', { name: 'Smoothing' }).fill('80');
+    // a moving average of 3 and 4 is a line, where the values fill the space between them
+    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeLessThan(before / 2);
+    await expect.poll(value).toMatch(/^3\.[45]/);
+    await page.getByLabel('Log scale').check();
+    await page.getByText('Tokens', { exact: true }).click();
+    await expect.poll(() => page.getByRole('radio', { name: 'Tokens' }).isChecked()).toBe(true);
+    expect(await chart('lm_loss').locator('.plot').getAttribute('aria-label')).toMatch(
+      /^Training loss, last values: long 3\./,
+    );
+  });
+
+  it('shows what runs are called as text, whatever it is', async () => {
+    const name = '<img src=x onerror="document.title=1"><script>document.title=2<∕script>';
+    await open((all) => {
+      all.record(name, {
+        flags: { '<b>flag</b>': '<script>document.title=3</script>' },
+        ends: [{ reason: '<i>why</i>', error: '<u>error</u>' }],
+      });
+      all.append(name, step(1, { '<em>curve</em>': 1 }), { type: '<s>', iteration: 1, text: '<a href=x>' });
+      all.write(name, 'samples.jsonl', '{"iteration":1,"text":"<iframe>"}\n');
+    });
+    await expect.poll(() => page.locator('.run .name').textContent()).toBe(name);
+    await page.getByText('<iframe>').waitFor();
+    await page.getByText('<em>curve</em>').waitFor();
+    expect(await page.locator('main :is(img, b, i:not(.swatch), u, em, s, a, iframe, script)').count()).toBe(
+      0,
+    );
+    expect(await page.title()).toBe('mtl watch');
+  });
+
+  it('is light or dark as the system is, and reachable by keyboard', async () => {
+    await open((all) => {
+      all.record('one');
+      all.append('one', ...steps(1, 5));
+    });
+    const ground = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    await page.emulateMedia({ colorScheme: 'light' });
+    const light = await ground();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    expect(await ground()).not.toBe(light);
+    await chart('lm_loss').waitFor();
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to the curves');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.ariaLabel')).toBe('Curves of one');
+    await page.keyboard.press('Space');
+    await page.getByText('Choose runs in the list').waitFor();
+    expect(await page.evaluate('document.activeElement.ariaLabel')).toBe('Curves of one');
+  });
+});
