@@ -28,6 +28,7 @@ export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { tokenizerFlagNames } from './flags/flags-of-own-models.js';
 export { formatHelp } from './flags/format-help.js';
 export type { LoadedFlags } from './flags/loaded-flags.js';
+export { loggingFlags } from './flags/logging-flags.js';
 export {
   type ParsedFlags,
   type ParseFlagsOptions,
@@ -74,4 +75,5 @@ export { FlagReader } from './validation/flag-reader.js';
 export { parallelConfiguration } from './validation/parallel-configuration.js';
 export { readTokenizerFlags, type TokenizerFlags } from './validation/read-tokenizer-flags.js';
 export { recomputeConfiguration } from './validation/recompute-configuration.js';
+export { serviceUrl } from './validation/service-url.js';
 export { tokenizerAdvice } from './validation/tokenizer-advice.js';

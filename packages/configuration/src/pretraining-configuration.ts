@@ -201,10 +201,15 @@ export interface CheckpointConfiguration {
 
 export interface LoggingConfiguration {
   readonly logInterval: number;
+  /** Whether the configuration is printed, and console lines on a terminal too. */
+  readonly isVerbose: boolean;
   /** Whether steps are compared with what a plan predicts. */
   readonly comparesWithPlan: boolean;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
+  /** Of Weights & Biases; a run without a name is called as its folder is. */
+  readonly wandb?: { readonly project: string; readonly name?: string; readonly entity?: string };
+  readonly mlflow?: { readonly trackingUri: string; readonly experiment: string; readonly name?: string };
   /** A trace of steps `first` to `last`. */
   readonly profile?: { readonly first: number; readonly last: number; readonly file: string };
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { configure, errorOf, small } from '../test/support/configure.js';
-import { refusals } from '../test/support/refusals.js';
 import { parseFlags } from './flags/parse-flags.js';
 import { validateConfiguration } from './validate-configuration.js';
 
@@ -27,7 +26,7 @@ describe('validateConfiguration', () => {
       finetune: false,
       schedule: 'same',
     });
-    expect(logging).toEqual({ logInterval: 100, comparesWithPlan: false });
+    expect(logging).toEqual({ logInterval: 100, isVerbose: false, comparesWithPlan: false });
   });
 
   it('freezes everything', () => {
@@ -67,15 +66,6 @@ describe('validateConfiguration', () => {
     expect(configure(`${small} --split 1 --eval-iters 0`).notices).toEqual([]);
   });
 });
-
-refusals(
-  [
-    ['--profile-trace a.json', 1, 'MTL_FLAG_NEEDS', /expected --profile-steps FIRST LAST/],
-    ['--train-iters 9 --profile-steps 5 4', 1, 'MTL_PROFILE_STEPS', /pass --profile-steps 4 5/],
-    ['--train-iters 9 --profile-steps 8 10', 1, 'MTL_PROFILE_STEPS', /pass --profile-steps 8 9/],
-  ],
-  { numAdvised: 2 },
-);
 
 describe('an error about flags', () => {
   it('does not come of a preset that says when to save, for those who save nothing', () => {

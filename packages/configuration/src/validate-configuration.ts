@@ -1,11 +1,8 @@
-import { ConfigurationError } from '@mtl/errors';
 import type { ResolvedFlags } from './flags/resolve-flags.js';
 import type {
   CheckpointConfiguration,
   ConversationSamples,
-  LoggingConfiguration,
   PretrainingConfiguration,
-  TrainingConfiguration,
 } from './pretraining-configuration.js';
 import { adapterConfiguration } from './validation/adapter-configuration.js';
 import { bertSettings } from './validation/bert-settings.js';
@@ -14,6 +11,7 @@ import { checkRequiredFlags } from './validation/check-required-flags.js';
 import { checkpointConfiguration } from './validation/checkpoint-configuration.js';
 import { dataConfiguration } from './validation/data-configuration.js';
 import { FlagReader } from './validation/flag-reader.js';
+import { loggingConfiguration } from './validation/logging-configuration.js';
 import { modelConfiguration } from './validation/model-configuration.js';
 import { optimizerConfiguration } from './validation/optimizer-configuration.js';
 import { parallelConfiguration } from './validation/parallel-configuration.js';
@@ -81,43 +79,6 @@ function withIntervalOfEvaluation(
   if (data.conversations?.patience === undefined || save === undefined || saveInterval !== undefined)
     return checkpoint;
   return { ...checkpoint, saveInterval: training.evalInterval };
-}
-
-function loggingConfiguration(flags: FlagReader, training: TrainingConfiguration): LoggingConfiguration {
-  const tensorboardDirectory = flags.get('tensorboard-dir');
-  const metricsJsonl = flags.get('metrics-jsonl');
-  return {
-    logInterval: flags.required('log-interval'),
-    comparesWithPlan: flags.required('compare-with-plan'),
-    ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
-    ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
-    ...profileOf(flags, training),
-  };
-}
-
-function profileOf(
-  flags: FlagReader,
-  { trainIterations }: TrainingConfiguration,
-): Pick<LoggingConfiguration, 'profile'> {
-  const steps = flags.get('profile-steps');
-  if (steps === undefined) {
-    if (flags.isGiven('profile-trace')) {
-      flags.needs('profile-trace', '--profile-steps FIRST LAST', 'is written of the steps that it names');
-    }
-    return {};
-  }
-  const [first, last] = steps as [number, number];
-  if (first > last || last > trainIterations) {
-    throw new ConfigurationError(
-      'MTL_PROFILE_STEPS',
-      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training run`,
-      {
-        expected: `two numbers from 1 to ${trainIterations}, the first one not above the second`,
-        remedy: `pass --profile-steps ${Math.min(first, last, trainIterations)} ${Math.min(Math.max(first, last), trainIterations)}`,
-      },
-    );
-  }
-  return { profile: { first, last, file: flags.required('profile-trace') } };
 }
 
 /** Freezes plain objects and arrays; a Map is left to its read-only type. */

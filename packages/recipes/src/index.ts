@@ -83,6 +83,7 @@ export { type RunInformation, readRun } from './runs/read-run.js';
 export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';
 export type { RunRecord, RunStart } from './runs/run-record.js';
 export type { RunState } from './runs/state-of-run.js';
+export { type SendRunOptions, sendRun } from './runs/send-run.js';
 export { endWithoutOutput } from './training/end-without-output.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './training/join-processes.js';
 export type { Job } from './training/read-job.js';

@@ -8,10 +8,15 @@ export {
 export { formatBytes } from './metrics/format-bytes.js';
 export { formatDuration } from './metrics/format-duration.js';
 export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
+export type { MetricsSink, RunOutcome, SummaryRow } from './metrics/metrics-sink.js';
 export { type ModelFlopsShape, modelFlops, modelFlopsFormula } from './metrics/model-flops.js';
 export type { StepMetrics } from './metrics/step-metrics.js';
 export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
-export { TrainingSummary, type TrainingSummaryOptions } from './metrics/training-summary.js';
+export {
+  type SummaryTextOptions,
+  TrainingSummary,
+  type TrainingSummaryOptions,
+} from './metrics/training-summary.js';
 export type { ValidationLoss } from './metrics/validation-loss.js';
 export { Ranks } from './ranks.js';
 export {
@@ -29,6 +34,18 @@ export {
 } from './spikes/spike-guard.js';
 export type { MeasuredStep, StepGuard, StepVerdict } from './spikes/step-guard.js';
 export { StopSignals } from './stop-signals.js';
+export type { DeliveryResult, DeliveryTimes } from './tracking/delivery.js';
+export { deliveryText } from './tracking/delivery-text.js';
+export { missingWandbKey } from './tracking/missing-wandb-key.js';
+export { type SendKeptMetricsOptions, sendKeptMetrics } from './tracking/send-kept-metrics.js';
+export { type TrackingCredentials, trackingCredentials } from './tracking/tracking-credentials.js';
+export type {
+  MlflowSettings,
+  TrackedRun,
+  TrackingSettings,
+  WandbSettings,
+} from './tracking/tracking-settings.js';
+export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
 export { type EvaluatedLoss, Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
 export {
   gradientTensors,

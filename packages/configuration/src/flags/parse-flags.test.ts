@@ -180,14 +180,14 @@ function sampleValue(name: FlagName): unknown {
 describe('flags that cannot be used', () => {
   it('are reported together, each with its reason and what to do, and no notice hides them', () => {
     const line =
-      '--quick-geglu --use-flash-attn --wandb-project own --hiden-size 64 --wandb-exp-name a --bf16';
+      '--quick-geglu --use-flash-attn --enable-one-logger --hiden-size 64 --one-logger-project a --bf16';
     expect(errorOf(line)).toBe(
       [
         'error[MTL_FLAG_UNSUPPORTED]: 4 flags on the command line cannot be used:',
         '  --quick-geglu (feed-forward layers with quick GEGLU in Megatron-LM) is not supported: feed-forward layers have GELU, SwiGLU or squared ReLU; leave it out, or pass --swiglu or --squared-relu',
-        '  --wandb-project own (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
+        '  --enable-one-logger (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
         '  --hiden-size is not a flag; expected --hidden-size; --help lists all flags',
-        '  --wandb-exp-name a (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
+        '  --one-logger-project a (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
         '  remedy: change or leave out each of them',
       ].join('\n'),
     );
@@ -209,7 +209,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       /--context-parallel-size 2 .*expected 1\n {2}remedy: use --sequence-parallel/,
     ],
     ['--softmax-type learnable', /attention has the usual softmax.*expected vanilla/],
-    ['--wandb-project gpt', /Weights & Biases.*\n {2}remedy: use --tensorboard-dir/],
+    ['--one-logger-project gpt', /reports to NVIDIA.*\n {2}remedy: use --wandb-project/],
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
     ['--batch-size 8', /remedy: use --micro-batch-size/],
@@ -225,6 +225,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--use-flash-attn',
       '--use-flash-attn on the command line has no effect: attention never stores its S x S scores, whatever the shape',
     ],
+    ['--wandb-save-dir x', 'has no effect: what is not sent yet is kept in the --save directory'],
     ['--no-masked-softmax-fusion', 'has no effect: the kernels here are fused where it pays'],
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
     [

@@ -5,10 +5,12 @@ import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
+import type { TrackedRun } from '@mtl/trainer';
 import { libraryVersion } from '../library-version.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { checkoutCommit } from './checkout-commit.js';
 import { type RunRecord, type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
+import { trackedRun } from './tracked-run.js';
 
 /** What the record keeps of a configuration. */
 export interface RecordedConfiguration
@@ -57,6 +59,11 @@ export class RunLog {
     const log = new RunLog(directory, { format: 'mtl-run', version: 1, starts });
     writeRunRecord(directory, log.#record);
     return log;
+  }
+
+  /** What tracking services are told about the run. */
+  get tracked(): TrackedRun {
+    return trackedRun(this.#record);
   }
 
   /**

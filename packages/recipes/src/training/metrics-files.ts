@@ -1,4 +1,4 @@
-import { MetricsJsonlWriter, type TrainingReporter } from '@mtl/trainer';
+import { MetricsJsonlWriter, type MetricsSink } from '@mtl/trainer';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
 import { metricsPath } from '../runs/metrics-path.js';
 
@@ -14,12 +14,12 @@ export interface OpenMetricsFilesOptions {
   readonly onMessage: (text: string) => void;
 }
 
-type StepMetrics = Parameters<MetricsJsonlWriter['write']>[0];
+type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 
 /** The files that records of steps and evaluations go to. */
 export interface MetricsFiles {
   /** One for each file. */
-  readonly all: readonly TrainingReporter[];
+  readonly all: readonly MetricsSink[];
   close(): void;
 }
 
@@ -49,9 +49,10 @@ export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promis
   }
   return {
     all: writers.map((writer) => ({
-      step: (metrics) => writer.write(onStep(metrics)),
+      step: (metrics) => writer.step(onStep(metrics)),
       validation: (result) => writer.validation(result),
       event: (event) => writer.event(event),
+      close: () => writer.close(),
     })),
     close,
   };

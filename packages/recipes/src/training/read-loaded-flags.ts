@@ -7,6 +7,7 @@ import {
   flagsOfHuggingFace,
   isFlagName,
   type LoadedFlags,
+  loggingFlags,
   parallelFlagNames,
   type ResolvedFlags,
   readSavedConfiguration,
@@ -30,7 +31,7 @@ const flagsOfOneRun = new Set<string>([
   ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes'],
   // the tokenizer that is saved has it
   'chat-template',
-  ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace', 'compare-with-plan'],
+  ...Object.keys(loggingFlags).filter((name) => name !== 'log-interval'),
 ]);
 
 /**

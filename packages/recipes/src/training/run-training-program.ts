@@ -22,6 +22,7 @@ import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { PlanComparison, planToCompare } from './plan-comparison.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
 import { shellWord } from './shell-word.js';
+import { trackingOfRun } from './tracking-of-run.js';
 import { Training } from './training.js';
 
 export interface RunTrainingProgramOptions {
@@ -119,7 +120,9 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   const say = (text: string): void => {
     if (world === undefined || world.rank === 0) console.log(text);
   };
-  say(printConfiguration(configuration, { all: false }));
+  if (world === undefined || world.rank === 0) trackingOfRun(configuration, process.env); // refused before anything is built
+  if (configuration.logging.isVerbose) say(printConfiguration(configuration, { all: false }));
+  else for (const notice of configuration.notices) say(`  note: ${notice}`);
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   try {
@@ -158,8 +161,8 @@ async function trainAndShow(
     };
     const comparison = plan && new PlanComparison({ plan, groups: processes.groups, write });
     const { reason, checkpointPath } = await training.run({ reporters: comparison ? [comparison] : [] });
-    training.reporters.close();
-    say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
+    const rows = await training.endReports();
+    say(training.reporters.summary.text({ checkpointPath, rows }));
     if (comparison !== undefined) say(comparison.text());
     if (reason === 'done' || reason === 'early-stopping') {
       if (reason === 'early-stopping') say('ended early: the validation loss has stopped falling');

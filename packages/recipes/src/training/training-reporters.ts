@@ -2,17 +2,26 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import {
   ConsoleReporter,
   type ConsoleStream,
+  type MetricsSink,
+  type RunOutcome,
+  type SummaryRow,
   TensorboardWriter,
+  TrackingSink,
   type TrainingReporter,
   TrainingSummary,
+  trackingCredentials,
 } from '@mtl/trainer';
+import { metricsPath } from '../runs/metrics-path.js';
+import type { RunLog } from '../runs/run-log.js';
 import { openMetricsFiles } from './metrics-files.js';
+import { trackingOfRun } from './tracking-of-run.js';
 
 /** All reporters of the run, the summary among them. */
 export interface TrainingReporters {
   readonly all: readonly TrainingReporter[];
   readonly summary: TrainingSummary;
-  close(): void;
+  /** Once the run has ended: what the summary adds of each. Further calls do nothing. */
+  close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
 }
 
 export interface OpenReportersOptions {
@@ -21,40 +30,68 @@ export interface OpenReportersOptions {
   readonly flopsFormula: string;
   /** The iteration that training goes on from: metrics.jsonl keeps one line a step. */
   readonly resumeIteration: number;
+  /** Of a run that has a folder. */
+  readonly log: RunLog | undefined;
 }
 
 /** Reporters of a process that leaves reporting to another. */
 export function silentReporters(flopsFormula: string): TrainingReporters {
-  return { all: [], summary: new TrainingSummary({ flopsFormula }), close: () => {} };
+  return { all: [], summary: new TrainingSummary({ flopsFormula }), close: async () => [] };
 }
 
 /**
  * Opens the reporters of a training run: console, summary and the metrics.jsonl of its run folder always,
- * another file of metrics and TensorBoard if named.
+ * another file of metrics, TensorBoard and tracking services if named.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;
-  const { logInterval, metricsJsonl, tensorboardDirectory } = configuration.logging;
+  const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
-  const console = new ConsoleReporter({ stream, trainIterations, logInterval });
+  // standard error shows up on the same terminal as standard output
+  const others = stream === process.stdout ? [process.stderr] : [];
+  const console = new ConsoleReporter({ stream, others, trainIterations, logInterval, isVerbose });
   const summary = new TrainingSummary({ flopsFormula });
   const metrics = await openMetricsFiles({
     directory: configuration.checkpoint.save,
     copy: metricsJsonl,
     resumeIteration,
-    onMessage: (text) => stream.write(`${text}\n`),
+    onMessage: (text) => console.message(text),
   });
-  const tensorboard =
-    tensorboardDirectory === undefined
-      ? undefined
-      : new TensorboardWriter({ directory: tensorboardDirectory });
+  const sinks: readonly MetricsSink[] = [
+    console,
+    ...metrics.all,
+    ...(tensorboardDirectory === undefined
+      ? []
+      : [new TensorboardWriter({ directory: tensorboardDirectory })]),
+    ...(await openTracking(options, (text) => console.message(text))),
+  ];
   return {
-    all: [console, summary, ...metrics.all, tensorboard].filter((reporter) => reporter !== undefined),
+    all: [summary, ...sinks],
     summary,
-    close: () => {
-      console.close();
-      metrics.close();
-      tensorboard?.close();
+    close: async (outcome) => {
+      const rows: SummaryRow[] = [];
+      for (const sink of sinks) rows.push(...((await sink.close(outcome)) ?? []));
+      return rows;
     },
   };
+}
+
+/** What sends metrics to the services that the flags name, if they name any. */
+async function openTracking(
+  { configuration, log }: OpenReportersOptions,
+  onMessage: (text: string) => void,
+): Promise<readonly MetricsSink[]> {
+  const { save: directory } = configuration.checkpoint;
+  const tracking = trackingOfRun(configuration, process.env);
+  if (tracking === undefined || directory === undefined || log === undefined) return [];
+  return [
+    await TrackingSink.open({
+      directory,
+      metricsPath: metricsPath(directory),
+      ...tracking,
+      credentials: trackingCredentials(process.env),
+      run: log.tracked,
+      onMessage: (text) => onMessage(`  note: ${text}`),
+    }),
+  ];
 }

@@ -25,6 +25,8 @@ import {
   modelFlopsFormula,
   type SpikeGuard,
   type SpikeGuardState,
+  type RunOutcome,
+  type SummaryRow,
   type Trainer,
   type TrainingReporter,
   type TrainingResult,
@@ -131,6 +133,7 @@ export class Training {
   readonly #spikeGuard: SpikeGuard | undefined;
   /** A checkpoint with everything that training goes on from. */
   readonly #resumedFrom: string | undefined;
+  #outcome: RunOutcome = 'failed';
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -281,8 +284,9 @@ export class Training {
       onMessage,
     };
     const log = processes.isFirst ? RunLog.start(start) : undefined;
+    const reporting = { configuration, stream, flopsFormula, resumeIteration: iteration, log };
     const reporters = processes.isFirst
-      ? await openTrainingReporters({ configuration, stream, flopsFormula, resumeIteration: iteration })
+      ? await openTrainingReporters(reporting)
       : silentReporters(flopsFormula);
     const sampler = trainingSamplerOf(configuration, {
       processes,
@@ -344,6 +348,7 @@ export class Training {
   async run({ reporters = [] }: RunTrainingReporters = {}): Promise<TrainingResult> {
     try {
       const result = await this.#run([...this.reporters.all, ...reporters]);
+      this.#outcome = outcomeOf(result.reason);
       this.#log?.end({ reason: result.reason, iteration: this.trainer.progress.iteration });
       return result;
     } catch (error) {
@@ -390,8 +395,13 @@ export class Training {
     for (const reporter of this.reporters.all) reporter.message?.(text);
   }
 
+  /** Ends reports, as far as services take them within seconds; what the summary of the run adds of them. */
+  async endReports(): Promise<readonly SummaryRow[]> {
+    return await this.reporters.close(this.#outcome);
+  }
+
   async close(): Promise<void> {
-    this.reporters.close();
+    await this.endReports();
     await this.#batches.close();
     this.#assembled.dispose();
     await this.#saveDirectory.release();
@@ -476,6 +486,10 @@ export class Training {
       open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
     };
   }
+}
+
+function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
+  return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }
 
 function earlyStoppingOf(

@@ -132,27 +132,52 @@ describe('ConsoleReporter', () => {
     expect(stream.text()).toContain('mlm loss: 2.000000E+00 | sop loss: 5.000000E-01 |');
   });
 
-  it('keeps a bar below the lines on a terminal, redrawn ten times a second at most', () => {
-    const stream = recorder({ isTTY: true, columns: 100 });
+  it('draws one line of progress over itself on a terminal, ten times a second at most', () => {
+    const stream = recorder({ isTTY: true, columns: 120 });
     let time = 0;
+    const now = () => time;
     const reporter = new ConsoleReporter({
       stream,
       trainIterations: 100,
-      logInterval: 50,
+      logInterval: 5,
       noColor: true,
-      now: () => time,
+      now,
     });
     for (let iteration = 1; iteration <= 40; iteration++) {
       time += 10;
       reporter.step(exampleStep(iteration));
+      if (iteration === 20) reporter.validation({ iteration, loss: 2.5 });
     }
     expect(stream.text().match(/left/g)).toHaveLength(4);
-    expect(stream.text()).toContain('1m 09s left'); // 69 steps of a second at step 31
+    expect(stream.text()).not.toContain('\n');
+    // 69 steps of a second at step 31
+    expect(stream.text()).toMatch(
+      / 31% 31\/100 {2}loss -26\.0000 {2}validation 2\.5000 {2}4,096 tokens\/s {2}1m 09s left$/,
+    );
     reporter.message('saved');
-    expect(stream.text().endsWith('\r\u001b[2Ksaved\n')).toBe(true);
+    expect(stream.text()).toContain('\r\u001b[Jsaved\n');
+    expect(stream.text()).toMatch(/saved\n.*left$/);
     reporter.close();
     reporter.close();
-    expect(stream.text().endsWith('saved\n')).toBe(true);
+    expect(stream.text().endsWith('left\r\u001b[J')).toBe(true);
+    const length = stream.text().length;
+    stream.write('end\n');
+    expect(stream.text().slice(length)).toBe('end\n');
+  });
+
+  it('prints the lines above it, too, where asked to', () => {
+    const stream = recorder({ isTTY: true, columns: 120 });
+    const isVerbose = true;
+    const reporter = new ConsoleReporter({
+      stream,
+      isVerbose,
+      trainIterations: 9,
+      logInterval: 1,
+      noColor: true,
+    });
+    reporter.step(exampleStep(1));
+    reporter.validation({ iteration: 1, loss: 2 });
+    expect(stream.text()).toMatch(/ iteration {8}1\/ .*.*\n.*validation loss at iteration 1.*\n/s);
   });
 
   it('colours on a terminal, unless NO_COLOR is set', () => {

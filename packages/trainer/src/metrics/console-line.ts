@@ -1,7 +1,9 @@
 import { styleText } from 'node:util';
 import type { TrainingEvent } from '../training-event.js';
 import { formatDuration } from './format-duration.js';
+import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
+import { TerminalLine, type TerminalStream } from './terminal-line.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
 
@@ -62,16 +64,20 @@ export interface ProgressBarState {
   readonly iteration: number;
   readonly trainIterations: number;
   readonly lmLoss: number;
+  /** The newest on held-out data, once there is one. */
+  readonly validationLoss?: number | undefined;
   readonly tokensPerSecond: number;
   readonly remainingMs: number;
 }
 
-/** One line of at most `width` columns: a bar, the steps, the loss, the speed and the remaining time. */
+/** One line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining time. */
 export function formatProgressBar(state: ProgressBarState, width: number): string {
   const share = Math.min(1, state.iteration / state.trainIterations);
+  const validation =
+    state.validationLoss === undefined ? '' : `  validation ${formatFixed(state.validationLoss, 4)}`;
   const text =
     ` ${String(Math.floor(share * 100)).padStart(3)}% ${state.iteration}/${state.trainIterations}` +
-    `  loss ${formatFixed(state.lmLoss, 4)}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
+    `  loss ${formatFixed(state.lmLoss, 4)}${validation}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
     `  ${formatDuration(state.remainingMs)} left`;
   const barWidth = Math.min(40, width - text.length - 1);
   if (barWidth < 5) return text.slice(0, Math.max(0, width - 1));
@@ -96,17 +102,17 @@ function pad(value: number, width: number): string {
 }
 
 /** The part of a stream that the reporter needs; `process.stdout` is one. */
-export interface ConsoleStream {
-  write(text: string): unknown;
-  readonly isTTY?: boolean;
-  readonly columns?: number;
-}
+export type ConsoleStream = TerminalStream;
 
 export interface ConsoleReporterOptions {
   readonly stream: ConsoleStream;
   readonly trainIterations: number;
   /** Steps per line (--log-interval). */
   readonly logInterval: number;
+  /** Whether a terminal gets the lines as well, above the line of progress. Default: that line alone. */
+  readonly isVerbose?: boolean;
+  /** Other streams of the same terminal. Default: none. */
+  readonly others?: readonly ConsoleStream[];
   /** Whether NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
   readonly noColor?: boolean;
   /** Milliseconds; `performance.now` unless given. */
@@ -119,24 +125,26 @@ const redrawIntervalMs = 100;
 const newestWeight = 0.05;
 
 /**
- * Reports training on a stream: a line every `logInterval` steps, and on a terminal a progress bar below the
- * lines. Anything else that prints while training goes through `message`, so that the bar stays below it.
+ * Reports training on a stream. On a terminal it is one line of progress, drawn over itself below whatever
+ * else is printed; elsewhere a line every `logInterval` steps and for every evaluation.
  */
-export class ConsoleReporter {
+export class ConsoleReporter implements MetricsSink {
   readonly #options: ConsoleReporterOptions;
-  readonly #isTerminal: boolean;
+  readonly #line: TerminalLine | undefined;
   readonly #hasColor: boolean;
   readonly #now: () => number;
   #interval: StepMetrics[] = [];
   #averageStepMs: number | undefined;
   #drawnAt = Number.NEGATIVE_INFINITY;
-  #isBarShown = false;
+  #validationLoss: number | undefined;
 
   constructor(options: ConsoleReporterOptions) {
     this.#options = options;
-    this.#isTerminal = options.stream.isTTY === true;
+    const { stream, others = [] } = options;
+    const isTerminal = stream.isTTY === true && process.env.TERM !== 'dumb';
+    this.#line = isTerminal ? new TerminalLine({ stream, others }) : undefined;
     const noColor = options.noColor ?? (process.env.NO_COLOR ?? '') !== '';
-    this.#hasColor = this.#isTerminal && !noColor;
+    this.#hasColor = isTerminal && !noColor;
     this.#now = options.now ?? (() => performance.now());
   }
 
@@ -147,7 +155,7 @@ export class ConsoleReporter {
     const average = this.#averageStepMs ?? metrics.stepMs;
     this.#averageStepMs = average + newestWeight * (metrics.stepMs - average);
     if (metrics.iteration % logInterval === 0 || metrics.iteration === trainIterations) {
-      this.#line(formatStepLine(summarise(this.#interval, trainIterations)));
+      this.#print(formatStepLine(summarise(this.#interval, trainIterations)));
       this.#interval = [];
     }
     this.#drawBar(metrics);
@@ -155,58 +163,51 @@ export class ConsoleReporter {
 
   /** Prints the loss on held-out data. */
   validation(result: ValidationLoss): void {
-    this.#line(this.#style('green', formatValidationLine(result)));
+    this.#validationLoss = result.loss;
+    this.#print(this.#style('green', formatValidationLine(result)));
   }
 
   /** Prints something of note. */
   event({ text }: TrainingEvent): void {
-    this.#line(this.#style('yellow', ` ${text}`));
+    this.message(this.#style('yellow', ` ${text}`));
   }
 
-  /** Prints a line of any kind above the bar. */
+  /** Prints a line of any kind, on a terminal above the line of progress. */
   message(text: string): void {
-    this.#line(text);
-  }
-
-  /** Takes the bar away; the lines stay. */
-  close(): void {
-    this.#eraseBar();
-  }
-
-  #line(text: string): void {
-    this.#eraseBar();
     this.#options.stream.write(`${text}\n`);
   }
 
+  /** Takes the line of progress away; what was printed stays. */
+  close(): void {
+    this.#line?.close();
+  }
+
+  #print(text: string): void {
+    if (this.#line === undefined || this.#options.isVerbose === true) this.message(text);
+  }
+
   #drawBar(metrics: StepMetrics): void {
-    if (!this.#isTerminal) return;
+    if (this.#line === undefined) return;
     const { stream, trainIterations } = this.#options;
     const now = this.#now();
-    if (this.#isBarShown && now - this.#drawnAt < redrawIntervalMs) return;
+    if (now - this.#drawnAt < redrawIntervalMs) return;
     const bar = formatProgressBar(
       {
         iteration: metrics.iteration,
         trainIterations,
         lmLoss: metrics.lmLoss,
+        validationLoss: this.#validationLoss,
         tokensPerSecond: metrics.tokensPerSecond,
         remainingMs: (trainIterations - metrics.iteration) * (this.#averageStepMs ?? 0),
       },
-      stream.columns ?? 80,
+      stream.columns || 80,
     );
-    this.#eraseBar();
-    stream.write(this.#style('cyan', bar));
-    this.#isBarShown = true;
+    this.#line.show(bar, (text) => this.#style('cyan', text));
     this.#drawnAt = now;
   }
 
-  #eraseBar(): void {
-    if (!this.#isBarShown) return;
-    // Carriage return, then "erase in line".
-    this.#options.stream.write('\r\u001b[2K');
-    this.#isBarShown = false;
-  }
-
-  #style(style: 'cyan' | 'green' | 'yellow', text: string): string {
+  #style(style: 'cyan' | 'green' | 'yellow'| 'green' | 'yellow', text: string): string {
+| 'green', text: string): string {
     return this.#hasColor ? styleText(style, text, { validateStream: false }) : text;
   }
 }

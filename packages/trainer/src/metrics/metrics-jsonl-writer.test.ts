@@ -37,7 +37,7 @@ function metricsOf(iteration: number): StepMetrics {
 
 async function writeSteps(iterations: readonly number[], resumeIteration = 0): Promise<MetricsJsonlWriter> {
   const writer = await MetricsJsonlWriter.open({ path, resumeIteration, now });
-  for (const iteration of iterations) writer.write(metricsOf(iteration));
+  for (const iteration of iterations) writer.step(metricsOf(iteration));
   return writer;
 }
 
@@ -67,7 +67,7 @@ describe('MetricsJsonlWriter', () => {
   it('writes null for what is not finite, and further losses by their names', async () => {
     const writer = await MetricsJsonlWriter.open({ path });
     const otherLosses = { mlm_loss: 2, sop_loss: 0.7 };
-    writer.write({ ...metricsOf(1), gradNorm: Infinity, skipped: true, otherLosses });
+    writer.step({ ...metricsOf(1), gradNorm: Infinity, skipped: true, otherLosses });
     writer.close();
     const line = JSON.parse(readFileSync(path, 'utf8'));
     expect(line).toMatchObject({ grad_norm: null, skipped: true, mlm_loss: 2, sop_loss: 0.7 });
@@ -106,7 +106,7 @@ describe('MetricsJsonlWriter', () => {
   it('keeps the evaluations up to the checkpoint on a resume, and drops later ones', async () => {
     const first = await writeSteps([1, 2]);
     first.validation({ iteration: 2, loss: 5 });
-    for (const iteration of [3, 4]) first.write(metricsOf(iteration));
+    for (const iteration of [3, 4]) first.step(metricsOf(iteration));
     first.validation({ iteration: 4, loss: 4 });
     first.close();
     const resumed = await writeSteps([4], 3);
@@ -137,7 +137,7 @@ describe('MetricsJsonlWriter', () => {
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2]);
     writer.close();
     writer.close();
-    expect(() => writer.write(metricsOf(3))).toThrow(/is closed/);
+    expect(() => writer.step(metricsOf(3))).toThrow(/is closed/);
   });
 
   it('drops the lines that a resumed run writes again', async () => {
@@ -187,7 +187,7 @@ describe('MetricsJsonlWriter', () => {
     await expect(writeSteps([], 3)).rejects.toMatchObject(error);
     const writer = await MetricsJsonlWriter.open({ path: '/dev/full' });
     const full = { code: 'MTL_METRICS_FILE', exitCode: 1, message: expect.stringContaining('/dev/full') };
-    expect(() => writer.write(metricsOf(1))).toThrow(expect.objectContaining(full));
+    expect(() => writer.step(metricsOf(1))).toThrow(expect.objectContaining(full));
     expect(() => writer.validation({ iteration: 1, loss: 1 })).toThrow(expect.objectContaining(full));
   });
 

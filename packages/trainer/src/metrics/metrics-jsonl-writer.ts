@@ -16,6 +16,7 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
 import type { TrainingEvent } from '../training-event.js';
+import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
@@ -41,7 +42,7 @@ export interface MetricsJsonlWriterOptions {
  * kept ones to a temporary file and renaming it. A training run from the start moves an older file aside
  * instead (see `movedAside`).
  */
-export class MetricsJsonlWriter {
+export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
   /** Where the file of an earlier training run was moved to, if there was one: to be printed. */
   readonly movedAside: string | undefined;
@@ -81,7 +82,7 @@ export class MetricsJsonlWriter {
    *
    * @throws ConfigurationError `MTL_METRICS_FILE` when it cannot be written
    */
-  write(metrics: StepMetrics): void {
+  step(metrics: StepMetrics): void {
     this.#append({ time: this.#now().toISOString(), ...metricsObject(metrics) });
     this.#lastValidation = undefined;
   }
@@ -90,7 +91,7 @@ export class MetricsJsonlWriter {
    * Appends the record of an evaluation. One of the same iteration at the end of the file, as a run leaves
    * that is resumed with nothing left to train, is replaced.
    *
-   * @throws as `write`
+   * @throws as `step`
    */
   validation(result: ValidationLoss): void {
     const { iteration } = result;
@@ -105,7 +106,7 @@ export class MetricsJsonlWriter {
   /**
    * Appends the record of something of note, whose `type` is that of the event.
    *
-   * @throws as `write`
+   * @throws as `step`
    */
   event({ type, iteration, fields }: TrainingEvent): void {
     this.#append({ type, time: this.#now().toISOString(), iteration, ...fields });

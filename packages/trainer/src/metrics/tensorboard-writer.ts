@@ -14,6 +14,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
+import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
@@ -42,7 +43,7 @@ const samplesSuffix = ' vs samples';
  * Every run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events
  * are in the file when it returns.
  */
-export class TensorboardWriter {
+export class TensorboardWriter implements MetricsSink {
   /** The file this writer appends to. */
   readonly path: string;
   readonly #now: () => number;

@@ -1,5 +1,6 @@
 import { formatBytes } from './format-bytes.js';
 import { formatDuration } from './format-duration.js';
+import type { SummaryRow } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
@@ -7,6 +8,12 @@ import { validationMetrics } from './validation-metrics.js';
 export interface TrainingSummaryOptions {
   /** The text of `modelFlopsFormula`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
+}
+
+/** What a summary tells in addition to what it was told of steps. */
+export interface SummaryTextOptions {
+  readonly checkpointPath?: string | undefined;
+  readonly rows?: readonly SummaryRow[];
 }
 
 /**
@@ -45,12 +52,13 @@ export class TrainingSummary {
   /**
    * The summary, one fact a line, to be printed when the run ends.
    *
-   * @param checkpointPath the last checkpoint; left out when nothing was saved.
+   * @param options `checkpointPath`: the last checkpoint, left out when nothing was saved; `rows`: further
+   *   facts
    */
-  text({ checkpointPath }: { readonly checkpointPath?: string } = {}): string {
+  text({ checkpointPath, rows: further = [] }: SummaryTextOptions = {}): string {
     const [first, last] = [this.#first, this.#last];
     if (first === undefined || last === undefined) return 'no step was trained';
-    const rows: Array<readonly [string, string]> = [
+    const rows: SummaryRow[] = [
       ['steps', this.#stepsText(first, last)],
       ['tokens', `${whole(last.consumedTokens)} (${whole(last.consumedSamples)} samples)`],
       ['lm loss', `${last.lmLoss.toFixed(4)} (first step of this run ${first.lmLoss.toFixed(4)})`],
@@ -82,6 +90,7 @@ export class TrainingSummary {
       ['peak memory', `${formatBytes(last.peakBytes)} ${peakMemoryMeaning}`],
     );
     if (checkpointPath !== undefined) rows.push(['checkpoint', checkpointPath]);
+    rows.push(...further);
     const width = Math.max(...rows.map(([name]) => name.length));
     return rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`).join('\n');
   }

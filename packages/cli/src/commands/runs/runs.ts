@@ -5,18 +5,20 @@ import { newCommand } from '../../command-line/new-command.js';
 import { diffRunsCommand } from './diff.js';
 import { removeRunsCommand } from './remove.js';
 import { runJson } from './runs-json.js';
+import { sendRunsCommand } from './send.js';
 
-/** `mtl runs`: lists the runs in a directory, compares two, removes some. */
+/** `mtl runs`: lists the runs in a directory, compares two, removes some, sends metrics. */
 export function runsCommand(): Command {
   return newCommand(
     'runs',
-    'list training runs with their steps, losses, size and state; compare and remove them',
+    'list training runs with their steps, losses, size and state; compare them, remove them, send their metrics',
   )
     .argument('[directory]', 'a directory of runs, or the folder of one', runsDirectory)
     .option('--json', 'print JSON')
     .action(list)
     .addCommand(diffRunsCommand())
-    .addCommand(removeRunsCommand());
+    .addCommand(removeRunsCommand())
+    .addCommand(sendRunsCommand());
 }
 
 async function list(directory: string, { json }: { readonly json?: true }): Promise<void> {

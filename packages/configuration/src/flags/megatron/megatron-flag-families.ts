@@ -62,11 +62,14 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'straggler-': 'slow processes',
     'ft-': 'fault tolerance by another package',
   }),
-  ...refused('runs report to files on this machine', 'use --tensorboard-dir', {
-    'one-logger-': 'reports to NVIDIA',
-    'app-tag-': 'reports to NVIDIA',
-    'wandb-': 'Weights & Biases',
-  }),
+  ...refused(
+    'reports go to files, Weights & Biases or MLflow',
+    'use --wandb-project or --mlflow-tracking-uri',
+    {
+      'one-logger-': 'reports to NVIDIA',
+      'app-tag-': 'reports to NVIDIA',
+    },
+  ),
   'no-pipeline-parallel': {
     what: 'DeepSpeed without pipelines',
     why: '--pipeline-model-parallel-size is the number of stages',

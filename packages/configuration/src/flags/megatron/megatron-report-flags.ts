@@ -58,22 +58,25 @@ const reports: Record<string, MegatronFlag> = {
   'config-logger-dir': only(
     [],
     'files with the configuration',
-    'it is printed, and saved with every checkpoint',
+    'it is in run.json of the --save directory, and saved with every checkpoint',
   ),
-  ...refused('runs report to files on this machine', 'use --tensorboard-dir; "wandb sync DIR" uploads it', {
-    'wandb-project': 'Weights & Biases',
-    'wandb-exp-name': 'Weights & Biases',
-    'wandb-save-dir': 'Weights & Biases',
-    'wandb-entity': 'Weights & Biases',
-    'enable-one-logger': 'reports to NVIDIA',
-    'one-logger-project': 'reports to NVIDIA',
-    'one-logger-run-name': 'reports to NVIDIA',
+  ...idleSetting('what is not sent yet is kept in the --save directory', {
+    'wandb-save-dir': 'the folder for files of Weights & Biases',
   }),
   ...idle('loss and gradient norm of every step are checked; --loss-spike-policy decides what follows', {
     'check-for-spiky-loss': 'a check for jumps of the loss',
     'check-for-large-grads': 'a check for large gradients',
   }),
-  ...idle('no report leaves this machine', {
+  ...refused(
+    'reports go to files, Weights & Biases or MLflow',
+    'use --wandb-project or --mlflow-tracking-uri',
+    {
+      'enable-one-logger': 'reports to NVIDIA',
+      'one-logger-project': 'reports to NVIDIA',
+      'one-logger-run-name': 'reports to NVIDIA',
+    },
+  ),
+  ...idle('no report goes to NVIDIA', {
     'no-one-logger': 'no reports to NVIDIA',
   }),
   ...idle('every step reports throughput, time, memory and the gradient norm', {

@@ -1,0 +1,83 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { FlagName } from '../flags/flag-schema.js';
+import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+import { serviceUrl } from './service-url.js';
+
+/**
+ * What a run reports, and where to.
+ *
+ * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_PROFILE_STEPS, MTL_SERVICE_URL
+ */
+export function loggingConfiguration(
+  flags: FlagReader,
+  training: Pick<TrainingConfiguration, 'trainIterations'>,
+): LoggingConfiguration {
+  const tensorboardDirectory = flags.get('tensorboard-dir');
+  const metricsJsonl = flags.get('metrics-jsonl');
+  return {
+    logInterval: flags.required('log-interval'),
+    isVerbose: flags.required('verbose'),
+    comparesWithPlan: flags.required('compare-with-plan'),
+    ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
+    ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
+    ...wandbOf(flags),
+    ...mlflowOf(flags),
+    ...profileOf(flags, training),
+  };
+}
+
+function wandbOf(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
+  const project = flags.get('wandb-project');
+  const [name, entity] = [flags.get('wandb-exp-name'), flags.get('wandb-entity')];
+  if (project === undefined) {
+    refuseAlone(flags, ['wandb-exp-name', 'wandb-entity'], '--wandb-project NAME');
+    return {};
+  }
+  return {
+    wandb: { project, ...(name === undefined ? {} : { name }), ...(entity === undefined ? {} : { entity }) },
+  };
+}
+
+function mlflowOf(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
+  const uri = flags.get('mlflow-tracking-uri');
+  const name = flags.get('mlflow-run-name');
+  const experiment = flags.required('mlflow-experiment-name');
+  if (uri === undefined) {
+    refuseAlone(flags, ['mlflow-experiment-name', 'mlflow-run-name'], '--mlflow-tracking-uri URL');
+    return {};
+  }
+  const remedy = 'set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment';
+  const trackingUri = serviceUrl(uri, { name: '--mlflow-tracking-uri', remedy });
+  return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
+}
+
+/** Refuses flags of a service that no flag names. */
+function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
+  for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
+}
+
+function profileOf(
+  flags: FlagReader,
+  { trainIterations }: Pick<TrainingConfiguration, 'trainIterations'>,
+): Pick<LoggingConfiguration, 'profile'> {
+  const steps = flags.get('profile-steps');
+  if (steps === undefined) {
+    if (flags.isGiven('profile-trace')) {
+      flags.needs('profile-trace', '--profile-steps FIRST LAST', 'is written of the steps that it names');
+    }
+    return {};
+  }
+  const [first, last] = steps as [number, number];
+  if (first > last || last > trainIterations) {
+    throw new ConfigurationError(
+      'MTL_PROFILE_STEPS',
+      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training run`,
+      {
+        expected: `two numbers from 1 to ${trainIterations}, the first one not above the second`,
+        remedy: `pass --profile-steps ${Math.min(first, last, trainIterations)} ${Math.min(Math.max(first, last), trainIterations)}`,
+      },
+    );
+  }
+  return { profile: { first, last, file: flags.required('profile-trace') } };
+}

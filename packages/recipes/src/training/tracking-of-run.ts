@@ -1,0 +1,66 @@
+import { basename, resolve } from 'node:path';
+import { type PretrainingConfiguration, serviceUrl } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  missingWandbKey,
+  type TrackingSettings,
+  trackingCredentials,
+  type WandbSettings,
+} from '@mtl/trainer';
+
+/** The tracking services of a run, by its flags and the environment. */
+export interface TrackingOfRun {
+  readonly settings: TrackingSettings;
+  /** WANDB_MODE=offline: metrics are kept, to be sent later. */
+  readonly isWandbOffline: boolean;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const defaultWandbUrl = 'https://api.wandb.ai';
+const modes = ['online', 'offline', 'disabled'] as const;
+
+/**
+ * The services that a run reports to; undefined where it reports to none. Of the environment it reads
+ * WANDB_MODE, WANDB_BASE_URL, and whether there is a WANDB_API_KEY.
+ *
+ * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL
+ */
+export function trackingOfRun(
+  { logging, checkpoint }: Pick<PretrainingConfiguration, 'logging' | 'checkpoint'>,
+  environment: Environment,
+): TrackingOfRun | undefined {
+  const { save } = checkpoint;
+  // metrics are sent from the run folder
+  if (save === undefined) return undefined;
+  const nameOfFolder = basename(resolve(save));
+  const mode = logging.wandb === undefined ? 'disabled' : modeOf(environment);
+  const wandb: WandbSettings | undefined =
+    logging.wandb === undefined || mode === 'disabled'
+      ? undefined
+      : { ...logging.wandb, name: logging.wandb.name ?? nameOfFolder, baseUrl: wandbUrl(environment) };
+  const { mlflow } = logging;
+  if (wandb === undefined && mlflow === undefined) return undefined;
+  const isWandbOffline = mode === 'offline';
+  if (wandb !== undefined && !isWandbOffline && trackingCredentials(environment).wandbKey === undefined)
+    throw missingWandbKey();
+  return {
+    settings: { wandb, mlflow: mlflow && { ...mlflow, name: mlflow.name ?? nameOfFolder } },
+    isWandbOffline,
+  };
+}
+
+function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
+  if (given === undefined || given === '') return 'online';
+  const mode = modes.find((name) => name === given);
+  if (mode !== undefined) return mode;
+  throw new ConfigurationError('MTL_WANDB_MODE', `WANDB_MODE=${given}: unknown mode`, {
+    expected: modes.join(', '),
+    remedy: 'unset it: metrics are then sent while the run trains',
+  });
+}
+
+function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
+  if (given === undefined || given === '') return defaultWandbUrl;
+  return serviceUrl(given, { name: 'WANDB_BASE_URL', remedy: 'keep the key in WANDB_API_KEY' });
+}

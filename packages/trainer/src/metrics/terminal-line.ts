@@ -1,0 +1,111 @@
+/** The part of a stream that a line on it needs; `process.stdout` is one. */
+export interface TerminalStream {
+  write(text: string): unknown;
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
+  on?(event: 'resize', listener: () => void): unknown;
+  off?(event: 'resize', listener: () => void): unknown;
+}
+
+export interface TerminalLineOptions {
+  readonly stream: TerminalStream;
+  /** Streams that show up on the same terminal, `process.stderr` for one: what they print stays whole. */
+  readonly others?: readonly TerminalStream[];
+}
+
+/** Columns of a terminal that does not tell. */
+const usualColumns = 80;
+
+/**
+ * One line at the bottom of a terminal that is drawn over itself. While it is shown, what anything else
+ * writes to its stream, or to another one of the same terminal, appears above it. It is taken away when the
+ * process ends, in whatever way.
+ */
+export class TerminalLine {
+  readonly #stream: TerminalStream;
+  readonly #write: (text: string) => unknown;
+  readonly #restore: Array<() => void> = [];
+  /** What is drawn, as it was asked for. */
+  #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
+  /** The columns that it takes; undefined while it is not on the screen. */
+  #width: number | undefined;
+  /** Whether another text ends in the middle of a line: nothing is drawn behind it. */
+  #isMidLine = false;
+
+  constructor({ stream, others = [] }: TerminalLineOptions) {
+    this.#stream = stream;
+    this.#write = stream.write.bind(stream);
+    for (const each of new Set([stream, ...others])) if (each.isTTY === true) this.#guard(each);
+    const redraw = (): void => this.#redraw();
+    const clear = (): void => this.clear();
+    stream.on?.('resize', redraw);
+    process.on('exit', clear);
+    this.#restore.push(
+      () => stream.off?.('resize', redraw),
+      () => process.off('exit', clear),
+    );
+  }
+
+  /** Draws a text, without its end where it is longer than the terminal is wide; `style` colours it. */
+  show(text: string, style: (text: string) => string = (plain) => plain): void {
+    this.#shown = { text, style };
+    this.#redraw();
+  }
+
+  /** Takes the line away until the next `show`. */
+  clear(): void {
+    this.#erase();
+    this.#shown = undefined;
+  }
+
+  /** Takes the line away for good. */
+  close(): void {
+    this.clear();
+    for (const restore of this.#restore.splice(0)) restore();
+  }
+
+  get #columns(): number {
+    return this.#stream.columns || usualColumns;
+  }
+
+  #redraw(): void {
+    this.#erase();
+    if (this.#shown === undefined || this.#isMidLine) return;
+    const { text, style } = this.#shown;
+    // the last column stays free: some terminals wrap there
+    const cut = [...text].slice(0, this.#columns - 1).join('');
+    this.#write(style(cut));
+    this.#width = [...cut].length;
+  }
+
+  #erase(): void {
+    if (this.#width === undefined) return;
+    // a terminal that has become narrower has wrapped the line
+    const numAbove = Math.max(0, Math.ceil(this.#width / this.#columns) - 1);
+    // up; then: carriage return, erase from there to the end of the screen
+    this.#write(`${numAbove > 0 ? `\u001b[${numAbove}A` : ''}\r\u001b[J`);
+    this.#width = undefined;
+  }
+
+  /** Has what others write to a stream appear above the line. */
+  #guard(stream: TerminalStream): void {
+    const hadOwn = Object.hasOwn(stream, 'write');
+    const write = stream.write;
+    const guarded = (...words: readonly unknown[]): unknown => {
+      this.#erase();
+      const result = Reflect.apply(write, stream, words);
+      const [text] = words;
+      const last = typeof text === 'string' ? text.at(-1) : (text as Uint8Array).at(-1);
+      if (last !== undefined) this.#isMidLine = last !== '\n' && last !== 0x0a;
+      this.#redraw();
+      return result;
+    };
+    Object.assign(stream, { write: guarded });
+    this.#restore.push(() => {
+      // where another one has put itself in front meanwhile, it keeps its place
+      if (stream.write !== (guarded as typeof stream.write)) return;
+      if (hadOwn) Object.assign(stream, { write });
+      else delete (stream as Partial<TerminalStream>).write;
+    });
+  }
+}

@@ -1,0 +1,80 @@
+import { ServiceError } from './service-error.js';
+
+export interface JsonRequest {
+  /** Default: POST with a body, GET without one. */
+  readonly url: string;
+  readonly body?: unknown;
+  /** The value of the header; never part of an error. */
+  readonly authorization: string | undefined;
+  /** Texts that no error may contain. */
+  readonly secrets: readonly string[];
+  /** Ends the request. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const timeoutMs = 20_000;
+/** Of an answer, in an error. */
+const mostCharacters = 200;
+
+/**
+ * Sends a request to a tracking service and returns the JSON of its answer.
+ *
+ * @throws ServiceError when there is no answer, or one that is an error
+ */
+export async function requestJson(request: JsonRequest): Promise<unknown> {
+  const { url, body, authorization, signal } = request;
+  const limit = AbortSignal.timeout(timeoutMs);
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(url, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(authorization === undefined ? {} : { authorization }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
+    });
+    text = await response.text();
+  } catch (error) {
+    throw new ServiceError(without(reasonOf(error), request.secrets));
+  }
+  const parsed = parseJson(text);
+  if (response.ok && parsed !== undefined) return parsed;
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const said = messageOf(parsed) ?? text;
+  const message = `HTTP ${response.status} ${response.statusText} ${said}`.replaceAll(/\s+/g, ' ').trim();
+  throw new ServiceError(without(message, request.secrets).slice(0, mostCharacters), {
+    // an answer that is no JSON comes from something in between
+    status: response.ok ? 502 : response.status,
+    retryAfterMs: Number.isNaN(seconds) ? undefined : seconds * 1000,
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return text === '' ? {} : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where Weights & Biases, GraphQL servers and MLflow put the text of an error. */
+function messageOf(answer: unknown): string | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined;
+  const { error, errors, message } = answer as Record<string, unknown>;
+  const first = Array.isArray(errors) ? (errors[0] as { message?: unknown } | undefined)?.message : undefined;
+  return [message, first, error].find((text) => typeof text === 'string');
+}
+
+function reasonOf(error: unknown): string {
+  const { name, message, cause } = error as Error & { cause?: unknown };
+  if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
+  const { code, message: why } = (cause ?? {}) as { code?: string; message?: string };
+  return [message, why || code].filter((text) => text !== undefined && text !== '').join(': ');
+}
+
+function without(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '***')), text);
+}

@@ -1,0 +1,18 @@
+/** What a tracking service answered in place of a result, or why it did not answer. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError';
+
+  constructor(
+    message: string,
+    /** `status`: that of the answer, undefined where there was none; `retryAfterMs`: what it asks to wait. */
+    readonly answer: { readonly status?: number; readonly retryAfterMs?: number | undefined } = {},
+  ) {
+    super(message);
+  }
+
+  /** Whether the same request may succeed later: the service is away, or has too much to do. */
+  get isPassing(): boolean {
+    const { status } = this.answer;
+    return status === undefined || status === 408 || status === 429 || status >= 500;
+  }
+}

@@ -1,0 +1,117 @@
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import type { MetricsSink, RunOutcome, SummaryRow } from '../metrics/metrics-sink.js';
+import { type BeginTrackingOptions, beginTracking } from './begin-tracking.js';
+import type { DeliveryResult, DeliveryTimes } from './delivery.js';
+import { deliveryText } from './delivery-text.js';
+import { MetricsRows } from './metrics-rows.js';
+import type { TrackingCredentials } from './tracking-credentials.js';
+import type { TrackedRun } from './tracking-settings.js';
+import { readTrackingState, type TrackingState } from './tracking-state.js';
+import type { TrackingReply, TrackingRequest, TrackingWorkerData } from './tracking-worker.js';
+
+export interface OpenTrackingOptions extends BeginTrackingOptions {
+  /** Whether nothing is sent to wandb now: what is kept can be sent later. */
+  readonly isWandbOffline: boolean;
+  readonly credentials: TrackingCredentials;
+  readonly run: TrackedRun;
+  /** Of services that go away, refuse, and are back. */
+  readonly onMessage: (text: string) => void;
+  /** Waits between requests. Default: `deliveryTimes`. */
+  readonly times?: DeliveryTimes;
+}
+
+/** How long the end of a run waits for services: after a failure other ranks wait as well. */
+const graceMs: Readonly<Record<RunOutcome, number>> = { finished: 10_000, stopped: 10_000, failed: 2000 };
+
+/**
+ * Sends the metrics of a run to tracking services, from a thread of its own that follows metrics.jsonl: a
+ * step costs the training run nothing, and what a service does not take is still in the file, for the next
+ * start of the run or for `sendKeptMetrics`.
+ */
+export class TrackingSink implements MetricsSink {
+  readonly #options: OpenTrackingOptions;
+  readonly #worker: Worker | undefined;
+  readonly #results: Promise<readonly DeliveryResult[]>;
+  #isEnded = false;
+
+  private constructor(options: OpenTrackingOptions, worker: Worker | undefined) {
+    this.#options = options;
+    this.#worker = worker;
+    this.#results = worker === undefined ? Promise.resolve([]) : this.#resultsOf(worker);
+  }
+
+  /**
+   * Begins or goes on, and starts to send.
+   *
+   * @throws as `beginTracking`
+   */
+  static async open(options: OpenTrackingOptions): Promise<TrackingSink> {
+    const { directory, metricsPath, settings, isWandbOffline, credentials, run, times } = options;
+    const state = await beginTracking({ directory, metricsPath, settings });
+    const online: TrackingCredentials = isWandbOffline
+      ? { ...credentials, wandbKey: undefined }
+      : credentials;
+    const isIdle = state.mlflow === undefined && (state.wandb === undefined || online.wandbKey === undefined);
+    const data: TrackingWorkerData = { directory, metricsPath, state, run, credentials: online, times };
+    return new TrackingSink(options, isIdle ? undefined : startWorker(data));
+  }
+
+  /** Sends what is left, as far as the services take it within seconds; what they have then. */
+  async close(outcome: RunOutcome): Promise<readonly SummaryRow[]> {
+    if (this.#isEnded) return [];
+    this.#isEnded = true;
+    this.#worker?.ref();
+    this.#worker?.postMessage({ outcome, graceMs: graceMs[outcome] } satisfies TrackingRequest);
+    const { directory, metricsPath } = this.#options;
+    const sent = await this.#results;
+    const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
+    const all = kept.map((result) => sent.find(({ title }) => title === result.title) ?? result);
+    return all.map((result) => [result.title, deliveryText(result, directory)] as const);
+  }
+
+  async #resultsOf(worker: Worker): Promise<readonly DeliveryResult[]> {
+    worker.unref();
+    return await new Promise((resolve) => {
+      worker.on('message', (reply: TrackingReply) => {
+        if ('results' in reply) resolve(reply.results);
+        else this.#options.onMessage(reply.message);
+      });
+      worker.on('error', (error) => {
+        this.#options.onMessage(
+          `metrics are no longer sent: ${error.message}; they are kept in the run folder`,
+        );
+      });
+      // also after an error
+      worker.on('exit', () => resolve([]));
+    });
+  }
+}
+
+/** What services have by the run folder alone. */
+async function keptResults(
+  { wandb, mlflow }: TrackingState,
+  metricsPath: string,
+): Promise<readonly DeliveryResult[]> {
+  const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
+  const of = (title: string, rows: number): DeliveryResult => {
+    const sent = Math.min(rows, total);
+    return { title, sent, kept: total - sent, problem: undefined, page: undefined };
+  };
+  return [...(wandb ? [of('wandb', wandb.rows)] : []), ...(mlflow ? [of('MLflow', mlflow.rows)] : [])];
+}
+
+/**
+ * Starts the thread. Built, it is JavaScript in `tracking/` next to this code; inside the repository this
+ * file is TypeScript, and so is the thread's, which then needs a loader.
+ */
+function startWorker(workerData: TrackingWorkerData): Worker {
+  if (!import.meta.url.endsWith('.ts')) {
+    return new Worker(new URL('./tracking/tracking-worker.js', import.meta.url), { workerData });
+  }
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
+  const entry = new URL('./tracking-worker.ts', import.meta.url).href;
+  const start = `import('${loader}').then(() => import('${entry}'))`;
+  return new Worker(start, { eval: true, workerData, execArgv: ['--conditions', '@mtl/source'] });
+}
