@@ -177,7 +177,7 @@ describe('ConsoleReporter', () => {
     });
     reporter.step(exampleStep(1));
     reporter.validation({ iteration: 1, loss: 2 });
-    expect(stream.text()).toMatch(/ iteration {8}1\/ .*.*\n.*validation loss at iteration 1.*\n/s);
+    expect(stream.text()).toMatch(/ iteration {8}1\/ .*\n.*validation loss at iteration 1.*\n/s);
   });
 
   it('colours on a terminal, unless NO_COLOR is set', () => {
