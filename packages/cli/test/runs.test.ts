@@ -110,3 +110,19 @@ it.each([
 ])('refuses %s', async (_, words, code) => {
   expect(await mtlRuns(...words)).toMatchObject({ status: 2, stderr: expect.stringContaining(code) });
 });
+
+it('sends kept metrics of runs that reported to a service, and refuses others', async () => {
+  const { status, stderr } = await mtlRuns('send', join(runs, 'fast'));
+  expect(status).toBe(2);
+  expect(stderr).toMatch(
+    /error\[MTL_TRACKING_NONE\]: .*fast has no tracking\.json; expected .*--wandb-project/,
+  );
+  const mlflow = { trackingUri: 'http://127.0.0.1:9', experiment: 'a', name: 'fast', rows: 3, isEnded: true };
+  const state = { format: 'mtl-tracking', version: 1, mlflow };
+  writeFileSync(join(runs, 'fast', 'tracking.json'), JSON.stringify(state));
+  const sent = await mtlRuns('send', join(runs, 'fast'), '--json');
+  expect(sent.status).toBe(0);
+  expect(JSON.parse(sent.stdout)).toMatchObject({ services: [{ title: 'MLflow', sent: 3, kept: 0 }] });
+  const listed = await mtlRuns('remove', join(runs, 'fast'));
+  expect(listed.stderr).toContain('tracking.json');
+});

@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { RunOutcome } from '../metrics/metrics-sink.js';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
+import { MetricsRows } from './metrics-rows.js';
 import { missingWandbKey } from './missing-wandb-key.js';
 import { openDeliveries } from './open-deliveries.js';
 import type { TrackingCredentials } from './tracking-credentials.js';
@@ -35,6 +36,11 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
       expected: 'the folder of a run that was trained with --wandb-project or --mlflow-tracking-uri',
       remedy: `go on with the run (--load ${directory}) and one of these flags: it sends all steps so far`,
     });
+  }
+  const total = await new MetricsRows(options.metricsPath).skip(Number.POSITIVE_INFINITY);
+  for (const sent of [state.wandb, state.mlflow]) {
+    // the run went on without the service
+    if (sent !== undefined && sent.rows < total) sent.isEnded = false;
   }
   if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey();
   const { deliveries, giveUp } = openDeliveries({ ...options, state });

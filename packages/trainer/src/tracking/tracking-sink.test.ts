@@ -261,6 +261,12 @@ describe('openDeliveries', () => {
     const { length } = server.requests;
     expect(await sendKept()).toMatchObject([{ sent: 2, kept: 0 }]);
     expect(server.requests).toHaveLength(length);
+    // steps that were trained without the service
+    const writer = await openMetrics(2);
+    writer.step(exampleStep(3));
+    writer.close();
+    expect(await sendKept()).toMatchObject([{ sent: 3, kept: 0 }]);
+    expect(historyOf(server.requests).at(-1)).toMatchObject({ _step: 3, offset: 2 });
     expect(readFileSync(join(directory, 'tracking.json'), 'utf8')).not.toContain(key);
   });
 });
