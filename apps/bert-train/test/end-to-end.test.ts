@@ -110,7 +110,7 @@ describe('a training run', () => {
     const ofRun = [...data.slice(0, 2), '--split', '90,10,0', '--micro-batch-size', '4', '--threads', '1'];
     const again = await start([
       ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
-      ...[...ofRun, '--lr', '5e-3', '--train-iters', '2', '--eval-iters', '2'],
+      ...[...ofRun, '--lr', '5e-3', '--train-iters', '2', '--eval-iters', '2', '--verbose'],
     ]);
     expect(again.output).toContain('loaded the weights of');
     expect(again.output).toMatch(/^ {4}layer-norm-placement +post +Hugging Face directory /m);

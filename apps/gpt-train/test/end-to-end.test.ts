@@ -243,7 +243,7 @@ describe('Hugging Face directories', () => {
     expect(existsSync(join(directoryOfModel, 'tokenizer.json'))).toBe(true);
     const save = `${directoryOfModel}-more`;
     const ofRun = [...data.slice(0, 2), '--micro-batch-size', '2', '--lr', '1e-3', '--eval-iters', '0'];
-    const from = ['--load-hf', directoryOfModel, '--train-iters', '2', '--threads', '1'];
+    const from = ['--load-hf', directoryOfModel, '--train-iters', '2', '--threads', '1', '--verbose'];
     const again = await runGptTrain({
       flags: [...from, ...ofRun, ...data.slice(2), '--save', save, '--metrics-jsonl', metrics],
       directory,
@@ -254,7 +254,7 @@ describe('Hugging Face directories', () => {
     expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
     // and from the checkpoint with its flags alone
     const resumed = await runGptTrain({
-      flags: ['--load', save, '--train-iters', '3', '--lr-decay-iters', '2', '--threads', '1'],
+      flags: ['--load', save, '--train-iters', '3', '--lr-decay-iters', '2', '--threads', '1', '--verbose'],
       directory,
     });
     expect(resumed.output).toMatch(/^ {4}lr +0\.001 +checkpoint .*-more\/iter_0000002$/m);
