@@ -206,8 +206,7 @@ export class ConsoleReporter implements MetricsSink {
     this.#drawnAt = now;
   }
 
-  #style(style: 'cyan' | 'green' | 'yellow'| 'green' | 'yellow', text: string): string {
-| 'green', text: string): string {
+  #style(style: 'cyan' | 'green' | 'yellow', text: string): string {
     return this.#hasColor ? styleText(style, text, { validateStream: false }) : text;
   }
 }

@@ -94,7 +94,7 @@ describe('MetricsJsonlWriter', () => {
     });
     const first = await writeSteps([1]);
     for (const iteration of [1, 1]) first.event(event(iteration));
-    first.write(metricsOf(2));
+    first.step(metricsOf(2));
     first.event(event(2));
     first.close();
     expect(recordsIn(path)[1]).toEqual({ type: 'spike', time, iteration: 1, action: 'skip', lm_loss: 7 });
