@@ -9,6 +9,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { parseFlags, withLoadedFlags } from '@mtl/configuration';
+import { openDashboard } from '@mtl/dashboard';
 import { perplexity, scoreTokens } from '@mtl/inference';
 import { setNumThreads } from '@mtl/kernels';
 import { loadGptForInference, readLoadedFlags } from '@mtl/recipes';
@@ -43,6 +44,27 @@ interface Report {
 async function evaluate(...argv: string[]): Promise<Report['total']> {
   return (JSON.parse(await mtl('eval', '--json', ...argv)) as Report).total;
 }
+
+describe('mtl watch', () => {
+  it('shows what a training run has written', async () => {
+    const dashboard = await openDashboard({ directory: cwd, port: 0 });
+    const get = async (path: string) => (await fetch(`${dashboard.url}api/runs/run${path}`)).json();
+    expect(await get('')).toMatchObject({
+      flags: { lr: 0.01, 'num-layers': 2 },
+      starts: [{ end: { reason: 'done', iteration: 40 } }],
+      checkpoints: [{ iteration: 20 }, { iteration: 40 }],
+      problems: [],
+    });
+    const { series } = (await get('/series?names=lm_loss,validation.lm_loss,tokens_per_s')) as {
+      series: Record<string, { x: number[]; y: number[] }>;
+    };
+    expect(series.lm_loss?.x).toEqual(Array.from({ length: 40 }, (_, step) => step + 1));
+    expect(series.lm_loss!.y.at(-1)).toBeLessThan(series.lm_loss!.y[0]! - 1);
+    expect(series['validation.lm_loss']?.x).toEqual([40]);
+    expect(Math.min(...series.tokens_per_s!.y)).toBeGreaterThan(0);
+    await dashboard.close();
+  });
+});
 
 describe('mtl eval', () => {
   it('needs no flag but --load: model, tokenizer and validation data are remembered', async () => {

@@ -7,6 +7,8 @@ export interface ChartKind {
   readonly title: string;
   readonly unit: string;
   readonly format: (value: number | null | undefined) => string;
+  /** Distances of marks: 1, 2, 5 and so on where absent. */
+  readonly marks?: number[];
   /** Whether it begins at zero: amounts whose size matters, not only their change. */
   readonly isFromZero: boolean;
   /** Whether the logarithmic scale is for it. */
@@ -28,6 +30,7 @@ const known: Readonly<Record<string, KnownKind>> = {
     title: 'Peak memory',
     unit: 'tensors of the rank with most',
     format: formatBytes,
+    marks: Array.from({ length: 60 }, (_, power) => 2 ** power),
     isFromZero: true,
     canBeLogarithmic: false,
   },

@@ -142,6 +142,7 @@ export class Chart {
           ticks: { show: false },
           size: 62,
           space: 36,
+          ...(this.#kind.marks === undefined ? {} : { incrs: this.#kind.marks }),
           values: (_, marks) => marks.map((mark) => (mark === null ? '' : this.#kind.format(mark))),
         },
       ],

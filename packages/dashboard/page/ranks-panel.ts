@@ -2,50 +2,60 @@ import type { RanksOfRun } from '../src/api-types.js';
 import { element } from './element.js';
 import { formatBytes, formatNumber, formatSeconds } from './format.js';
 
+const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', ''];
+const isNumber = (column: number): boolean => column > 1 && column < 6;
+
 /** What each rank takes, and the one that the others wait for; nothing where the run does not write it. */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
-  if (ranks === null || ranks.stepMs.length < 2) return undefined;
-  const { iteration, stepMs, communicationMs, peakBytes, hosts, slowest } = ranks;
-  const longest = Math.max(...stepMs.map((ms) => ms ?? 0), 1e-9);
-  const rows = stepMs.map((ms, rank) => {
-    const waited = communicationMs[rank] ?? 0;
-    const cells = [seconds(ms), seconds(communicationMs[rank]), formatBytes(peakBytes[rank])];
+  if (ranks === null) return undefined;
+  const { iteration, computeMs, waitedMs, peakBytes, hosts, slow } = ranks;
+  const longest = Math.max(...computeMs.map((ms, rank) => (ms ?? 0) + (waitedMs[rank] ?? 0)), 1e-9);
+  const rows = computeMs.map((computing, rank) => {
+    const waiting = waitedMs[rank] ?? null;
+    const times = [computing === null ? null : computing + (waiting ?? 0), computing, waiting].map(seconds);
+    const bar = barOf({ computing: (computing ?? 0) / longest, waiting: (waiting ?? 0) / longest });
     return element(
       'tr',
-      { class: rank === slowest ? 'slowest' : '' },
+      { class: slow.includes(rank) ? 'slowest' : '' },
       element('th', { attributes: { scope: 'row' } }, `${rank}`),
       element('td', {}, hosts[rank] ?? '–'),
-      ...cells.map((text) => element('td', { class: 'number' }, text)),
-      element('td', {}, barOf({ computing: ((ms ?? 0) - waited) / longest, waiting: waited / longest })),
+      ...[...times, formatBytes(peakBytes[rank])].map((text) => element('td', { class: 'number' }, text)),
+      element('td', {}, bar),
     );
   });
-  const names = ['Rank', 'Host', 'Step', 'In communication', 'Peak memory', 'Computing and waiting'];
-  const heads = names.map((text, index) =>
-    element('th', { class: index > 1 && index < 5 ? 'number' : '', attributes: { scope: 'col' } }, text),
+  const heads = columns.map((text, column) =>
+    element('th', { class: isNumber(column) ? 'number' : '', attributes: { scope: 'col' } }, text),
   );
-  const host = slowest === null ? null : hosts[slowest];
-  const verdict =
-    slowest === null
-      ? 'No rank computes more than a tenth longer than the median.'
-      : `Rank ${slowest}${host == null ? '' : ` on ${host}`} computes longest: the others wait for it.`;
+  const table = [element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...rows)];
   return element(
     'section',
     { class: 'panel wide' },
     element('h3', {}, 'Ranks'),
+    element('p', { class: slow.length === 0 ? 'muted' : 'error-text' }, verdictOf(ranks)),
     element(
       'p',
-      { class: slowest === null ? 'muted' : 'error-text' },
-      `${verdict} Means up to step ${formatNumber(iteration)}.`,
+      { class: 'muted' },
+      `Means of a step, of the interval up to step ${formatNumber(iteration)}.`,
     ),
     element(
       'div',
       { class: 'scroll', attributes: { tabindex: 0, role: 'group', 'aria-label': 'Ranks' } },
-      element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...rows)),
+      element('table', {}, ...table),
     ),
   );
 }
 
-const seconds = (ms: number | null | undefined): string => formatSeconds(ms == null ? null : ms / 1000);
+/** Which rank the others wait for. */
+function verdictOf({ computeMs, hosts, slow }: RanksOfRun): string {
+  const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
+  if (slow.length > 0) {
+    return `${slow.map(named).join(', ')}: slower than the others for several intervals, which wait for it.`;
+  }
+  const times = computeMs.map((ms) => ms ?? 0);
+  return `${named(times.indexOf(Math.max(...times)))} computes longest. No rank is slow for several intervals.`;
+}
+
+const seconds = (ms: number | null): string => formatSeconds(ms === null ? null : ms / 1000);
 
 /** Parts of the longest step; widths are attributes of SVG, which the page's policy allows. */
 function barOf({
@@ -66,8 +76,8 @@ function barOf({
   for (const [kind, from, width] of parts) {
     const part = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
     part.setAttribute('class', kind);
-    part.setAttribute('x', String(100 * Math.max(0, from)));
-    part.setAttribute('width', String(100 * Math.max(0, width)));
+    part.setAttribute('x', String(100 * from));
+    part.setAttribute('width', String(100 * width));
     part.setAttribute('height', '8');
     drawn.append(part);
   }

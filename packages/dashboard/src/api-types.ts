@@ -71,16 +71,17 @@ export interface EventOfRun {
   readonly text: string;
 }
 
-/** What each rank took in the steps since the last such record; lists have a value for each rank. */
+/** What each rank took in the steps of the last log interval; lists have a value for each rank. */
 export interface RanksOfRun {
   readonly iteration: number;
-  /** Means of a step, in milliseconds. */
-  readonly stepMs: readonly (number | null)[];
-  readonly communicationMs: readonly (number | null)[];
+  /** Means of a step, in milliseconds: without the time that it waited for others, and that time. */
+  readonly computeMs: readonly (number | null)[];
+  readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
+  /** Empty where the run does not tell them. */
   readonly hosts: readonly (string | null)[];
-  /** The rank that computes longest, where it does so by more than a tenth above the median; else null. */
-  readonly slowest: number | null;
+  /** The ranks that the run has found to be slow, and not fast again. */
+  readonly slow: readonly number[];
 }
 
 /** Everything of a run but its curves. */

@@ -50,6 +50,11 @@ describe('RunIndex', () => {
     renameSync(`${path}.new`, path);
     await index.update();
     expect(index.steps.length).toBe(10);
+    // of the same size, and the same at its end
+    writeFileSync(`${path}.new`, lines([step(1, { lm_loss: 9 }), ...steps(2, 10)]));
+    renameSync(`${path}.new`, path);
+    await index.update();
+    expect(index.steps.column('lm_loss')?.[0]).toBe(9);
     const { size } = statSync(path);
     folders.append('replaced', { type: 'validation', iteration: 10, lm_loss: 4 });
     await index.update();
@@ -100,19 +105,26 @@ describe('RunIndex', () => {
     expect(index.series({ ...all, name: 'nothing' })).toBeUndefined();
   });
 
-  it('shows what each rank took, and names the one that computes longest', async () => {
+  it('shows what each rank took, and which are slow, as the run has found', async () => {
     const { index } = newRun('ranks');
-    const ranks = { type: 'ranks', iteration: 4, hosts: ['a', 'a', 'b', 'b'] };
-    folders.append('ranks', {
-      ...ranks,
-      step_ms: [90, 90, 90, 90],
-      communication_ms: [40, 42, 0, 41],
-      peak_bytes: [1, 2, 3, 4],
-    });
+    const figures = {
+      type: 'ranks',
+      compute_ms: [50, 48, 90],
+      waited_ms: [40, 42, 0],
+      peak_bytes: [1, 2, 3],
+    };
+    folders.append(
+      'ranks',
+      { ...figures, iteration: 4, hosts: ['a', 'a', 'b'] },
+      { type: 'slow_rank', iteration: 4, rank: 2, host: 'b', is_slow: true },
+      { ...figures, iteration: 8 },
+    );
     await index.update();
-    expect(index.ranks).toMatchObject({ iteration: 4, slowest: 2, peakBytes: [1, 2, 3, 4] });
-    folders.append('ranks', { ...ranks, step_ms: [90, 90, 90, 90], communication_ms: [40, 42, 38, 41] });
+    const known = { iteration: 8, computeMs: [50, 48, 90], waitedMs: [40, 42, 0], peakBytes: [1, 2, 3] };
+    expect(index.ranks).toEqual({ ...known, hosts: ['a', 'a', 'b'], slow: [2] });
+    expect(index.events).toMatchObject([{ type: 'slow_rank', text: 'rank 2, host b, is_slow true' }]);
+    folders.append('ranks', { type: 'slow_rank', iteration: 12, rank: 2, host: 'b', is_slow: false });
     await index.update();
-    expect(index.ranks).toMatchObject({ slowest: null });
+    expect(index.ranks).toMatchObject({ slow: [] });
   });
 });

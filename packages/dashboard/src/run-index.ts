@@ -2,7 +2,7 @@ import type { Axis, EventOfRun, RanksOfRun, Series } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';
 import { lowerBound } from './lower-bound.js';
-import { ranksOf } from './ranks-of.js';
+import { RankRecords } from './rank-records.js';
 import { SeriesTable } from './series-table.js';
 import { smooth } from './smooth.js';
 
@@ -33,7 +33,7 @@ export class RunIndex {
   readonly validations = new SeriesTable();
   readonly #lines: AppendedLines;
   #events: EventOfRun[] = [];
-  #ranks: RanksOfRun | null = null;
+  readonly #ranks = new RankRecords();
   #update: Promise<void> = Promise.resolve();
 
   constructor(path: string) {
@@ -60,7 +60,7 @@ export class RunIndex {
   }
 
   get ranks(): RanksOfRun | null {
-    return this.#ranks;
+    return this.#ranks.current;
   }
 
   /** A curve with about as many points as asked for; undefined where the run has none of that name. */
@@ -112,7 +112,7 @@ export class RunIndex {
     this.steps.truncate(0);
     this.validations.truncate(0);
     this.#events = [];
-    this.#ranks = null;
+    this.#ranks.clear();
   }
 
   #add(line: string): void {
@@ -121,8 +121,9 @@ export class RunIndex {
     const { type } = record;
     if (type === undefined) this.steps.add(record);
     else if (type === 'validation') this.validations.add(record);
-    else if (type === 'ranks') this.#ranks = ranksOf(record);
+    else if (type === 'ranks') this.#ranks.addFigures(record);
     else if (typeof type === 'string') {
+      if (type === 'slow_rank') this.#ranks.addSlowRank(record);
       this.#events.push(eventOf(type, record));
       if (this.#events.length > mostEvents) this.#events.shift();
     }

@@ -129,8 +129,13 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
         ends: [undefined, { reason: 'failed', error }],
         worldSize: 2,
       });
-      const figures = { step_ms: [100, 100], communication_ms: [60, 5], peak_bytes: [1024, 2048] };
-      all.append('broken', ...steps(1, 20), { type: 'ranks', iteration: 20, hosts: ['a', 'b'], ...figures });
+      const figures = { compute_ms: [40, 95], waited_ms: [60, 5], peak_bytes: [1024, 2048] };
+      all.append(
+        'broken',
+        ...steps(1, 20),
+        { type: 'ranks', iteration: 20, hosts: ['a', 'b'], ...figures },
+        { type: 'slow_rank', iteration: 20, rank: 1, is_slow: true },
+      );
       all.write('broken', 'iter_0000010/shard', 'x'.repeat(2048));
       all.write('broken', 'samples.jsonl', '{"iteration":20,"text":"What light"}\n');
     });
@@ -141,7 +146,7 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
       'its process was killed',
       'Went on from step 10',
       'What light',
-      'Rank 1 on b computes longest',
+      'Rank 1 on b: slower than the others',
       '2 KiB',
     ];
     for (const text of texts) await details.getByText(text).first().waitFor();

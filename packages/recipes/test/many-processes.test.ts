@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   numbersOf,
@@ -60,11 +62,13 @@ describe('a GPT on data-parallel ranks', () => {
       // the same sums in the same order, whenever and wherever they are made
       expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
     }
-    for (const [first, ...others] of results) {
+    for (const [index, [first, ...others]] of results.entries()) {
       expect(validationDifference(first!.output, written[alone])).toBeLessThan(
         tolerances[precision].loss + printedTwice,
       );
       expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
+      const kept = readFileSync(join(runs.pathOf(trainings[index]!.name), 'samples.jsonl'), 'utf8');
+      expect(JSON.parse(kept)).toMatchObject({ iteration: 24, text: first!.sample });
       for (const { output } of others) expect(output).toBe('');
     }
   });

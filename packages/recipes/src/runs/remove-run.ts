@@ -7,7 +7,7 @@ import { readRunRecord } from './run-record.js';
 /** What a run writes into its folder. Everything else there is the user's. */
 const written = [
   /^iter_\d{7,}$/,
-  /^(run|metrics|tracking)\.jsonl?(\.\d+|\.new)?$/,
+  /^(run|metrics|samples|tracking)\.jsonl?(\.\d+|\.new)?$/,
   /^latest_checkpointed_iteration\.txt$/,
   /^tokenizer$/,
   /^run_owner\./,

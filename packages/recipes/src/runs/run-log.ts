@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { formatError, MtlError } from '@mtl/errors';
+import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import type { TrackedRun } from '@mtl/trainer';
 import { libraryVersion } from '../library-version.js';
@@ -82,6 +82,26 @@ export class RunLog {
     if (index < 0) return;
     record.starts[index] = own;
     writeRunRecord(this.#directory, record);
+  }
+
+  /**
+   * Adds a text that the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration
+   * and text.
+   *
+   * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+   */
+  sample({ iteration, text }: { readonly iteration: number; readonly text: string }): void {
+    const path = join(this.#directory, 'samples.jsonl');
+    try {
+      appendFileSync(path, `${JSON.stringify({ time: new Date().toISOString(), iteration, text })}\n`);
+    } catch (cause) {
+      throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(cause as Error).message}`, {
+        expected: 'a file that can be written',
+        remedy: 'free space on that disk: everything else of the run is saved',
+        exitCode: 1,
+        cause,
+      });
+    }
   }
 
   /** As `end` for an error, which must not be hidden by one of writing the record. */

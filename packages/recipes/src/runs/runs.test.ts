@@ -58,6 +58,18 @@ const metrics = (name: string, losses: readonly (number | null)[]): void => {
 };
 
 describe('the record of a run', () => {
+  it('keeps samples of the model', () => {
+    const log = start('a');
+    for (const iteration of [5, 7]) log.sample({ iteration, text: 'To be\nor' });
+    const lines = readFileSync(join(pathOf('a'), 'samples.jsonl'), 'utf8')
+      .trimEnd()
+      .split('\n');
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { iteration: 5, text: 'To be\nor', time: expect.stringMatching(/^\d{4}-/) },
+      { iteration: 7 },
+    ]);
+  });
+
   it('keeps every start with its conditions, and how it ended', () => {
     start('a').end({ reason: 'exit-interval', iteration: 5 });
     start('a', { iteration: 5 }).fail(new TrainingError('MTL_NO_DATA', 'no token'), { iteration: 7 });
@@ -236,7 +248,7 @@ describe('compareRuns', () => {
 
 describe('removeRun', () => {
   it('deletes what the run wrote, and the folder', async () => {
-    start('a');
+    start('a').sample({ iteration: 1, text: 'To be' });
     metrics('a', [1]);
     mkdirSync(join(pathOf('a'), 'iter_0000001'));
     writeFileSync(join(pathOf('a'), 'latest_checkpointed_iteration.txt'), '1');

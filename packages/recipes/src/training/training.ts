@@ -408,19 +408,21 @@ export class Training {
   }
 
   /**
-   * What the model has learnt, as text for the end of a run. All ranks call it; those of the first replica
-   * know.
+   * What the model has learnt, as text for the end of a run, and for samples.jsonl in the run folder. All
+   * ranks call it; those of the first replica know.
    */
   async show(): Promise<string | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
-    return await this.#recipe.show({
+    const text = await this.#recipe.show({
       configuration: this.#configuration,
       part: this.part,
       tokenizer: this.tokenizer,
       datasets: this.#datasets,
       pipelineGroup: this.processes.groups.pp,
     });
+    if (text !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, text });
+    return text;
   }
 
   /** What checkpoints save of the run; the tokenizer's files are copied next to them. */
