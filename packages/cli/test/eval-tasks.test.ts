@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { scoreTokens } from '@mtl/inference';
 import { loadGptForInference } from '@mtl/recipes';
 import { afterAll, describe, expect, it } from 'vitest';
+import { accuracies, scoredQuestions } from '../src/commands/eval/tasks/choice-task.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
@@ -134,37 +134,45 @@ describe('mtl eval --task lambada', () => {
   );
 });
 
-describe('mtl eval --task piqa', () => {
-  it('chooses the answers that score highest, token by token, by labels in a file of their own', async () => {
-    const questions = [
-      { goal: 'To dry a cup', sol1: 'leave it in the sun for a while.', sol2: 'rain.' },
-      { goal: 'How to open a door?', sol1: 'Turn.', sol2: 'Turn the handle of the door, and push.' },
-      { goal: 'Boil an egg', sol1: 'in hot water', sol2: 'in a cold room' },
-      { goal: 'A name for a cat', sol1: 'Tom', sol2: 'The mountain behind the river' },
-    ];
-    const loadHuggingFace = join(fixtures, 'model');
-    const loaded = await loadGptForInference({ loadHuggingFace, device: 'cpu', onNotice: () => {} });
-    const best = questions.map(({ goal, sol1, sol2 }) => {
-      const context = `Question: ${goal}\nAnswer:`;
-      const sums = [sol1, sol2].map((answer) => {
-        const tokens = Array.from(loaded.tokenizer!.encode(`${context} ${answer}`));
-        const scores = scoreTokens({ model: loaded.model, tokens });
-        const numGiven = loaded.tokenizer!.encode(context).length;
-        return scores.subarray(numGiven - 1).reduce((sum, score) => sum + score, 0);
-      });
-      const means = sums.map((sum, answer) => sum / [sol1, sol2][answer]!.length);
-      return { bySum: sums[0]! >= sums[1]! ? 0 : 1, byLength: means[0]! >= means[1]! ? 0 : 1 };
-    });
-    loaded.dispose();
-    // every other answer is called the right one that is not chosen
-    const labels = best.map(({ bySum }, index) => (index % 2 === 0 ? bySum : 1 - bySum));
+/** Of tooling/fixtures/choice_tasks.py: lm-evaluation-harness on the same questions, with the same model. */
+const choiceFixtures = fileURLToPath(new URL('../fixtures/choice-tasks/', import.meta.url));
+const expectedChoices = JSON.parse(readFileSync(join(choiceFixtures, 'expected.json'), 'utf8')) as Readonly<
+  Record<
+    string,
+    { readonly acc: number; readonly acc_norm?: number; readonly log_likelihoods: readonly number[][] }
+  >
+>;
+
+describe('mtl eval --task of multiple choice', async () => {
+  const loadHuggingFace = join(fixtures, 'model');
+  const loaded = await loadGptForInference({ loadHuggingFace, device: 'cpu', onNotice: () => {} });
+  afterAll(() => loaded.dispose());
+
+  it.each(Object.keys(expectedChoices))(
+    'gives what lm-evaluation-harness gives, answer by answer: %s',
+    async (name) => {
+      const path = join(choiceFixtures, `${name}.jsonl`);
+      const { log_likelihoods: likelihoods, ...shares } = expectedChoices[name]!;
+      const scored = await scoredQuestions(name, { path, loaded, batchSize: 4, onProgress: () => {} });
+      // float32 on both sides: the design's bound for losses against PyTorch
+      const errors = likelihoods.flat().map((value, index) => scored.logProbabilities[index]! / value - 1);
+      expect(errors.length).toBe(scored.logProbabilities.length);
+      expect(Math.max(...errors.map(Math.abs))).toBeLessThan(1e-5);
+      expect(accuracies(scored.questions, scored.logProbabilities)).toEqual(shares);
+    },
+  );
+
+  it('takes the labels of PIQA from a file of their own', async () => {
+    const lines = readFileSync(join(choiceFixtures, 'piqa.jsonl'), 'utf8').trim().split('\n');
+    const rows = lines.map((line) => JSON.parse(line) as { label: number });
     const file = join(cwd, 'valid.jsonl');
-    writeFileSync(file, questions.map((question) => `${JSON.stringify(question)}\n`).join(''));
-    writeFileSync(join(cwd, 'valid-labels.lst'), `${labels.join('\n')}\n`);
+    writeFileSync(file, rows.map((row) => `${JSON.stringify({ ...row, label: undefined })}\n`).join(''));
+    writeFileSync(join(cwd, 'valid-labels.lst'), rows.map(({ label }) => `${label}\n`).join(''));
+    const { acc, acc_norm } = expectedChoices.piqa!;
     expect(await evaluate([...model, '--task', 'piqa', '--valid-data', file])).toMatchObject({
-      acc: 0.5,
-      acc_norm: best.filter(({ byLength }, index) => byLength === labels[index]).length / 4,
-      numQuestions: 4,
+      acc,
+      acc_norm,
+      numQuestions: 20,
       numShortened: 0,
     });
   });

@@ -43,8 +43,7 @@ Tasks:
   wikitext  perplexity per word of a WikiText file in its original form (wiki.test.tokens), detokenized, as in papers
   lambada   accuracy on the last word of a passage (all of its tokens), as in papers; raw passages in JSON lines
   hellaswag, arc-easy, arc-challenge, piqa, winogrande
-            acc and acc_norm of multiple choice, by definitions of lm-evaluation-harness (its results were
-            not compared); JSON lines of the authors
+            acc and acc_norm of multiple choice, as lm-evaluation-harness has them; JSON lines of the authors
 
 Examples:
   mtl eval --load runs/shakespeare

@@ -7,9 +7,8 @@ export const isRow = (value: unknown): value is Row =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * The questions of HellaSwag, ARC, PIQA and WinoGrande, worded by the definitions of EleutherAI's
- * lm-evaluation-harness (hellaswag, arc_easy, arc_challenge, piqa, winogrande, without examples). They were
- * not compared with what it words.
+ * The questions of HellaSwag, ARC, PIQA and WinoGrande, worded as EleutherAI's lm-evaluation-harness does
+ * (hellaswag, arc_easy, arc_challenge, piqa, winogrande, without examples).
  */
 export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> = {
   hellaswag: (row) => {

@@ -6,34 +6,46 @@ import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
 import { type ChoiceQuestion, UnusableRowError } from './choice-question.js';
 import { choiceRows, isRow } from './choice-rows.js';
-import type { EvaluationTask } from './evaluation-task.js';
+import type { EvaluationTask, TaskOptions } from './evaluation-task.js';
 
 /**
  * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: which of the answers is the most
  * probable continuation. `acc` compares the sums of the log-probabilities of their tokens, `acc_norm` these
- * divided by the characters of the answers: the definitions of EleutherAI's lm-evaluation-harness, with whose
- * results ours were not compared.
+ * divided by the characters of the answers, as EleutherAI's lm-evaluation-harness does.
  */
 export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
   name,
   defaultStride: undefined,
-  run: async ({ path, loaded, batchSize, onProgress }) => {
-    const tokenizer = requiredTokenizer(loaded);
-    const questions = readQuestions(path, name);
-    const continuations = questions.flatMap(({ contexts, continuations }) =>
-      contexts.map((context, answer) => encoded(tokenizer, context, continuations[answer]!)),
-    );
-    const { logProbabilities, numShortened } = await continuationScores({
-      model: loaded.model,
-      continuations,
-      batchSize,
-      onProgress: ({ numDone, numAll }) => onProgress(numDone / numAll),
-    });
+  run: async (options) => {
+    const { questions, logProbabilities, numShortened } = await scoredQuestions(name, options);
     const scores = accuracies(questions, logProbabilities);
     const report = { ...scores, numQuestions: questions.length, numShortened };
     return { report, table: formatResult(report) };
   },
 }));
+
+/** The questions of a file, and the log-probabilities of their answers, question after question. */
+export async function scoredQuestions(
+  name: string,
+  { path, loaded, batchSize, onProgress }: Omit<TaskOptions, 'windows'>,
+): Promise<{
+  readonly questions: readonly ChoiceQuestion[];
+  readonly logProbabilities: Float64Array;
+  readonly numShortened: number;
+}> {
+  const tokenizer = requiredTokenizer(loaded);
+  const questions = readQuestions(path, name);
+  const continuations = questions.flatMap(({ contexts, continuations }) =>
+    contexts.map((context, answer) => encoded(tokenizer, context, continuations[answer]!)),
+  );
+  const scores = await continuationScores({
+    model: loaded.model,
+    continuations,
+    batchSize,
+    onProgress: ({ numDone, numAll }) => onProgress(numDone / numAll),
+  });
+  return { questions, ...scores };
+}
 
 interface ChoiceScores {
   /** The share of questions whose right answer has the highest log-probability. */

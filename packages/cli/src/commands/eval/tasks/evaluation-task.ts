@@ -14,17 +14,20 @@ export interface TaskResult {
   readonly table: string;
 }
 
+export interface TaskOptions {
+  /** Of the task's file. */
+  readonly path: string;
+  readonly loaded: LoadedGpt;
+  readonly windows: EvaluationWindows;
+  readonly batchSize: number;
+  readonly onProgress: (fraction: number) => void;
+}
+
 /** An evaluation that papers report: what its file looks like, how it is scored, how the result is shown. */
 export interface EvaluationTask {
   readonly name: string;
   /** Of windows; undefined where a task has none. */
   readonly defaultStride: number | undefined;
   /** @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
-  run(options: {
-    readonly path: string;
-    readonly loaded: LoadedGpt;
-    readonly windows: EvaluationWindows;
-    readonly batchSize: number;
-    readonly onProgress: (fraction: number) => void;
-  }): Promise<TaskResult>;
+  run(options: TaskOptions): Promise<TaskResult>;
 }
