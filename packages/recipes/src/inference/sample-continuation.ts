@@ -13,8 +13,15 @@ export interface SampleContinuationOptions {
   readonly stopTokens?: readonly number[] | undefined;
 }
 
+/** What was generated. */
+export interface SampledContinuation {
+  readonly tokens: readonly number[];
+  /** Whether the model ended it; else it has the most tokens allowed. */
+  readonly isEnded: boolean;
+}
+
 /** How a text that begins with the prompt goes on, for a first look at what a model has learnt. */
-export async function sampleContinuation(options: SampleContinuationOptions): Promise<readonly number[]> {
+export async function sampleContinuation(options: SampleContinuationOptions): Promise<SampledContinuation> {
   const { model, tokenizer, prompt, seed, stopTokens = [tokenizer.eod] } = options;
   const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
   const [sample] = await generateAll({
@@ -25,5 +32,6 @@ export async function sampleContinuation(options: SampleContinuationOptions): Pr
     seed,
     stopTokens,
   });
-  return sample!.tokens.filter((token) => !stopTokens.includes(token));
+  const { tokens, finishReason } = sample!;
+  return { tokens: tokens.filter((token) => !stopTokens.includes(token)), isEnded: finishReason === 'stop' };
 }

@@ -7,5 +7,6 @@ export type SampleTextOptions = SampleContinuationOptions;
  * included.
  */
 export async function sampleText(options: SampleTextOptions): Promise<string> {
-  return options.tokenizer.decode([...options.prompt, ...(await sampleContinuation(options))]);
+  const { tokens } = await sampleContinuation(options);
+  return options.tokenizer.decode([...options.prompt, ...tokens]);
 }

@@ -2,6 +2,7 @@ import { broadcastJson } from '@mtl/comm';
 import { GptLanguageModel, type GptStage, type StageBatch } from '@mtl/models';
 import { type ConversationPrompt, sampleConversation } from '../conversations/sample-conversation.js';
 import { sampleContinuation } from '../inference/sample-continuation.js';
+import { endAtSentence } from './end-at-sentence.js';
 import type { ShowOptions } from './model-recipe.js';
 import { samplePrompt } from './sample-prompt.js';
 
@@ -31,16 +32,20 @@ export async function gptSample(options: GptShowOptions): Promise<string | undef
   if (tokens.length >= model.maximumContext) return undefined;
   const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens: 120, seed: 1 };
   const answer = await sampleContinuation(sampling);
-  if (text === undefined) return `A sample:\n${tokenizer.decode([...tokens, ...answer])}`;
-  return `A conversation:\n${text}\nassistant: ${tokenizer.decode(answer)}`;
+  const shown = (from: readonly number[]): string => {
+    const whole = tokenizer.decode([...from, ...answer.tokens]).trimStart();
+    return answer.isEnded ? whole : endAtSentence(whole);
+  };
+  if (text === undefined) return `A sample:\n${shown(tokens)}`;
+  return `A conversation:\n${text}\nassistant: ${shown([])}`;
 }
 
 async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {
-  const { dataPath, conversations } = configuration.data;
+  const { conversations } = configuration.data;
   if (conversations !== undefined) {
     const { trainData, validationData } = conversations;
     return await sampleConversation(validationData[0] ?? trainData[0]!, tokenizer);
   }
-  const tokens = samplePrompt({ dataPath, dataset: datasets.valid ?? datasets.train, tokenizer });
+  const tokens = samplePrompt({ dataset: datasets.valid ?? datasets.train, tokenizer });
   return tokens && { tokens };
 }

@@ -4,24 +4,17 @@ import { describe, expect, it } from 'vitest';
 import { samplePrompt } from './sample-prompt.js';
 
 const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
-const dataPath = ['own_text_document'];
-
 /** The first sample, in which `|` is the end of a document. */
 function promptOf(text: string, made: Tokenizer = tokenizer): string | undefined {
   const bytes = Buffer.from(text, 'utf8');
   const tokens = Int32Array.from(bytes, (byte) => (byte === 0x7c ? made.eod : byte));
   const dataset = { sample: () => ({ tokens }) as unknown as StageBatch };
-  const prompt = samplePrompt({ dataPath, dataset, tokenizer: made });
+  const prompt = samplePrompt({ dataset, tokenizer: made });
   return prompt === undefined ? undefined : made.decode(prompt);
 }
 
 describe('samplePrompt', () => {
-  it('is a few words for the bundled corpus', () => {
-    const prompt = samplePrompt({ dataPath: [], dataset: undefined, tokenizer });
-    expect(tokenizer.decode(prompt!)).toBe('The people of');
-  });
-
-  it('is the start of a document of own data', () => {
+  it('is the start of a document', () => {
     expect(promptOf('its last words.|def main(argv): return 0 # and so on')).toBe('def main(argv): ');
   });
 
@@ -32,6 +25,11 @@ describe('samplePrompt', () => {
   it('is the start of the sample where no document starts in it, or too late', () => {
     expect(promptOf('0123456789abcdefghijklmnopqrstuvwxyz')).toBe('0123456789abcdef');
     expect(promptOf('0123456789abcdefghijklmnopqrst|uvwxyz')).toBe('0123456789abcdef');
+  });
+
+  it('is the start of a line or else of a sentence where no document starts in the sample', () => {
+    expect(promptOf('the end of it.\n\nWe the People of the United States, in Order')).toBe('We the People of');
+    expect(promptOf('3.5 or. less. We the People of the United States, in Order')).toBe('We the People of');
   });
 
   it('ends with its document, and takes half of a short sample', () => {
@@ -46,11 +44,11 @@ describe('samplePrompt', () => {
     const cut = Buffer.from('漢字かな交じり文とテスト').subarray(1);
     const tokens = Int32Array.from(cut);
     const dataset = { sample: () => ({ tokens }) as unknown as StageBatch };
-    expect(tokenizer.decode(samplePrompt({ dataPath, dataset, tokenizer })!)).toBe('字かな交');
+    expect(tokenizer.decode(samplePrompt({ dataset, tokenizer })!)).toBe('字かな交');
   });
 
   it('is nothing without data', () => {
-    expect(samplePrompt({ dataPath, dataset: undefined, tokenizer })).toBeUndefined();
+    expect(samplePrompt({ dataset: undefined, tokenizer })).toBeUndefined();
     expect(promptOf('||')).toBeUndefined();
   });
 });

@@ -1,37 +1,55 @@
 import type { SampleDataset, Tokenizer } from '@mtl/data';
 import type { StageBatch } from '@mtl/models';
 
-/** What the text of the bundled corpus often goes on from. */
-const promptOfBundledCorpus = 'The people of';
-/** Tokens of a prompt that is taken from data. */
+/** Tokens of a prompt. */
 const numTokens = 16;
+/** A place further from the start of a sample is not looked for. */
+const mostTokens = 1024;
+
+/** Behind a line, and behind a sentence: there a capital letter begins another. */
+const lineEnd = /\n\s*$/u;
+const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
+const capital = /^\s*\p{Lu}/u;
 
 export interface SamplePromptOptions {
-  /** --data-path; empty for the bundled corpus. */
-  readonly dataPath: readonly string[];
   /** Held-out data if there are any, else what was trained on; undefined where there are none. */
   readonly dataset: Pick<SampleDataset<StageBatch>, 'sample'> | undefined;
   readonly tokenizer: Tokenizer;
 }
 
 /**
- * The tokens that a sample of a trained model begins with: a few words for the bundled corpus, else the start
- * of a document of the user's own data, or of its first sample where no document starts in that. Undefined
+ * The tokens that a sample of a trained model begins with, from the first sample of the data: the start of a
+ * document, else of a line or a sentence, else of the sample, whichever leaves room for a prompt. Undefined
  * where there is nothing to take.
  */
-export function samplePrompt({ dataPath, dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
-  if (dataPath.length === 0) return Array.from(tokenizer.encode(promptOfBundledCorpus));
+export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
   if (tokens === undefined) return undefined;
   // no more than half of what the model can see
   const count = Math.min(numTokens, Math.ceil(tokens.length / 2));
   let start = tokens.indexOf(tokenizer.eod) + 1;
   while (tokens[start] === tokenizer.eod) start += 1; // documents without text
-  const first = start + count <= tokens.length ? start : 0;
+  const isDocument = start > 0 && start + count <= tokens.length;
+  const first = isDocument ? start : startInside(tokens.subarray(0, tokens.length - count), tokenizer);
   const words = tokens.subarray(first, first + count);
   const end = words.indexOf(tokenizer.eod);
   const prompt = wholeCharacters(Array.from(end < 0 ? words : words.subarray(0, end)), tokenizer);
   return prompt.length === 0 ? undefined : prompt;
+}
+
+/** Where a line or else a sentence begins; 0 where none does. */
+function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
+  let before = '';
+  let sentence = 0;
+  for (let index = 0; index < Math.min(tokens.length, mostTokens); index++) {
+    const text = tokenizer.decode(tokens.subarray(index, index + 1));
+    if (text.trim() !== '') {
+      if (lineEnd.test(before)) return index;
+      if (sentence === 0 && sentenceEnd.test(before) && capital.test(text)) sentence = index;
+    }
+    before = (before + text).slice(-8);
+  }
+  return sentence;
 }
 
 /** Without what is left of characters whose other bytes are in tokens outside. */
