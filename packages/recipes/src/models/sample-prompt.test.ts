@@ -28,7 +28,9 @@ describe('samplePrompt', () => {
   });
 
   it('is the start of a line or else of a sentence where no document starts in the sample', () => {
-    expect(promptOf('the end of it.\n\nWe the People of the United States, in Order')).toBe('We the People of');
+    expect(promptOf('the end of it.\n\nWe the People of the United States, in Order')).toBe(
+      'We the People of',
+    );
     expect(promptOf('3.5 or. less. We the People of the United States, in Order')).toBe('We the People of');
   });
 
