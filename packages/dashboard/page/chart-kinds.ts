@@ -11,6 +11,8 @@ export interface ChartKind {
   readonly marks?: number[];
   /** Whether it begins at zero: amounts whose size matters, not only their change. */
   readonly isFromZero: boolean;
+  /** Whether its values vary around something that a moving average shows. */
+  readonly canBeSmoothed: boolean;
   /** Whether the logarithmic scale is for it. */
   readonly canBeLogarithmic: boolean;
   /** Whether it is shown only where its values change. */
@@ -23,7 +25,7 @@ const known: Readonly<Record<string, KnownKind>> = {
   lm_loss: { title: 'Training loss', unit: 'nats per token' },
   'validation.lm_loss': { title: 'Validation loss', unit: 'nats per token' },
   grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
-  learning_rate: { title: 'Learning rate', isFromZero: true },
+  learning_rate: { title: 'Learning rate', isFromZero: true, canBeSmoothed: false },
   tokens_per_s: { title: 'Throughput', unit: 'tokens per second', format: formatCount, isFromZero: true },
   step_ms: { title: 'Step time', unit: 'ms', isFromZero: true },
   peak_bytes: {
@@ -32,10 +34,11 @@ const known: Readonly<Record<string, KnownKind>> = {
     format: formatBytes,
     marks: Array.from({ length: 60 }, (_, power) => 2 ** power),
     isFromZero: true,
+    canBeSmoothed: false,
     canBeLogarithmic: false,
   },
   model_tflops: { title: 'Model FLOPs', unit: 'TFLOP/s', isFromZero: true },
-  loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true },
+  loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true, canBeSmoothed: false },
 };
 
 /** Counts of what was consumed: other names for the horizontal axis. */
@@ -58,6 +61,7 @@ function kindOf(name: string): ChartKind {
     unit: '',
     format: formatNumber,
     isFromZero: false,
+    canBeSmoothed: true,
     canBeLogarithmic: true,
     isOnlyIfChanging: false,
     ...known[name],

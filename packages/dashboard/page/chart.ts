@@ -64,7 +64,8 @@ export class Chart {
 
   /** Draws the curves, in the order of their runs. */
   draw(curves: readonly RunCurve[]): void {
-    const lines = curves.flatMap(linesOf);
+    const { canBeSmoothed } = this.#kind;
+    const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
     const key = JSON.stringify([
       lines.map(({ id, colour, isFaint }) => [id, colour, isFaint]),
       [this.#state.axis, this.#isLogarithmic],
@@ -244,8 +245,8 @@ export class Chart {
   }
 }
 
-function linesOf({ id, colour, series }: RunCurve): Line[] {
-  if (series.smoothed === null) return [{ id, colour, points: series, isFaint: false }];
+function linesOf({ id, colour, series }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
+  if (series.smoothed === null || !isSmoothed) return [{ id, colour, points: series, isFaint: false }];
   return [
     { id, colour, points: series, isFaint: true },
     { id, colour, points: series.smoothed, isFaint: false },
