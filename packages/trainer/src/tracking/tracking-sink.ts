@@ -25,6 +25,9 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
 /** How long the end of a run waits for services: after a failure other ranks wait as well. */
 const graceMs: Readonly<Record<RunOutcome, number>> = { finished: 10_000, stopped: 10_000, failed: 2000 };
 
+/** For the thread to end after it. */
+const marginMs = 2000;
+
 /**
  * Sends the metrics of a run to tracking services, from a thread of its own that follows metrics.jsonl: a
  * step costs the training run nothing, and what a service does not take is still in the file, for the next
@@ -65,7 +68,10 @@ export class TrackingSink implements MetricsSink {
     this.#worker?.ref();
     this.#worker?.postMessage({ outcome, graceMs: graceMs[outcome] } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
+    // a thread that hangs, on a file system that does not answer
+    const timer = setTimeout(() => void this.#worker?.terminate(), graceMs[outcome] + marginMs);
     const sent = await this.#results;
+    clearTimeout(timer);
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
     const all = kept.map((result) => sent.find(({ title }) => title === result.title) ?? result);
     return all.map((result) => [result.title, deliveryText(result, directory)] as const);
