@@ -104,6 +104,8 @@ export interface SpikeConfiguration {
   readonly limit: number;
   /** Absent: none. */
   readonly gradientNormSkipThreshold?: number;
+  /** Which steps are computed again; absent: none. */
+  readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
 /**

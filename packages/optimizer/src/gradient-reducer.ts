@@ -1,6 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
+import type { Tensor } from '@mtl/kernels';
 import { sliceOf } from './flat-layout.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
@@ -13,6 +14,7 @@ export class GradientReducer {
   readonly #buffers: ParameterBuffers;
   readonly #group: ProcessGroup;
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
+  readonly #onBucket: (gradients: Tensor) => void;
   readonly #bucketOf = new Map<Parameter, number>();
   /** By parameter: the number of chunks whose last backward has not made its gradient ready. */
   #numAwaited = new Map<Parameter, number>();
@@ -26,15 +28,21 @@ export class GradientReducer {
     {
       group,
       chunks = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
+      onBucket = () => {},
     }: {
       readonly group: ProcessGroup;
       /** See `ModelOptimizerOptions`. */
       readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
+      /**
+       * Called with the gradients of this rank in a bucket before they are reduced. Default: does nothing.
+       */
+      readonly onBucket?: (gradients: Tensor) => void;
     },
   ) {
     this.#buffers = buffers;
     this.#group = group;
     this.#chunks = chunks;
+    this.#onBucket = onBucket;
     buffers.buckets.forEach(({ ranges }, index) => {
       for (const { parameter } of ranges) {
         this.#bucketOf.set(parameter, index);
@@ -90,6 +98,7 @@ export class GradientReducer {
     const { gradients, buckets, sharing } = this.#buffers;
     const bucket = buckets[this.#works.length]!;
     using input = gradients.view({ offset: bucket.start, shape: [bucket.end - bucket.start] });
+    this.#onBucket(input);
     if (!sharing.distributed) {
       this.#works.push(this.#group.allReduce(input));
       return;

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { Tensor } from '@mtl/kernels';
+import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
 import { GradientReducer } from './gradient-reducer.js';
 import type { Optimizer } from './optimizer.js';
@@ -80,6 +80,8 @@ export class ModelOptimizer {
   #isReduced = false;
   /** The square of the norm of the reduced gradients, where it has been computed. */
   #squares: Tensor | undefined;
+  /** Where the squares of this rank's own gradients are wanted. */
+  #ownSquares: Tensor | undefined;
   #isLaunched = false;
 
   constructor(buffers: ParameterBuffers, options: ModelOptimizerOptions) {
@@ -101,7 +103,11 @@ export class ModelOptimizer {
     const { dp } = groups;
     const isShared = dp !== undefined && dp.size > 1;
     this.#reducer = isShared
-      ? new GradientReducer(buffers, { group: dp, chunks: options.chunks })
+      ? new GradientReducer(buffers, {
+          group: dp,
+          chunks: options.chunks,
+          onBucket: (gradients) => this.#addOwnSquares(gradients),
+        })
       : undefined;
     this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
     this.#partials = partialsOf(buffers, groups);
@@ -153,9 +159,22 @@ export class ModelOptimizer {
     if (this.#isReduced) return;
     // a parameter that no forward has read since the last step has not been waited for yet
     this.#gatherer?.finish();
+    if (this.#reducer === undefined) this.#addOwnSquares(this.buffers.gradients);
     this.#reducer?.finish();
+    this.#ownSquares = undefined;
     for (const partials of this.#partials) partials.sum();
     this.#isReduced = true;
+  }
+
+  /**
+   * Asks for the sum of squares of this rank's own gradients, those of the passes that follow, before they
+   * are reduced: by it a rank knows whether it has computed the same again. No communication.
+   *
+   * @param squares [1] float64: complete after `reduceGradients`
+   */
+  recordOwnGradients(squares: Tensor): void {
+    squares.zero();
+    this.#ownSquares = squares;
   }
 
   /**
@@ -226,6 +245,10 @@ export class ModelOptimizer {
 
   dispose(): void {
     for (const part of [...this.#rules, this.#norm, ...this.#partials, this.#gradientNorm]) part.dispose();
+  }
+
+  #addOwnSquares(input: Tensor): void {
+    if (this.#ownSquares !== undefined) sumOfSquares({ output: this.#ownSquares, input, accumulate: true });
   }
 
   #forgetGradients(): void {

@@ -19,6 +19,7 @@ export {
 } from './metrics/training-summary.js';
 export type { ValidationLoss } from './metrics/validation-loss.js';
 export { Ranks } from './ranks.js';
+export { StepRerun, type StepRerunOptions } from './rerun/step-rerun.js';
 export {
   type EvaluationSettings,
   type OwnEvaluation,
@@ -26,6 +27,7 @@ export {
   runTraining,
   type TrainingResult,
 } from './run-training.js';
+export { RankWatch, type RankWatchOptions } from './slow-ranks/rank-watch.js';
 export type { SampleSource } from './spikes/sources-text.js';
 export {
   SpikeGuard,

@@ -79,6 +79,16 @@ export class Ranks {
     return tensor.toArray();
   }
 
+  /** A number of every process, by rank. */
+  ofEveryRank(value: number): readonly number[] {
+    const { world } = this.#groups;
+    if (world === undefined) return [value];
+    using input = this.#tensor([value]);
+    using output = this.#tensor(new Array<number>(world.size).fill(0));
+    world.allGather({ output, input }).wait();
+    return output.toArray();
+  }
+
   #tensor(values: readonly number[]): Tensor {
     return Tensor.from(values, { shape: [values.length], dtype: 'float64', device: this.#device });
   }

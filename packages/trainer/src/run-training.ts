@@ -2,6 +2,7 @@ import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { EarlyStopping } from './early-stopping.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
+import type { RankWatch } from './slow-ranks/rank-watch.js';
 import { restoreCheckpoint } from './spikes/restore-checkpoint.js';
 import type { SpikeGuard } from './spikes/spike-guard.js';
 import { stopSignalNames } from './stop-signal-names.js';
@@ -36,6 +37,8 @@ export interface RunTrainingOptions<Batch> {
   readonly save?: SaveSettings | undefined;
   /** The guard of the trainer, whose state checkpoints keep. */
   readonly spikeGuard?: SpikeGuard | undefined;
+  /** Watches for slow ranks. Default: none are looked for. */
+  readonly rankWatch?: RankWatch | undefined;
   /**
    * The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to
    * it.
@@ -83,18 +86,30 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     options.earlyStopping?.observe(loss);
   };
 
+  const { rankWatch } = options;
+  /** What is no part of the steps. */
+  const aside = async (task: () => Promise<void>): Promise<void> => {
+    rankWatch?.pause();
+    await task();
+    rankWatch?.resume();
+  };
+
   try {
+    rankWatch?.resume();
     // a run that is resumed may have been over when it was saved
     if (options.earlyStopping?.isOver === true) reason = 'early-stopping';
     for await (const metrics of reason === 'early-stopping' ? [] : trainer) {
       for (const reporter of options.reporters) reporter.step?.(metrics);
       report(options, metrics.events);
-      if (metrics.rollsBack === true) report(options, [await rollBack(options, saves)]);
       const { iteration } = metrics;
+      report(options, rankWatch?.step(iteration));
+      if (metrics.rollsBack === true) {
+        await aside(async () => report(options, [await rollBack(options, saves)]));
+      }
       const isMultipleOf = (interval: number | undefined): boolean =>
         interval !== undefined && iteration % interval === 0;
-      if (isMultipleOf(evaluation?.interval)) await evaluateNow();
-      if (isMultipleOf(save?.interval)) await saves?.atInterval();
+      if (isMultipleOf(evaluation?.interval)) await aside(evaluateNow);
+      if (isMultipleOf(save?.interval)) await aside(async () => await saves?.atInterval());
       const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
       if (options.earlyStopping?.isOver === true) {
@@ -116,6 +131,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
   }
+  report(options, rankWatch?.finish());
   const finished = reason === 'data' && trainer.isDone;
   if (finished) {
     reason = 'done';

@@ -1,5 +1,5 @@
 import { TrainingError, UsageError } from '@mtl/errors';
-import { type Device, deviceRange, hasValues, memoryStatistics } from '@mtl/kernels';
+import { type Device, deviceRange, hasValues, memoryStatistics, Tensor } from '@mtl/kernels';
 import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { LossFactors, Pipeline, StepListener } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
@@ -8,6 +8,7 @@ import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
+import type { ComputedStep, StepRerun } from './rerun/step-rerun.js';
 import type { StepGuard, StepVerdict } from './spikes/step-guard.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
@@ -53,6 +54,8 @@ export interface TrainerOptions<Batch> {
   readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
   /** Decides between the gradients of a step and its update. Default: every step is taken. */
   readonly guard?: StepGuard | undefined;
+  /** Computes steps again that the guard finds suspicious. Default: none is. */
+  readonly rerun?: StepRerun | undefined;
   /** Records steps; the pipeline's recorder is the same one. */
   readonly profiler?: StepListener | undefined;
   /** Where to go on; default: the start. */
@@ -221,7 +224,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const lossScale = lossScaler.scale;
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     const step = { iteration, batches, globalBatchSize, lossScale, learningRate: rate };
-    const waits = guard?.mayRefuse === true;
+    const waits = guard?.mayRefuse === true || this.#options.rerun !== undefined;
     const { means, peakBytes, verdict, ...measured } = await (waits
       ? this.#updateIfAccepted(step)
       : this.#updateAtOnce(step));
@@ -278,41 +281,67 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   async #updateIfAccepted(step: RunningStep<Batch>): Promise<StepOutcome> {
     const { optimizer, profiler } = this.#options;
     const { learningRate, lossScale } = step;
-    using numbers = this.#numbersOf(step);
-    const measured = await this.#measure(step, numbers);
+    const { measured, events } = await this.#measureAndCheck(step);
     const verdict = this.#judge(step, measured);
+    using place = this.#deviceNumbers(1);
     const update = (): void => {
-      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      optimizer.launchStep({ learningRate, lossScale, gradientNorm: place.next() });
       optimizer.finishStep(measured.gradientNorm);
     };
     if (verdict.action !== 'update') optimizer.discardGradients();
     else if (profiler === undefined) update();
     else profiler.span({ kind: 'optimizer' }, update);
-    return { ...measured, verdict };
+    return { ...measured, verdict: { ...verdict, events: [...events, ...verdict.events] } };
   }
 
-  /** Passes, and what they found, the same on all ranks. */
-  async #measure(step: RunningStep<Batch>, numbers: DeviceNumbers): Promise<Omit<StepOutcome, 'verdict'>> {
-    const { optimizer, device } = this.#options;
+  /** What a step computes, once more where it is suspicious. */
+  async #measureAndCheck(step: RunningStep<Batch>) {
+    const { optimizer, guard, rerun } = this.#options;
+    const first = await this.#measure(step);
+    if (rerun === undefined) return { measured: first, events: [] };
+    const isScalers = this.#isForScaler(first);
+    const { step: measured, events } = await rerun.check({
+      iteration: step.iteration,
+      first,
+      isSuspicious: !isScalers && guard?.isSuspicious(first) === true,
+      again: async () => {
+        optimizer.discardGradients();
+        return await this.#measure(step);
+      },
+      ranks: this.ranks,
+    });
+    return { measured, events };
+  }
+
+  /** Passes, and what they found. */
+  async #measure(step: RunningStep<Batch>): Promise<Omit<StepOutcome, 'verdict'> & ComputedStep> {
+    const { optimizer, device, rerun } = this.#options;
+    using numbers = this.#numbersOf(step);
+    using own = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+    if (rerun !== undefined) optimizer.recordOwnGradients(own);
     const sums = await this.#passes(step, numbers);
     const { read, peakBytes } = this.#readNumbers(step, () => {
       const squares = optimizer.measureGradients();
-      return [...numbers.read(), hasValues(device) ? squares.item() : 0];
+      return [...numbers.read(), ...(hasValues(device) ? [own.item(), squares.item()] : [0, 0])];
     });
     const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
     const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
     const loss = this.#reportedTotal(means);
     // a faulty rank may have another loss than those that hold the same, and all must decide alike
     const [agreed] = this.ranks.maximum([Number.isNaN(loss) ? Number.POSITIVE_INFINITY : loss]);
-    return { means, loss: agreed!, gradientNorm, peakBytes };
+    return { means, loss: agreed!, gradientNorm, peakBytes, own: read.slice(0, -1) };
+  }
+
+  /** Whether gradients overflowed under a loss scale that can be lowered. */
+  #isForScaler({ gradientNorm }: { readonly gradientNorm: number }): boolean {
+    return !Number.isFinite(gradientNorm) && this.#canBackOff();
   }
 
   /** What the guard decides; an overflow is the loss scaler's to handle while it can. */
   #judge(step: RunningStep<Batch>, measured: { readonly loss: number; readonly gradientNorm: number }) {
     const { guard } = this.#options;
     const { loss, gradientNorm } = measured;
-    const isScalers = !Number.isFinite(gradientNorm) && this.#canBackOff();
-    if (guard === undefined || isScalers) return accepted;
+    if (guard === undefined || this.#isForScaler(measured)) return accepted;
     const { iteration, globalBatchSize } = step;
     const { consumedSamples } = this.#progress;
     return guard.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });

@@ -238,4 +238,26 @@ describe('a spike on several data-parallel ranks', () => {
       });
     }
   });
+
+  it('is computed again: a bit that flips is a fault of its rank, and leaves no trace', async () => {
+    const two = { dp: 2, spikes: { policy: 'skip' }, rerun: 'validate_results' } as const;
+    const quiet = await runRanks(two);
+    const faulty = await runRanks({ ...two, flip: { rank: 1, iteration: 12 } });
+    expect(skippedOf(quiet[0]!.steps)).toEqual([]);
+    for (const [rank, { steps, modelBits }] of faulty.entries()) {
+      expect(skippedOf(steps)).toEqual([]);
+      expect(steps.flatMap(({ events = [] }) => events)).toMatchObject([
+        { type: 'rerun', iteration: 12, fields: { result: 'transient', ranks: [1], hosts: ['second'] } },
+      ]);
+      expect(losses(steps)).toEqual(losses(quiet[rank]!.steps));
+      expect(modelBits).toEqual(quiet[rank]!.modelBits);
+    }
+    const [data] = await runRanks({ ...two, ...skipping(-40) });
+    expect(skippedOf(data!.steps)).toEqual([12]);
+    const results = data!.steps[11]!.events!.map(({ type, fields }) => [type, fields.result]);
+    expect(results).toEqual([
+      ['rerun', 'reproducible'],
+      ['spike', undefined],
+    ]);
+  });
 });

@@ -22,4 +22,9 @@ export const spikeFlags = {
     'Skip the update of a step with a larger gradient norm (before clipping), whatever the policy.',
     { defaultText: 'no threshold' },
   ),
+  'rerun-mode': choice(
+    ['disabled', 'validate_results', 'report_stats'],
+    'Compute again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results are those of a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
+    { default: 'disabled' },
+  ),
 };

@@ -26,12 +26,14 @@ export function spikeConfiguration({
   for (const name of unused[policy]) {
     if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
   }
+  const rerunMode = flags.required('rerun-mode');
   const threshold = flags.get('grad-norm-skip-threshold');
   return {
     policy,
     window: flags.required('loss-spike-window'),
     factor: flags.required('loss-spike-factor'),
     limit: flags.required('loss-spike-limit'),
+    ...(rerunMode === 'disabled' ? {} : { rerunMode }),
     ...(threshold === undefined ? {} : { gradientNormSkipThreshold: threshold }),
   };
 }

@@ -46,6 +46,7 @@ export interface RunAssembledOptions<Batch, End>
     | 'earlyStopping'
     | 'spikeGuard'
     | 'resumedFrom'
+    | 'rankWatch'
     | 'exitInterval'
     | 'deadlineMs'
   > {

@@ -2,7 +2,7 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';
-import type { LossKind, StepGuard, Trainer, TrainingProgress } from '@mtl/trainer';
+import type { LossKind, StepGuard, StepRerun, Trainer, TrainingProgress } from '@mtl/trainer';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AssembledTraining } from './assembled-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
@@ -18,6 +18,7 @@ export interface NewTrainerOptions {
   readonly progress: TrainingProgress | undefined;
   readonly profiler: StepListener | undefined;
   readonly guard?: StepGuard | undefined;
+  readonly rerun?: StepRerun | undefined;
   readonly flopsPerSample: number;
   readonly onGradients: ((optimizer: ModelOptimizer, iteration: number) => void | Promise<void>) | undefined;
 }
@@ -25,7 +26,7 @@ export interface NewTrainerOptions {
 /** The loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   const { configuration, assembled, losses, lossesOfAbsentRanks = [], batches } = parts;
-  const { progress, profiler, guard, onGradients } = parts;
+  const { progress, profiler, guard, rerun, onGradients } = parts;
   const { training, parallel, model } = configuration;
   return assembled.trainer({
     losses,
@@ -33,6 +34,7 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
     batches,
     profiler,
     guard,
+    rerun,
     learningRate: learningRateOf(configuration),
     microBatches: microBatchesOf(configuration),
     device: parallel.device,

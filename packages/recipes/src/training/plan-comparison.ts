@@ -1,4 +1,3 @@
-import type { ProcessGroup } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { operationStatistics } from '@mtl/kernels';
@@ -7,6 +6,7 @@ import { openProfile } from '@mtl/planner';
 import type { StepMetrics, TrainingReporter } from '@mtl/trainer';
 import { medianWithSpread } from '../calibration/statistics.js';
 import { planRun, type RunPlan } from '../plan/plan-run.js';
+import { waitedSeconds } from './waited-seconds.js';
 
 /**
  * What --compare-with-plan compares a run with: its plan on the calibrated profile of this machine.
@@ -105,11 +105,7 @@ function totalsOf(groups: ParallelGroups): Totals {
     if (name.includes('attention')) attention += seconds;
     else if (flops > 0) matmuls += seconds;
   }
-  const distinct = new Set(
-    Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),
-  );
-  const waited = [...distinct].flatMap((group) => Object.values(group.statistics()));
-  return { matmuls, attention, communication: waited.reduce((sum, each) => sum + each.waitedSeconds, 0) };
+  return { matmuls, attention, communication: waitedSeconds(groups) };
 }
 
 function medianParts(steps: readonly StepParts[]): StepParts {

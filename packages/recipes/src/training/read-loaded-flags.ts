@@ -28,7 +28,7 @@ const flagsOfOneRun = new Set<string>([
   ...Object.keys(checkpointFlags).filter(
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
-  ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes'],
+  ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes', 'rerun-mode'],
   // the tokenizer that is saved has it
   'chat-template',
   ...Object.keys(loggingFlags).filter((name) => name !== 'log-interval'),

@@ -23,7 +23,9 @@ export function spikeGuardOf(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { state, dataset, sampler, reports }: SpikeGuardOfOptions,
 ): SpikeGuard | undefined {
-  if (spikes.policy === 'ignore' && spikes.gradientNormSkipThreshold === undefined) return undefined;
+  const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
+  const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
+  if (!isUsed) return undefined;
   const sourcesOf: SpikeGuardOptions['sourcesOf'] = ({ consumedSamples, globalBatchSize }) => {
     const { kind, seed, epochMultiple } = sampler;
     const samples = sampleMicroBatches({

@@ -23,9 +23,11 @@ import {
   type EarlyStoppingState,
   modelFlops,
   modelFlopsFormula,
+  type RankWatch,
   type RunOutcome,
   type SpikeGuard,
   type SpikeGuardState,
+  StepRerun,
   type SummaryRow,
   type Trainer,
   type TrainingReporter,
@@ -52,9 +54,11 @@ import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
+import { hostNames } from './host-names.js';
 import { newTrainer } from './new-trainer.js';
 import { openAdapters } from './open-adapters.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
+import { rankWatchOf } from './rank-watch-of.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 import { spikeGuardOf } from './spike-guard-of.js';
@@ -131,6 +135,7 @@ export class Training {
   readonly #origin: HuggingFaceOrigin | undefined;
   readonly #earlyStopping: EarlyStopping | undefined;
   readonly #spikeGuard: SpikeGuard | undefined;
+  readonly #rankWatch: RankWatch | undefined;
   /** A checkpoint with everything that training goes on from. */
   readonly #resumedFrom: string | undefined;
   #outcome: RunOutcome = 'failed';
@@ -151,6 +156,7 @@ export class Training {
     log: RunLog | undefined;
     earlyStopping: EarlyStopping | undefined;
     spikeGuard: SpikeGuard | undefined;
+    rankWatch: RankWatch | undefined;
     resumedFrom: string | undefined;
     origin: HuggingFaceOrigin | undefined;
   }) {
@@ -171,6 +177,7 @@ export class Training {
     this.#origin = parts.origin;
     this.#earlyStopping = parts.earlyStopping;
     this.#spikeGuard = parts.spikeGuard;
+    this.#rankWatch = parts.rankWatch;
     this.#resumedFrom = parts.resumedFrom;
   }
 
@@ -303,6 +310,8 @@ export class Training {
       sampler,
       reports: processes.isFirst,
     });
+    const hosts = hostNames(processes.groups.world);
+    const { rerunMode } = inForce.spikes;
     const trainer = newTrainer({
       configuration: inForce,
       assembled,
@@ -310,6 +319,7 @@ export class Training {
       progress,
       profiler,
       guard: spikeGuard,
+      rerun: rerunMode && new StepRerun({ mode: rerunMode, hosts }),
       losses: recipe.losses(model),
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
@@ -332,6 +342,7 @@ export class Training {
       earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
       resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
       spikeGuard,
+      rankWatch: rankWatchOf(inForce, { processes, hosts }),
     });
   }
 
@@ -378,6 +389,7 @@ export class Training {
       evaluation: this.#evaluation(),
       earlyStopping: this.#earlyStopping,
       spikeGuard: this.#spikeGuard,
+      rankWatch: this.#rankWatch,
       resumedFrom: this.#resumedFrom,
       onEnd: async (result) => {
         await this.processes.together(async () => {

@@ -15,6 +15,8 @@ export interface TrainGptArgument {
   readonly model?: ModelKind;
   /** Injected fault: the reduced gradients of an iteration are so many times larger. */
   readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
+  /** Injected fault: one gradient of a rank is wrong, the first time that an iteration is computed. */
+  readonly wrongOnce?: { readonly iteration: number; readonly rank: number } | undefined;
 }
 
 export interface TrainGptResult {
@@ -44,9 +46,10 @@ async function trainGpt(
     isRestart = false,
     job = 'the job of a test',
     model = 'gpt',
-    spike,
+    ...faults
   }: TrainGptArgument,
 ): Promise<TrainGptResult> {
+  const { spike, wrongOnce } = faults;
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
   const parsed = parseFlags(flags, { model });
@@ -71,6 +74,7 @@ async function trainGpt(
     local: { rank: world.rank, size: world.size },
     ...(spike === undefined ? {} : { onGradients: (...at) => boost(spike, ...at) }),
   });
+  if (wrongOnce?.rank === world.rank) makeWrongOnce(training, wrongOnce.iteration);
   try {
     const { reason, checkpointPath } = await training.run();
     const { tp, pp } = training.processes.groups;
@@ -90,4 +94,17 @@ function boost(
 ): void {
   if (current !== iteration) return;
   gradients.write(gradients.read<'float32'>().map((value) => value * factor));
+}
+
+/** Makes one gradient huge before it is reduced, as a bit of its exponent that flips does. */
+function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): void {
+  const { reduceGradients } = optimizer;
+  optimizer.reduceGradients = () => {
+    if (trainer.progress.iteration + 1 === iteration) {
+      using one = optimizer.buffers.gradients.view({ offset: 40, shape: [1] });
+      one.write(Float32Array.of(1e9));
+      optimizer.reduceGradients = reduceGradients;
+    }
+    reduceGradients.call(optimizer);
+  };
 }

@@ -37,6 +37,7 @@ export interface Training {
   readonly isRestart?: boolean;
   readonly job?: string;
   readonly spike?: TrainGptArgument['spike'];
+  readonly wrongOnce?: TrainGptArgument['wrongOnce'];
 }
 
 export type Line = {
@@ -149,6 +150,7 @@ export class TrainingRuns {
         flagsOfRank,
         job: others.job,
         spike: others.spike,
+        wrongOnce: others.wrongOnce,
         model: this.#model,
         flags: [
           ...withoutFlags(this.#recipe, [...flags, ...leftOut]),

@@ -169,7 +169,7 @@ export class ConsoleReporter implements MetricsSink {
 
   /** Prints something of note. */
   event({ text }: TrainingEvent): void {
-    this.message(this.#style('yellow', ` ${text}`));
+    if (text !== undefined) this.message(this.#style('yellow', ` ${text}`));
   }
 
   /** Prints a line of any kind, on a terminal above the line of progress. */

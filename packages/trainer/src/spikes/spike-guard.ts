@@ -105,6 +105,11 @@ export class SpikeGuard implements StepGuard {
     return { action, events: isNoted ? [this.#event(step, { excesses, action })] : [] };
   }
 
+  isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean {
+    const isFinite = Number.isFinite(step.loss) && Number.isFinite(step.gradientNorm);
+    return !isFinite || this.excesses(step).length > 0 || this.#isAboveThreshold(step);
+  }
+
   /** What of a step is far above recent steps, or not finite; nothing where the policy is to ignore it. */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;
@@ -122,7 +127,7 @@ export class SpikeGuard implements StepGuard {
     });
   }
 
-  #isAboveThreshold({ gradientNorm }: MeasuredStep): boolean {
+  #isAboveThreshold({ gradientNorm }: Pick<MeasuredStep, 'gradientNorm'>): boolean {
     const { gradientNormSkipThreshold: threshold } = this.#options;
     return threshold !== undefined && Number.isFinite(gradientNorm) && gradientNorm > threshold;
   }

@@ -30,6 +30,8 @@ export interface StepGuard {
    * update; if not, the guard is asked after the update.
    */
   readonly mayRefuse: boolean;
+  /** Whether a step is worth computing again: out of bounds, or not finite. Takes no note of it. */
+  isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
   /**
    * Takes note of a step and decides about it. Not called for a step whose gradients overflowed under a loss
    * scale that can be lowered.

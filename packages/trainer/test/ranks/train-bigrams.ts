@@ -8,6 +8,8 @@ import {
   SpikeGuard,
   type SpikeGuardOptions,
   type StepMetrics,
+  StepRerun,
+  type StepRerunOptions,
   Trainer,
   type TrainingProgress,
   type TrainingResult,
@@ -38,6 +40,12 @@ export interface TrainBigramsArgument {
   readonly spikes?: Pick<SpikeGuardOptions, 'policy'>;
   /** Injected fault: hidden states of one iteration, and with them gradients, are multiplied. */
   readonly boost?: { readonly iteration: number; readonly factor: number };
+  /** Which steps are computed again. */
+  readonly rerun?: StepRerunOptions['mode'];
+  /**
+   * Injected fault: a bit of a gradient of this rank flips, the first time that the iteration is computed.
+   */
+  readonly flip?: { readonly rank: number; readonly iteration: number };
   /** Injected fault: every rank reads the samples of rank 0. */
   readonly sameSamples?: boolean;
 }
@@ -144,6 +152,7 @@ export default async function trainBigrams(
       { stage, dp, boost },
     ),
     guard,
+    rerun: argument.rerun && new StepRerun({ mode: argument.rerun, hosts: ['first', 'second'] }),
     losses: [
       {
         name: 'lm_loss',
@@ -154,6 +163,8 @@ export default async function trainBigrams(
     trainIterations,
     ...(progress === undefined ? {} : { progress }),
   });
+  const { flip } = argument;
+  if (flip?.rank === rank) flipOnce(optimizer, () => trainer.progress.iteration + 1 === flip.iteration);
   const steps: StepMetrics[] = [];
   const validation: number[] = [];
   const signals = {
@@ -200,4 +211,22 @@ async function resume(
   optimizer.numSteps = state.optimizerSteps;
   lossScaler.loadState(state.lossScaler);
   return state.progress;
+}
+
+/**
+ * Flips the highest bit of the exponent of one gradient before it is reduced, the first time that it is due.
+ */
+function flipOnce(optimizer: ModelOptimizer, isDue: () => boolean): void {
+  const { gradients } = optimizer.buffers;
+  const reduce = optimizer.reduceGradients.bind(optimizer);
+  let isDone = false;
+  optimizer.reduceGradients = () => {
+    if (!isDone && isDue()) {
+      const values = gradients.read<'float32'>();
+      new Uint32Array(values.buffer, values.byteOffset)[7]! ^= 1 << 30;
+      gradients.write(values);
+      isDone = true;
+    }
+    reduce();
+  };
 }

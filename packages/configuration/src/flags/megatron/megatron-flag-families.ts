@@ -59,7 +59,6 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'replication-': 'replicated checkpoints',
     'non-persistent-': 'temporary checkpoints',
     'adlr-autoresume': 'resuming on one cluster of NVIDIA',
-    'straggler-': 'slow processes',
     'ft-': 'fault tolerance by another package',
   }),
   ...refused(
@@ -75,6 +74,12 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     why: '--pipeline-model-parallel-size is the number of stages',
     harmless: 'always',
     takes: 'nothing',
+  },
+  'straggler-': {
+    what: 'how slow processes are found',
+    why: 'slow ranks are found and named by default',
+    harmless: 'always',
+    takes: 'many',
   },
   'tp-comm-': {
     what: 'overlapped tensor-parallel communication',

@@ -49,11 +49,6 @@ const checkpoints: Record<string, MegatronFlag> = {
 
 /** Reports, profiles and recovery. */
 const reports: Record<string, MegatronFlag> = {
-  'rerun-mode': only(
-    ['disabled'],
-    'running a step again when it looks wrong',
-    'a failed run ends and is started again from its newest complete checkpoint',
-  ),
   'error-injection-rate': only(['0'], 'injected errors', 'errors are injected by tests only'),
   'config-logger-dir': only(
     [],
@@ -66,6 +61,10 @@ const reports: Record<string, MegatronFlag> = {
   ...idle('loss and gradient norm of every step are checked; --loss-spike-policy decides what follows', {
     'check-for-spiky-loss': 'a check for jumps of the loss',
     'check-for-large-grads': 'a check for large gradients',
+  }),
+  ...idle('slow ranks are found and named by default', {
+    'log-straggler': 'slow processes',
+    'disable-straggler-on-startup': 'slow processes',
   }),
   ...refused(
     'reports go to files, Weights & Biases or MLflow',
@@ -106,8 +105,6 @@ const reports: Record<string, MegatronFlag> = {
     'log-params-norm': 'the norm of the weights',
     'log-num-zeros-in-grad': 'zeros in gradients',
     'log-energy': 'energy',
-    'log-straggler': 'slow processes',
-    'disable-straggler-on-startup': 'slow processes',
     'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
     'log-max-attention-logit': 'the largest attention score',
   }),

@@ -1,0 +1,33 @@
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { expect, it } from 'vitest';
+import type { TrainingEvent } from '../src/index.js';
+import type { WatchRanksArgument } from './ranks/watch-ranks.js';
+
+it('tells all ranks what each of them computes without communication, and which one is slow', async () => {
+  const argument: WatchRanksArgument = { slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10 };
+  const results = await runInMemoryRanks<readonly TrainingEvent[]>({
+    worldSize: 3,
+    ...rankThreads(new URL('./ranks/watch-ranks.ts', import.meta.url)),
+    argument,
+  });
+  const [events] = results;
+  for (const other of results) expect(other).toEqual(events);
+  const intervals = events!.filter(({ type }) => type === 'ranks');
+  expect(intervals.map(({ iteration }) => iteration)).toEqual([2, 4, 6, 8, 10]);
+  // sums of such clocks are exact to far less than a microsecond
+  const rounded = (values: unknown): number[] =>
+    (values as number[]).map((value) => Math.round(value * 1e6) / 1e6);
+  expect(rounded(intervals[0]!.fields.compute_ms)).toEqual([100, 100, 100]);
+  expect(rounded(intervals[1]!.fields.compute_ms)).toEqual([100, 130, 100]);
+  expect(rounded(intervals[1]!.fields.waited_ms)).toEqual([30, 0, 30]);
+  expect(intervals.map(({ fields }) => fields.hosts)).toEqual([['a', 'b', 'c'], ...Array(4).fill(undefined)]);
+  expect(intervals[4]!.fields.peak_bytes).toEqual([10, 20, 30]);
+  const named = events!.filter(({ type }) => type === 'slow_rank');
+  expect(named.map(({ iteration, fields }) => [iteration, fields.rank, fields.host, fields.is_slow])).toEqual(
+    [
+      [8, 1, 'b', true],
+      [10, 1, 'b', false],
+    ],
+  );
+});

@@ -1,0 +1,43 @@
+import type { World } from '@mtl/comm';
+import { RankWatch, type TrainingEvent } from '../../src/index.js';
+
+export interface WatchRanksArgument {
+  readonly slowRank: number;
+  /** Steps in which that rank computes 1.3 times as long; the others wait for it. */
+  readonly slowSteps: readonly number[];
+  readonly numSteps: number;
+}
+
+/** Watches ranks with clocks of their own, which steps of 100 ms and pauses of any length move on. */
+export default async function watchRanks(
+  world: World,
+  { slowRank, slowSteps, numSteps }: WatchRanksArgument,
+): Promise<readonly TrainingEvent[]> {
+  const { rank } = world;
+  let [ms, waitedSeconds] = [0, 0];
+  const watch = new RankWatch({
+    world: world.group,
+    waitedSeconds: () => waitedSeconds,
+    peakBytes: () => 10 * (rank + 1),
+    device: 'cpu',
+    interval: 2,
+    peers: [[0, 1, 2]],
+    hosts: ['a', 'b', 'c'],
+    leastIntervalMs: 0,
+    now: () => ms,
+  });
+  watch.resume();
+  const events: TrainingEvent[] = [];
+  for (let step = 1; step <= numSteps; step++) {
+    const isSlow = slowSteps.includes(step);
+    ms += isSlow ? 130 : 100;
+    if (isSlow && rank !== slowRank) waitedSeconds += 0.03;
+    events.push(...watch.step(step));
+    watch.pause();
+    ms += rank * 1000;
+    waitedSeconds += rank;
+    watch.resume();
+  }
+  events.push(...watch.finish());
+  return events;
+}
