@@ -45,7 +45,7 @@ describe('StepRerun', () => {
     }
   });
 
-  it('blames the machine where they differ, names the rank and goes on with what came twice', async () => {
+  it('blames the machine where they differ, names the rank and goes on with the results that came twice', async () => {
     for (const [first, second, wrong] of [
       [9, 1, 9],
       [1, 9, 9],

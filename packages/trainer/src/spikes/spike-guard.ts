@@ -106,8 +106,8 @@ export class SpikeGuard implements StepGuard {
   }
 
   isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean {
-    const isFinite = Number.isFinite(step.loss) && Number.isFinite(step.gradientNorm);
-    return !isFinite || this.excesses(step).length > 0 || this.#isAboveThreshold(step);
+    const areFinite = Number.isFinite(step.loss) && Number.isFinite(step.gradientNorm);
+    return !areFinite || this.excesses(step).length > 0 || this.#isAboveThreshold(step);
   }
 
   /** What of a step is far above recent steps, or not finite; nothing where the policy is to ignore it. */
