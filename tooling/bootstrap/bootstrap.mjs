@@ -11,6 +11,7 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { platformProblem } from '../native/platform-problem.mjs';
 import { answerHelp } from './answer-help.mjs';
+import { usePlatformAddons } from './platform-addons.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
@@ -145,11 +146,18 @@ function linkCommands() {
 
 /**
  * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which only packed
- * packages need, unless asked for.
+ * packages need, unless asked for. Nothing is compiled, and no compiler needed, where the platform packages
+ * were compiled from the native sources of this checkout, unless `compiles` asks for it.
  */
-export function bootstrap(tasks = ['build', 'build:native'], filters = [], { declarations = false } = {}) {
+export function bootstrap(
+  wanted = ['build', 'build:native'],
+  filters = [],
+  { declarations = false, compiles = false } = {},
+) {
   checkNode();
-  ensureSystemPackages();
+  const isCompiled = !compiles && usePlatformAddons({ root });
+  const tasks = isCompiled ? wanted.filter((task) => task !== 'build:native') : wanted;
+  if (!isCompiled) ensureSystemPackages();
   ensurePackages();
   const isFirst = !existsSync(join(root, 'packages', 'kernels', 'build', 'Release', 'mtl_kernels.node'));
   if (isFirst && tasks.includes('build:native')) {

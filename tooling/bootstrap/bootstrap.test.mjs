@@ -124,12 +124,15 @@ describe('the script, started by a user without root', () => {
     // a place that everybody can read, whatever the permissions of the checkout
     folder = testFolder('bootstrap');
     script = join(folder.path, 'tooling', 'bootstrap', 'bootstrap.mjs');
-    mkdirSync(dirname(script), { recursive: true });
-    for (const name of ['bootstrap.mjs', 'answer-help.mjs'])
-      copyFileSync(fileURLToPath(new URL(name, import.meta.url)), join(dirname(script), name));
-    const platformProblem = join(folder.path, 'tooling', 'native', 'platform-problem.mjs');
-    mkdirSync(dirname(platformProblem));
-    copyFileSync(fileURLToPath(new URL('../native/platform-problem.mjs', import.meta.url)), platformProblem);
+    const files = [
+      ...['bootstrap/bootstrap.mjs', 'bootstrap/answer-help.mjs', 'bootstrap/platform-addons.mjs'],
+      ...['native/platform-problem.mjs', 'native/source-hash.mjs', 'release/platform-folders.mjs'],
+    ];
+    for (const file of files) {
+      const copy = join(folder.path, 'tooling', file);
+      mkdirSync(dirname(copy), { recursive: true });
+      copyFileSync(fileURLToPath(new URL(`../${file}`, import.meta.url)), copy);
+    }
     chmodSync(folder.path, 0o755);
   });
   afterAll(() => folder.remove());

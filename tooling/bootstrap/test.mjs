@@ -55,7 +55,7 @@ for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 ensurePackages();
 const haveChecksPassed = process.argv.includes('--checked') || runChecks(['lint', 'boundaries']);
 const areAll = process.argv.includes('--all');
-bootstrap(['build', 'build:native'], [], { declarations: areAll }); // packed packages are tested with theirs
+bootstrap(['build', 'build:native'], [], { declarations: areAll, compiles: true }); // packed packages are tested with theirs
 const env = {
   ...toolEnvironment(),
   MTL_TEST_BUILDS: '1',

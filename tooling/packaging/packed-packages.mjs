@@ -1,7 +1,8 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { platformFoldersHere } from '../release/platform-folders.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
@@ -15,6 +16,7 @@ const optionsOf = ({ cwd = root, env = {} } = {}) => ({
     ...process.env,
     PATH: `${binaries}${delimiter}${process.env.PATH}`,
     NODE_OPTIONS: '',
+    NODE_PATH: '', // by which pnpm's commands find packages of the checkout
     TURBO_TELEMETRY_DISABLED: '1',
     npm_config_loglevel: 'error',
     ...env,
@@ -58,28 +60,63 @@ export function withDependencies(name, packages = publishedPackages()) {
   return [...found];
 }
 
+/** Where pnpm packs a package. */
+export const tarballOf = ({ name, version }, directory) =>
+  join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
+
 /** Packs every published package as a release would, into `directory`; returns the tarballs by name. */
 export function packPackages(directory) {
   mkdirSync(directory, { recursive: true });
   const packed = run('pnpm', ['-r', '--filter', './packages/*', 'pack', '--pack-destination', directory]);
   if (packed.status !== 0) throw new Error(packed.output);
   return new Map(
-    [...publishedPackages().values()].map(({ name, version }) => [
-      name,
-      join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`),
-    ]),
+    [...publishedPackages().values()].map((manifest) => [manifest.name, tarballOf(manifest, directory)]),
   );
 }
 
 /**
+ * Packs, for the platform of this machine, packages of the names and versions of the platform packages into
+ * `directory`, with the addons of the local build; returns the tarballs by name. They load on this machine
+ * only: the release builds those that load elsewhere.
+ */
+export function packLocalBuilds(directory) {
+  const platforms = platformFoldersHere(root);
+  for (const { manifest, addonOf } of platforms) {
+    const folder = join(directory, `of-${addonOf}`, 'package');
+    mkdirSync(folder, { recursive: true });
+    const { scripts: _, ...published } = manifest;
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(published));
+    const build = join(root, 'packages', addonOf, 'build', 'Release');
+    for (const file of manifest.files.filter(
+      (each) => /^(lib)?mtl_/.test(each) && existsSync(join(build, each)),
+    ))
+      cpSync(join(build, file), join(folder, file));
+    const packed = run('tar', ['czf', tarballOf(manifest, directory), '-C', join(folder, '..'), 'package']);
+    if (packed.status !== 0) throw new Error(packed.output);
+  }
+  return new Map(platforms.map(({ name, manifest }) => [name, tarballOf(manifest, directory)]));
+}
+
+/** The platform packages that `names` may have. */
+const platformPackagesOf = (names, packages = publishedPackages()) =>
+  names.flatMap((name) => Object.keys(packages.get(name).optionalDependencies ?? {}));
+
+/**
  * Installs one package with the packages of this repository below it into an empty folder, as a user's npm
  * would: ours from their tarballs, others from the registry or npm's cache, and no install script runs.
+ * Platform packages are installed too unless `withPlatform` is false.
  */
-export async function installPackage({ name, tarballs, directory }) {
+export async function installPackage({ name, tarballs, directory, withPlatform = true }) {
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
-  const files = withDependencies(name).map((each) => tarballs.get(each));
-  const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
+  const names = withDependencies(name);
+  const files = [...names, ...(withPlatform ? platformPackagesOf(names) : [])].map((each) =>
+    tarballs.get(each),
+  );
+  const flags = [
+    ...['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'],
+    ...(withPlatform ? [] : ['--omit=optional']),
+  ];
   const installed = await runConcurrently('npm', ['install', ...flags, ...files], { cwd: directory });
   if (installed.status !== 0) throw new Error(installed.output);
   return join(directory, 'node_modules', name);

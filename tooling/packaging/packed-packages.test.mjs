@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   canInstall,
   installPackage,
+  packLocalBuilds,
   packPackages,
   publishedPackages,
   root,
@@ -25,7 +26,8 @@ const whySkipped = isOnline ? '' : ' (skipped: neither the registry nor the cach
 
 let tarballs;
 beforeAll(() => {
-  tarballs = packPackages(join(directory, 'tarballs'));
+  const folder = join(directory, 'tarballs');
+  tarballs = new Map([...packPackages(folder), ...packLocalBuilds(folder)]);
 }, 480_000); // twenty seconds of a free machine, minutes of a busy one
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -98,10 +100,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     return install.then(() => folder);
   }
 
-  /**
-   * Compiled once, by the command that users run; other examples load the result through
-   * MTL_KERNELS_ADDON.
-   */
+  /** Compiled once, by the command that users run. */
   function compiledAddon() {
     addon ??= compileAddon();
     return addon;
@@ -133,7 +132,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     '@mtl/comm finds the addon that mtl-comm-build compiled',
     async () => {
       const folder = join(directory, 'comm');
-      await installPackage({ name: '@mtl/comm', tarballs, directory: folder });
+      await installPackage({ name: '@mtl/comm', tarballs, directory: folder, withPlatform: false });
       const example = `import { NativeJob } from '@mtl/comm';
         import { Tensor } from '@mtl/kernels';
         const job = new NativeJob(0);
@@ -160,8 +159,9 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     compiling,
   );
 
-  it('@mtl/kernels names the remedy where nothing was compiled', async () => {
-    const folder = await installedAlone('@mtl/kernels');
+  it('@mtl/kernels names the remedy where nothing was compiled and the platform package left out', async () => {
+    const folder = join(directory, 'without-platform-package');
+    await installPackage({ name: '@mtl/kernels', tarballs, directory: folder, withPlatform: false });
     writeFileSync(join(folder, 'uncompiled.mjs'), exampleOf('@mtl/kernels').code);
     const { status, output } = await runConcurrently(process.execPath, ['uncompiled.mjs'], {
       cwd: folder,
@@ -169,6 +169,8 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     });
     expect(status).not.toBe(0);
     expect(output).toContain('npx mtl-kernels-build');
+    expect(output).toContain('kernels-linux-x64: not installed');
+    expect(output).toContain('remove node_modules and package-lock.json');
   });
 
   it('@mtl/errors: an example with wrong types is found', async () => {
@@ -212,7 +214,8 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       expect(readFileSync(join(installed, 'README.md'), 'utf8')).toBe(
         readFileSync(join(folderOf(name), 'README.md'), 'utf8'),
       );
-      const env = below.includes('@mtl/kernels') ? { MTL_KERNELS_ADDON: await compiledAddon() } : {};
+      // addons are those of the platform packages
+      const env = { MTL_KERNELS_ADDON: undefined, MTL_COMM_ADDON: undefined };
       const programs = Object.keys(packages.get(name).bin ?? {});
       for (const program of programs) {
         const command = join(folder, 'node_modules', '.bin', program);

@@ -35,7 +35,7 @@ const files = {
     sideEffects: false,
     engines: { node: '>=20.19' },
     exports: { '.': { '@mtl/source': './src/index.ts', ...built } },
-    publishConfig: { access: 'public', exports: { '.': built } },
+    publishConfig: { access: 'public', provenance: true, exports: { '.': built } },
     files: ['dist', 'README.md'],
     scripts: {
       prepack: 'node ../../tooling/packaging/refuse-npm-pack.mjs',

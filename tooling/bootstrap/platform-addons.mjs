@@ -1,0 +1,58 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sourceHash } from '../native/source-hash.mjs';
+import { platformFoldersHere } from '../release/platform-folders.mjs';
+
+const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
+
+/**
+ * Whether nothing needs to be compiled in the checkout `root`: each native package has no local build, and
+ * its platform package is there, or can be downloaded, compiled from the same sources. What is downloaded is
+ * checked by platforms/NAME/released.json, which the release has written: no registry is trusted.
+ */
+export function usePlatformAddons({ root, say = console.log }) {
+  const platforms = platformFoldersHere(root);
+  const isLocal = ({ addonOf }) =>
+    existsSync(join(root, 'packages', addonOf, 'build', 'Release', `mtl_${addonOf}.node`));
+  if (platforms.length === 0 || platforms.some(isLocal)) return false;
+  return platforms.every((platform) => {
+    const sources = sourceHash({ root, name: platform.addonOf });
+    return isBuiltFrom(platform, sources) || download({ platform, sources, say });
+  });
+}
+
+const isBuiltFrom = ({ directory, addonOf }, sources) =>
+  existsSync(join(directory, `mtl_${addonOf}.node`)) &&
+  readJson(join(directory, 'built-from.json'))?.sources === sources;
+
+/** Downloads a platform package that was released from these sources into its folder. */
+function download({ platform, sources, say }) {
+  const { name, directory } = platform;
+  const released = readJson(join(directory, 'released.json'));
+  if (released?.sources !== sources) return false;
+  const folder = mkdtempSync(join(tmpdir(), 'mtl-platform-'));
+  try {
+    const flags = ['--silent', '--prefer-offline', '--fetch-retries=0', '--pack-destination', folder];
+    spawnSync('npm', ['pack', ...flags, `${name}@${released.version}`], { stdio: 'ignore' });
+    const [file] = readdirSync(folder);
+    if (file === undefined) {
+      say(`${name} ${released.version} cannot be downloaded: compiling`);
+      return false;
+    }
+    const tarball = join(folder, file);
+    const digest = createHash('sha512').update(readFileSync(tarball)).digest('base64');
+    if (released.integrity !== `sha512-${digest}`) {
+      say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
+      return false;
+    }
+    // what the checkout has of the package stays as it is
+    const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
+    const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
+    return unpacked.status === 0 && isBuiltFrom(platform, sources);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,33 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { debianSource } from './debian-source.mjs';
+import { runStep } from './run-step.mjs';
+
+/**
+ * Builds a library of Debian statically with CMake, below `directory`, unless it is built: headers, archive
+ * and CMake files are in `prefix`. `optionsOf` is called with the version, `prepare` with the folder of the
+ * sources.
+ */
+export function buildLibrary({ name, directory, optionsOf, prepare }) {
+  const { folder, version } = debianSource({ name, directory });
+  const options = optionsOf(version);
+  const [build, prefix] = ['build', 'prefix'].map((kind) => join(directory, `${name}-${kind}`));
+  const done = join(prefix, 'done.json');
+  if (!existsSync(done)) {
+    prepare?.(folder);
+    console.log(`building ${name} ${version} statically, once: minutes`);
+    runStep('cmake', [
+      ...['-S', folder, '-B', build, '-DCMAKE_BUILD_TYPE=Release', `-DCMAKE_INSTALL_PREFIX=${prefix}`],
+      ...['-DCMAKE_POSITION_INDEPENDENT_CODE=ON', '-DCMAKE_INSTALL_LIBDIR=lib'],
+      '-DCMAKE_CXX_VISIBILITY_PRESET=hidden',
+      // the linker drops what is not called
+      '-DCMAKE_CXX_FLAGS=-ffunction-sections -fdata-sections',
+      ...options,
+    ]);
+    runStep('cmake', ['--build', build, '--parallel', String(availableParallelism())]);
+    runStep('cmake', ['--install', build]);
+    writeFileSync(done, JSON.stringify({ version, options }));
+  }
+  return { folder, prefix, version, options };
+}

@@ -1,0 +1,67 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runStep } from './run-step.mjs';
+
+const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
+
+/**
+ * The release of Debian whose sources are taken: newer than the one that compiles them, whose glibc decides
+ * where the packages run.
+ */
+const release = process.env.MTL_DEBIAN_SOURCES ?? 'trixie';
+
+/** A field of /etc/os-release. */
+export function osRelease(field) {
+  return new RegExp(`^${field}="?([^"\n]*)`, 'm').exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
+}
+
+/**
+ * The options with which apt uses a list of sources of its own below `directory` and leaves the lists and
+ * caches of the machine alone.
+ */
+function aptOptions(directory) {
+  const lists = join(directory, 'lists');
+  mkdirSync(join(lists, 'partial'), { recursive: true });
+  const mirror = process.env.MTL_DEBIAN_MIRROR ?? 'http://deb.debian.org/debian';
+  const sources = join(directory, 'sources.list');
+  writeFileSync(sources, `deb-src [signed-by=${keyring}] ${mirror} ${release} main\n`);
+  return [
+    `Dir::Etc::sourcelist=${sources}`,
+    'Dir::Etc::sourceparts=-',
+    `Dir::State::lists=${lists}`,
+    'Dir::Cache::pkgcache=',
+    'Dir::Cache::srcpkgcache=',
+    'APT::Sandbox::User=root', // downloads go into our folder
+  ].flatMap((option) => ['-o', option]);
+}
+
+/**
+ * The sources of a package of Debian, as Debian builds them (its patches applied), unpacked
+ * below `directory` unless they are there. apt checks them against the signed index. Returns
+ * the folder and the version.
+ */
+export function debianSource({ name, directory }) {
+  const unpacked = join(directory, name);
+  if (!existsSync(unpacked)) {
+    if (osRelease('ID') !== 'debian' || spawnSync('dpkg-source', ['--version']).status !== 0) {
+      throw new Error(
+        `the sources of ${name} are taken from Debian: run this on Debian, with dpkg-dev installed`,
+      );
+    }
+    const downloads = join(directory, `${name}-downloads`);
+    rmSync(downloads, { recursive: true, force: true });
+    mkdirSync(downloads, { recursive: true });
+    const options = aptOptions(directory);
+    runStep('apt-get', [...options, 'update', '-qq']);
+    runStep('apt-get', [...options, 'source', '-qq', '--download-only', name], { cwd: downloads });
+    const description = readdirSync(downloads).find((file) => file.endsWith('.dsc'));
+    const partial = `${unpacked}.partial`;
+    rmSync(partial, { recursive: true, force: true });
+    // --no-check: apt has checked the hashes against the signed index
+    runStep('dpkg-source', ['--no-check', '-x', join(downloads, description), partial]);
+    renameSync(partial, unpacked);
+  }
+  const changelog = readFileSync(join(unpacked, 'debian', 'changelog'), 'utf8');
+  return { folder: unpacked, version: /\(([^)]+)\)/.exec(changelog)[1] };
+}

@@ -1,0 +1,61 @@
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buildLibrary } from './build-library.mjs';
+
+/** oneDNN's options: matmul and reorder alone, threads of OpenMP as in Debian's build, no GPU, no tools. */
+function oneDnnOptions(version) {
+  // 3.0 renamed the options, and has a graph component
+  const prefix = Number.parseInt(version, 10) < 3 ? 'DNNL' : 'ONEDNN';
+  return [
+    ...[`-D${prefix}_LIBRARY_TYPE=STATIC`, `-D${prefix}_CPU_RUNTIME=OMP`, `-D${prefix}_GPU_RUNTIME=NONE`],
+    `-D${prefix}_ENABLE_PRIMITIVE=MATMUL;REORDER`,
+    ...[
+      `-D${prefix}_ENABLE_WORKLOAD=INFERENCE`,
+      `-D${prefix}_BUILD_TESTS=OFF`,
+      `-D${prefix}_BUILD_EXAMPLES=OFF`,
+    ],
+    ...[`-D${prefix}_ENABLE_JIT_PROFILING=OFF`, `-D${prefix}_ENABLE_ITT_TASKS=OFF`],
+    ...(prefix === 'DNNL' ? [] : ['-DONEDNN_BUILD_GRAPH=OFF']),
+    // any x86-64 processor: its own code for newer ones is made at run time
+    `-D${prefix}_ARCH_OPT_FLAGS=`,
+  ];
+}
+
+/**
+ * Sources of primitives that are not asked for. oneDNN compiles them all the same, and they take most of the
+ * time. What is linked does not refer to them: checkPlatformPackage finds every symbol that would be missing.
+ */
+const isOfOtherPrimitive = (path) =>
+  /(^|\/)(rnn|lrn|prelu|shuffle)\/|conv(olution)?[._\d]|_convolution|deconv|pool|normalization|softmax|resampling|(ref|simple)_(shuffle|prelu|lrn|sum|concat|reduction|inner)|(gemm|x8s8s32x|brgemm|bf16)_inner_product\.|uni_(eltwise|reduction|binary|xf16_sum)/.test(
+    path,
+  ) && !/_list\.cpp$|\/(injectors|gemm|matmul|reorder)\//.test(path);
+
+function leaveOutOtherPrimitives(folder) {
+  const sources = join(folder, 'src', 'cpu');
+  for (const path of readdirSync(sources, { recursive: true }))
+    if (path.endsWith('.cpp') && isOfOtherPrimitive(path)) rmSync(join(sources, path));
+}
+
+/** oneDNN for the addon of @mtl/kernels, with the options of its CMakeLists.txt that name it. */
+export function portableOneDnn(directory) {
+  // Debian's patches ask for spdlog, which only logging uses, and that is off
+  const spdlog = join(directory, 'no-spdlog');
+  mkdirSync(spdlog, { recursive: true });
+  writeFileSync(join(spdlog, 'spdlogConfig.cmake'), '');
+  const optionsOf = (version) => [...oneDnnOptions(version), `-Dspdlog_DIR=${spdlog}`];
+  const library = buildLibrary({ name: 'onednn', directory, optionsOf, prepare: leaveOutOtherPrimitives });
+  const { folder, prefix, version, options } = library;
+  return {
+    name: 'oneDNN',
+    version,
+    options,
+    cmakeOptions: [
+      `-DDNNL_INCLUDE_DIR=${join(prefix, 'include')}`,
+      `-DDNNL_LIBRARY=${join(prefix, 'lib', 'libdnnl.a')}`,
+    ],
+    licenses: {
+      'oneDNN-LICENSE': join(folder, 'LICENSE'),
+      'oneDNN-NOTICES': join(folder, 'THIRD-PARTY-PROGRAMS'),
+    },
+  };
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env node
+/** The prepack script of every platform package: refuses one that has not been built. */
+import { existsSync, readFileSync } from 'node:fs';
+
+const { name, files } = JSON.parse(readFileSync('package.json', 'utf8'));
+const missing = files.filter((file) => !existsSync(file));
+if (missing.length > 0) {
+  console.error(`error[MTL_PACK]: ${name} lacks ${missing.join(', ')}\n  remedy: npm run build:platform`);
+  process.exit(2);
+}

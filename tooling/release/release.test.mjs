@@ -1,0 +1,185 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { lowestGlibc } from '../native/lowest-glibc.mjs';
+import { sourceHash } from '../native/source-hash.mjs';
+import { publishedPackages, root, run } from '../packaging/packed-packages.mjs';
+import { testFolder } from '../processes/test-folder.mjs';
+import { libraryProblems, manifestProblems } from './check-platform-package.mjs';
+import { startRegistry } from './local-registry.mjs';
+import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
+import { publishOrder } from './publish-order.mjs';
+import { isAbove } from './read-dynamic.mjs';
+
+const folder = testFolder('release');
+afterAll(folder.remove);
+const platforms = platformFolders(root);
+const packages = publishedPackages();
+
+/** A shared library of one C file. */
+function compiled(name, source, flags = []) {
+  folder.write(`${name}.c`, source);
+  const path = join(folder.path, `${name}.so`);
+  const { status, output } = run('cc', [
+    '-shared',
+    '-fPIC',
+    join(folder.path, `${name}.c`),
+    ...flags,
+    '-o',
+    path,
+  ]);
+  expect(status, output).toBe(0);
+  return path;
+}
+const addon = 'void *napi_register_module_v1(void) { return 0; }\n';
+
+describe('platform packages', () => {
+  it.each(platforms.map(({ name }) => name))(
+    '%s: its manifest is what package managers select by',
+    (name) => {
+      const { manifest, addonOf } = platforms.find((platform) => platform.name === name);
+      const { version, optionalDependencies } = packages.get(`@mtl/${addonOf}`);
+      expect(manifestProblems(manifest, version)).toEqual([]);
+      // pnpm replaces it by the exact version when it packs
+      expect(optionalDependencies[name]).toBe('workspace:*');
+    },
+  );
+
+  it('are refused with a manifest that is wrong', () => {
+    const [{ manifest, name }] = platforms;
+    const wrong = { ...manifest, os: ['darwin'], cpu: undefined, libc: undefined, version: '0.0.1' };
+    wrong.scripts = { postinstall: 'node install.js' };
+    wrong.dependencies = { other: '1.0.0' };
+    expect(manifestProblems(wrong, '0.1.0').map((problem) => problem.slice(name.length + 2))).toEqual([
+      '"os" is not ["linux"]',
+      '"cpu" is not ["x64"]',
+      '"libc" is not ["glibc"]',
+      'version 0.0.1, expected 0.1.0',
+      'has the install script postinstall',
+      'needs other',
+    ]);
+  });
+
+  it('are not packed before they are built', () => {
+    const [{ manifest }] = platformFoldersHere(root);
+    folder.write('unbuilt/package.json', JSON.stringify(manifest));
+    const script = join(root, 'tooling/release/refuse-empty-platform.mjs');
+    const { status, output } = run(process.execPath, [script], { cwd: join(folder.path, 'unbuilt') });
+    expect(status).toBe(2);
+    expect(output).toContain(`error[MTL_PACK]: ${manifest.name} lacks`);
+  });
+});
+
+describe('what a library needs from a machine', () => {
+  it('accepts an addon that needs glibc alone', () => {
+    expect(libraryProblems(compiled('fine', addon))).toEqual([]);
+  });
+
+  it('finds libraries of others, newer symbols, symbols offered and symbols missing', () => {
+    const source = `${addon}int gone(void); int extra(void) { return gone(); }\n`;
+    const path = compiled('wrong', source, ['-Wl,--no-as-needed', '-l:libstdc++.so.6']);
+    expect(libraryProblems(path)).toEqual([
+      `${path} lacks gone`,
+      `${path} needs libstdc++.so.6, which a bare machine does not have`,
+      `${path} offers 1 symbols to others, such as extra`,
+    ]);
+    folder.write('later.map', 'GLIBC_2.99 { global: later; };\n');
+    const script = join(folder.path, 'later.map');
+    const flags = [`-Wl,--version-script=${script}`, '-Wl,-soname,libc.so.6'];
+    const stub = compiled('newer', 'int later(void) { return 0; }\n', flags);
+    const newer = compiled('user', `${addon}int later(void); int use(void) { return later(); }\n`, [stub]);
+    expect(libraryProblems(newer)).toContain(`${newer} needs GLIBC_2.99; at most GLIBC_${lowestGlibc}`);
+  });
+
+  it('asks for a run path where a library is bundled', () => {
+    const bundled = compiled('libpart', 'int part(void) { return 1; }\n', ['-Wl,-soname,libpart.so']);
+    const source = 'int part(void); void *napi_register_module_v1(void) { return part() ? 0 : 0; }\n';
+    const problems = (flags) =>
+      libraryProblems(compiled('whole', source, [...flags, bundled]), { bundled: ['libpart.so'] });
+    expect(problems([])).toContainEqual(
+      expect.stringMatching(/does not look for libpart\.so next to itself/),
+    );
+    expect(problems(['-Wl,-rpath,$ORIGIN'])).not.toContainEqual(expect.stringMatching(/next to itself/));
+  });
+
+  it.each([
+    ['2.35', '2.34', true],
+    ['2.4', '2.34', false],
+    ['2.34', '2.34', false],
+    ['2.2.5', '2.34', false],
+    ['3.0', '2.34', true],
+    ['2.34.1', '2.34', true],
+  ])('%s is above %s: %s', (version, limit, expected) => {
+    expect(isAbove(version, limit)).toBe(expected);
+  });
+});
+
+describe('the hash of native sources', () => {
+  it('changes with sources and headers of other packages, not with tests', () => {
+    for (const name of ['kernels', 'comm']) {
+      for (const path of ['CMakeLists.txt', 'package.json', 'native/include'])
+        if (existsSync(join(root, 'packages', name, path)))
+          cpSync(join(root, 'packages', name, path), join(folder.path, 'hash/packages', name, path), {
+            recursive: true,
+          });
+      mkdirSync(join(folder.path, 'hash/packages', name, 'native'), { recursive: true });
+    }
+    const write = (path, text) => folder.write(`hash/packages/${path}`, text);
+    const hash = (name = 'kernels') => sourceHash({ root: join(folder.path, 'hash'), name });
+    write('kernels/native/core/a.cc', 'one');
+    const [first, comm] = [hash(), hash('comm')];
+    write('kernels/native/tests/a_test.cc', 'test');
+    write('kernels/native/build-addon.mjs', 'command');
+    expect(hash()).toBe(first);
+    write('kernels/native/core/a.cc', 'two');
+    expect(hash()).not.toBe(first);
+    expect(hash('comm')).toBe(comm);
+    write('kernels/native/include/mtl/more.h', 'header');
+    expect(hash('comm')).not.toBe(comm);
+  });
+});
+
+describe('the order of publishing', () => {
+  it('has every package behind what it needs, and platform packages first', () => {
+    const manifests = [...packages.values(), ...platforms.map(({ manifest }) => manifest)];
+    const order = publishOrder(manifests);
+    expect([...order].sort()).toEqual(manifests.map(({ name }) => name).sort());
+    expect(order.slice(0, platforms.length).sort()).toEqual(platforms.map(({ name }) => name).sort());
+    for (const { name, dependencies = {}, optionalDependencies = {} } of manifests) {
+      for (const needed of Object.keys({ ...dependencies, ...optionalDependencies }).filter((each) =>
+        order.includes(each),
+      ))
+        expect(order.indexOf(needed), `${needed} before ${name}`).toBeLessThan(order.indexOf(name));
+    }
+  });
+
+  it('refuses a circle', () => {
+    const circle = [
+      { name: 'a', dependencies: { b: '1.0.0' } },
+      { name: 'b', dependencies: { a: '1.0.0' } },
+    ];
+    expect(() => publishOrder(circle)).toThrow('needs itself');
+  });
+});
+
+it('the local registry serves tarballs as npm expects them', async () => {
+  folder.write('packed/package/package.json', '{ "name": "@example/one", "version": "1.2.3" }');
+  const tarballs = join(folder.path, 'tarballs');
+  mkdirSync(tarballs);
+  spawnSync('tar', ['czf', join(tarballs, 'one.tgz'), '-C', join(folder.path, 'packed'), 'package']);
+  writeFileSync(join(tarballs, 'notes.txt'), 'not a tarball');
+  const server = await startRegistry({ folders: [tarballs] });
+  try {
+    const url = `http://127.0.0.1:${server.address().port}`;
+    const found = await (await fetch(`${url}/@example%2fone`)).json();
+    expect(found['dist-tags']).toEqual({ latest: '1.2.3' });
+    const { tarball, integrity } = found.versions['1.2.3'].dist;
+    const bytes = Buffer.from(await (await fetch(tarball)).arrayBuffer());
+    const digest = await crypto.subtle.digest('SHA-512', bytes);
+    expect(integrity).toBe(`sha512-${Buffer.from(digest).toString('base64')}`);
+    expect((await fetch(`${url}/unknown`)).status).toBe(404);
+  } finally {
+    server.close();
+  }
+});
