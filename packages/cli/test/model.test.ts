@@ -279,7 +279,7 @@ describe('mtl convert', () => {
     const converted = join(cwd, "the cat's");
     const stdout = await mtl('convert', '--load-hf', 'hf', '--save', converted);
     const command = /^train it on with (.*)$/m.exec(stdout)![1]!;
-    const run = await runAsPrinted(command, { cwd });
+    const run = await runAsPrinted(`${command} --verbose`, { cwd });
     expect(run).toMatchObject({ status: 0, stderr: '' });
     expect(run.stdout).toMatch(/^ {4}num-layers +2 +checkpoint /m);
     expect(run.stdout).toContain('iteration      100/     100');

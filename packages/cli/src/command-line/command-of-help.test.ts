@@ -28,7 +28,7 @@ describe('commandOfHelp', () => {
 
   it('refuses --help of a command that there is not', () => {
     expect(refusal('nonsense', '--help')).toContain(
-      "mtl: unknown command 'nonsense'; expected run, data, eval",
+      "mtl: unknown command 'nonsense'; expected train, run, data, eval",
     );
     expect(refusal('generat', '-h')).toContain('expected generate');
     expect(refusal('data', 'prepar', '--help')).toContain('expected prepare');
@@ -46,7 +46,7 @@ describe('commandOfHelp', () => {
       "error[MTL_COMMAND_UNKNOWN]: mtl: unknown command 'generat'; expected generate\n" +
         '  remedy: mtl --help lists its commands and flags',
     );
-    expect(refusal('help', 'nonsense')).toContain('expected run, data, eval');
+    expect(refusal('help', 'nonsense')).toContain('expected train, run, data, eval');
     expect(refusal('data', 'help', 'prepar')).toContain('expected prepare');
     expect(refusal('help', 'plan', 'more')).toContain('expected no more words');
   });
