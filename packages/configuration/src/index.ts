@@ -50,7 +50,7 @@ export type {
   TokenizerConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
-export { printConfiguration } from './print-configuration.js';
+export { printConfiguration, processesText } from './print-configuration.js';
 export { type ConfigurationJson, configurationJson } from './saved/configuration-json.js';
 export {
   type CheckpointPlace,

@@ -52,7 +52,7 @@ function formatValue(value: unknown): string {
 }
 
 function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<readonly [string, string]> {
-  const { model, training, optimizer, parallel } = configuration;
+  const { model, training, optimizer } = configuration;
   const { learningRate } = optimizer;
   return [
     ['head size', String(model.headSize)],
@@ -70,11 +70,12 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
       'warm-up',
       `${Number((learningRate.warmupSteps ?? 0).toPrecision(6))} of ${learningRate.decaySteps} ${learningRate.unit}`,
     ],
-    ['processes', `${parallel.worldSize} = ${parallelSizes(configuration)}`],
+    ['processes', processesText(configuration)],
   ];
 }
 
-function parallelSizes({ parallel }: PretrainingConfiguration): string {
-  const { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize } = parallel;
-  return `tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize} x data ${dataParallelSize}`;
+/** `4 = tensor 2 x pipeline 1 x data 2` */
+export function processesText({ parallel }: PretrainingConfiguration): string {
+  const { worldSize, tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize } = parallel;
+  return `${worldSize} = tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize} x data ${dataParallelSize}`;
 }

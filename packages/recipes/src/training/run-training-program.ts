@@ -9,6 +9,7 @@ import {
   type PretrainingConfiguration,
   parseFlags,
   printConfiguration,
+  processesText,
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
@@ -124,6 +125,8 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   if (configuration.logging.isVerbose) say(printConfiguration(configuration, { all: false }));
   else for (const notice of configuration.notices) say(`  note: ${notice}`);
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
+  if (world !== undefined && !configuration.logging.isVerbose)
+    say(`  processes ${processesText(configuration)}`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   try {
     await trainAndShow(configuration, { joined, commandLine, conversations, say });
