@@ -13,7 +13,7 @@ export interface SpikeGuardOfOptions {
   readonly state: SpikeGuardState | undefined;
   readonly dataset: SampleDataset<NumberedBatch>;
   /** Which samples the training run reads, in their order. */
-  readonly sampler: Pick<MicroBatchSamplerOptions, 'kind' | 'seed' | 'epochMultiple'>;
+  readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
   /** Whether this rank reports, and so must know where samples come from. */
   readonly reports: boolean;
 }
@@ -26,18 +26,25 @@ export function spikeGuardOf(
   const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
   const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
   if (!isUsed) return undefined;
-  const sourcesOf: SpikeGuardOptions['sourcesOf'] = ({ consumedSamples, globalBatchSize }) => {
-    const { kind, seed, epochMultiple } = sampler;
-    const samples = sampleMicroBatches({
-      kind,
-      consumedSamples,
-      totalSamples: dataset.length,
-      microBatchSize: 1,
-      ...(seed === undefined ? {} : { seed }),
-      ...(epochMultiple === undefined ? {} : { epochMultiple }),
-    });
-    const ofStep = Array.from({ length: globalBatchSize }, () => samples.next().value?.[0] ?? 0);
-    return documentsOfSamples(dataset, ofStep);
-  };
+  const sourcesOf: SpikeGuardOptions['sourcesOf'] = (step) =>
+    documentsOfSamples(dataset, samplesOfStep({ ...sampler, totalSamples: dataset.length }, step));
   return new SpikeGuard({ ...spikes, state, ...(reports ? { sourcesOf } : {}) });
+}
+
+/** The samples that all data-parallel ranks together read in a step. */
+export function samplesOfStep(
+  sampler: MicroBatchSamplerOptions,
+  step: { readonly consumedSamples: number; readonly globalBatchSize: number },
+): readonly number[] {
+  const { microBatchSize, dataParallelSize = 1 } = sampler;
+  const microBatches = sampleMicroBatches({
+    ...sampler,
+    // epochs of the same samples as those of the ranks
+    epochMultiple: sampler.epochMultiple ?? microBatchSize * dataParallelSize,
+    consumedSamples: step.consumedSamples,
+    microBatchSize: 1,
+    dataParallelRank: 0,
+    dataParallelSize: 1,
+  });
+  return Array.from({ length: step.globalBatchSize }, () => microBatches.next().value ?? []).flat();
 }
