@@ -7,7 +7,9 @@ import type { TrackedRun } from './tracking-settings.js';
 
 /** What is kept about a delivery in the run folder. */
 export interface DeliveryState {
+  /** Rows of metrics.jsonl that the service has. */
   rows: number;
+  /** Whether the service knows how the run ended. */
   isEnded: boolean;
 }
 

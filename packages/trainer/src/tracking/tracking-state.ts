@@ -1,17 +1,11 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationError, namingFile } from '@mtl/errors';
+import type { DeliveryState } from './delivery.js';
 import type { MlflowSettings, TrackingSettings, WandbSettings } from './tracking-settings.js';
 
-interface Sent {
-  /** Rows of metrics.jsonl that the service has. */
-  rows: number;
-  /** Whether the service knows how the run ended. */
-  isEnded: boolean;
-}
-
-export type WandbState = WandbSettings & Sent & { readonly id: string; entity?: string | undefined };
-export type MlflowState = MlflowSettings & Sent & { experimentId?: string; runId?: string };
+export type WandbState = WandbSettings & DeliveryState & { readonly id: string; entity?: string | undefined };
+export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: string; runId?: string };
 
 /** What a run folder keeps about tracking services: where the run is there, and how much they have. */
 export interface TrackingState {
