@@ -12,8 +12,9 @@ const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
  * Times collectives and messages of the processes of a group; all of them call it.
  *
  * A collective is timed as in a step: after a matmul of a millisecond, which each rank ends at a time of its
- * own, and with a tensor that was just written. That is two to three times the time of collectives that
- * follow each other. A message is timed alone, since a schedule says what its receiver waits for.
+ * own, and with a tensor that was just written. From half a mebibyte on that takes two to three times as long
+ * as collectives that follow each other. A message is timed alone, since a schedule says what its receiver
+ * waits for.
  */
 export function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
   const { size, rank } = group;
