@@ -16,6 +16,15 @@ export function osRelease(field) {
   return new RegExp(`^${field}="?([^"\n]*)`, 'm').exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
 }
 
+/** Where this machine gets the packages of its own release of Debian from. */
+function mirrorOfMachine() {
+  const release = osRelease('VERSION_CODENAME');
+  const format = ['--format', '$(SITE)', 'Created-By: Packages', `Codename: ${release}`];
+  const [site] = runStep('apt-get', ['indextargets', ...format]).split('\n');
+  if (site) return site;
+  throw new Error(`apt knows no mirror of Debian ${release}: run apt-get update`);
+}
+
 /**
  * The options with which apt uses a list of sources of its own below `directory` and leaves the lists and
  * caches of the machine alone.
@@ -23,7 +32,7 @@ export function osRelease(field) {
 function aptOptions(directory) {
   const lists = join(directory, 'lists');
   mkdirSync(join(lists, 'partial'), { recursive: true });
-  const mirror = process.env.MTL_DEBIAN_MIRROR ?? 'http://deb.debian.org/debian';
+  const mirror = mirrorOfMachine();
   const sources = join(directory, 'sources.list');
   writeFileSync(sources, `deb-src [signed-by=${keyring}] ${mirror} ${release} main\n`);
   return [
