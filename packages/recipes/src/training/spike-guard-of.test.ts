@@ -11,7 +11,11 @@ describe('samplesOfStep', () => {
     const [totalSamples, globalBatchSize, dataParallelSize] = [59, 12, 2];
     // 59 is no multiple of what the ranks read at once: each epoch leaves samples out
     const sampler: MicroBatchSamplerOptions = {
-      ...{ kind, totalSamples, microBatchSize: 2, dataParallelSize, seed: 5 },
+      kind,
+      totalSamples,
+      microBatchSize: 2,
+      dataParallelSize,
+      seed: 5,
       ...more,
     };
     const ranks = Array.from({ length: dataParallelSize }, (_, dataParallelRank) =>
