@@ -2,7 +2,10 @@ import uPlot from 'uplot';
 import type { Points, Series } from '../src/api-types.js';
 import { markOf, placeOf, stepsOfAxis } from './axis-labels.js';
 import type { ChartKind } from './chart-kinds.js';
+import { drawMarks } from './draw-marks.js';
 import { element } from './element.js';
+import { MarkLabel } from './mark-label.js';
+import type { RunMark } from './marks-of-shown.js';
 import type { Range, State } from './state.js';
 
 /** The curve of one run. */
@@ -33,6 +36,8 @@ export class Chart {
   readonly #legend = element('ul', { class: 'legend' });
   #values: HTMLElement[] = [];
   #lines: readonly Line[] = [];
+  #marks: readonly RunMark[] = [];
+  #label: MarkLabel | undefined;
   #plot: uPlot | undefined;
   #key = '';
 
@@ -62,8 +67,8 @@ export class Chart {
     return Math.max(200, this.#plotArea.clientWidth);
   }
 
-  /** Draws the curves, in the order of their runs. */
-  draw(curves: readonly RunCurve[]): void {
+  /** Draws the curves, in the order of their runs, and what happened in these. */
+  draw(curves: readonly RunCurve[], marks: readonly RunMark[]): void {
     const { canBeSmoothed } = this.#kind;
     const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
     const key = JSON.stringify([
@@ -71,12 +76,14 @@ export class Chart {
       [this.#state.axis, this.#isLogarithmic],
     ]);
     this.#lines = lines;
+    this.#marks = marks;
     const data = this.#data();
     if (this.#plot !== undefined && key === this.#key) {
       this.#plot.setData(data);
     } else {
       this.#plot?.destroy();
       this.#plot = new uPlot(this.#options(), data, this.#plotArea);
+      this.#label = new MarkLabel(this.#plot);
       this.#key = key;
       this.#fillLegend(curves);
     }
@@ -160,6 +167,7 @@ export class Chart {
         },
       },
       hooks: {
+        drawAxes: [(plot) => drawMarks(plot, this.#marks)],
         setCursor: [() => this.#showValues()],
         setSelect: [(plot) => this.#zoomTo(plot)],
       },
@@ -224,6 +232,7 @@ export class Chart {
   #showValues(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
+    this.#label?.show(plot, this.#marks);
     const { axis } = this.#state;
     const at = plot.cursor.idx ?? undefined;
     const x = at === undefined ? undefined : plot.data[0][at];

@@ -1,6 +1,7 @@
 import { Chart, type RunCurve } from './chart.js';
 import { type ChartKind, chartKinds } from './chart-kinds.js';
 import { element } from './element.js';
+import { marksOfShown } from './marks-of-shown.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 
@@ -27,6 +28,7 @@ export class Charts {
 
   draw(data: RunData): void {
     const { shown } = this.#state;
+    const marks = marksOfShown(this.#state, data);
     const names = new Set(shown.flatMap((id) => data.details.get(id)?.series ?? []));
     const drawn = chartKinds(names)
       .map((kind) => ({ kind, curves: this.#curvesOf(kind, data) }))
@@ -41,7 +43,7 @@ export class Charts {
       this.#charts.set(kind.name, chart);
       const there = this.#grid.children[index];
       if (there !== chart.panel) this.#grid.insertBefore(chart.panel, there ?? null);
-      chart.draw(curves);
+      chart.draw(curves, marks);
     }
     this.#hint.textContent = this.#hintFor(drawn.length);
     this.#hint.hidden = drawn.length > 0;

@@ -1,6 +1,7 @@
 import { Charts } from './charts.js';
 import { Differences } from './differences.js';
 import { element } from './element.js';
+import { MarksList } from './marks-list.js';
 import { RunData } from './run-data.js';
 import { RunDetailsView } from './run-details.js';
 import { RunList } from './run-list.js';
@@ -17,6 +18,7 @@ main.append(curves);
 new RunList(byId('sidebar'), state);
 addToolbar(curves, state);
 const charts = new Charts(curves, state);
+const marks = new MarksList(curves, state);
 const differences = new Differences(main, state);
 const details = new RunDetailsView(main, state);
 
@@ -29,7 +31,7 @@ function drawSoon(): void {
   isDrawing = true;
   requestAnimationFrame(() => {
     isDrawing = false;
-    for (const part of [charts, differences, details]) part.draw(data);
+    for (const part of [charts, marks, differences, details]) part.draw(data);
   });
 }
 

@@ -14,6 +14,8 @@ export class State {
   /** Weight of the past in moving averages. */
   smoothing = 0;
   isLogarithmic = false;
+  /** Whether what happened is marked on the curves. */
+  showsMarks = true;
   /** What is zoomed into; undefined for everything. */
   range: Range | undefined;
   /** The run whose details are shown. */
@@ -40,7 +42,9 @@ export class State {
   }
 
   update(
-    change: Partial<Pick<State, 'axis' | 'smoothing' | 'isLogarithmic' | 'range' | 'focus' | 'isConnected'>>,
+    change: Partial<
+      Pick<State, 'axis' | 'smoothing' | 'isLogarithmic' | 'showsMarks' | 'range' | 'focus' | 'isConnected'>
+    >,
   ): void {
     Object.assign(this, change);
     this.#tell(new Set());

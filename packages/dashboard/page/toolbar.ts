@@ -34,6 +34,10 @@ export function addToolbar(parent: HTMLElement, state: State): void {
     attributes: { type: 'checkbox' },
     on: { change: () => state.update({ isLogarithmic: logarithmic.checked }) },
   });
+  const marks = element('input', {
+    attributes: { type: 'checkbox', checked: true },
+    on: { change: () => state.update({ showsMarks: marks.checked }) },
+  });
   const reset = element(
     'button',
     {
@@ -59,6 +63,7 @@ export function addToolbar(parent: HTMLElement, state: State): void {
       ),
       element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), smoothing, value),
       element('label', { class: 'check' }, logarithmic, 'Log scale'),
+      element('label', { class: 'check' }, marks, 'Events'),
       reset,
     ),
   );

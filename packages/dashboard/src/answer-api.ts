@@ -58,7 +58,8 @@ async function seriesOf(run: RunFolder, id: string, query: URLSearchParams): Pro
     const series = index.series(one);
     return series === undefined ? [] : [[one.name, series] as const];
   });
-  return { id, revision: run.summary.revision, series: Object.fromEntries(found) };
+  const marks = await run.marks(queries[0]!.axis);
+  return { id, revision: run.summary.revision, series: Object.fromEntries(found), marks };
 }
 
 async function traceOf(run: RunFolder, picture: string | undefined): Promise<Answer> {

@@ -123,12 +123,25 @@ export interface Series extends Points {
   readonly smoothed: Points | null;
 }
 
+export type MarkKind = 'checkpoint' | 'restart' | 'error' | 'spike' | 'skipped' | 'rollback' | 'event';
+
+/** What happened at a step, for a line across the curves. */
+export interface MarkOfRun {
+  readonly kind: MarkKind;
+  readonly iteration: number;
+  /** On the axis of the curves. */
+  readonly x: number;
+  readonly text: string;
+}
+
 /** Curves of one run. */
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
   /** Those that the run has of those asked for. */
   readonly series: Readonly<Record<string, Series>>;
+  /** In the order of `x`; of each kind the last ones. */
+  readonly marks: readonly MarkOfRun[];
 }
 
 /** The steps of a trace: one picture for each pipeline. */

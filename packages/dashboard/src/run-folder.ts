@@ -11,8 +11,9 @@ import {
   runRecordPath,
   stateOfRun,
 } from '@mtl/recipes/runs';
-import type { CheckpointOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
+import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
+import { marksOfRun } from './marks-of-run.js';
 import { openRunFile } from './open-run-file.js';
 import { readRunFile } from './read-run-file.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
@@ -107,6 +108,18 @@ export class RunFolder {
       series: index.names,
       problems: this.#problem === undefined ? [] : [this.#problem],
     };
+  }
+
+  /** What is marked on its curves. */
+  async marks(axis: Axis): Promise<readonly MarkOfRun[]> {
+    const index = await this.index();
+    const { state } = this.summary;
+    const entries = await readdir(this.#path, { withFileTypes: true }).catch(() => []);
+    const checkpoints = entries
+      .flatMap((entry) => (entry.isDirectory() ? (checkpointPattern.exec(entry.name)?.slice(1) ?? []) : []))
+      .map(Number)
+      .sort((a, b) => a - b);
+    return marksOfRun({ index, axis, starts: this.#record?.starts ?? [], state, checkpoints });
   }
 
   /** The profiled steps in its trace.json; undefined where it has none. See `readTraceOfRun`. */

@@ -84,13 +84,19 @@ export class RunIndex {
     };
   }
 
+  /** Where iterations are on an axis: each where the last step up to it is. */
+  places(of: Float64Array, axis: Axis): Float64Array {
+    if (axis === 'iteration') return of;
+    const ofSteps = this.#axis(this.steps, axis);
+    const { iterations } = this.steps;
+    return of.map((iteration) => ofSteps[lowerBound(iterations, iteration + 1) - 1] ?? 0);
+  }
+
   /** Where the records of a table are on an axis; evaluations are where the step before them is. */
   #axis(table: SeriesTable, axis: Axis): Float64Array {
     if (axis === 'iteration') return table.iterations;
-    const ofSteps = axis === 'tokens' ? this.#tokens() : this.#elapsed();
-    if (table === this.steps) return ofSteps;
-    const { iterations } = this.steps;
-    return table.iterations.map((iteration) => ofSteps[lowerBound(iterations, iteration + 1) - 1] ?? 0);
+    if (table === this.steps) return axis === 'tokens' ? this.#tokens() : this.#elapsed();
+    return this.places(table.iterations, axis);
   }
 
   #tokens(): Float64Array {

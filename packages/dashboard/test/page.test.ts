@@ -55,11 +55,12 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
   const chart = (name: string) => page.locator(`[data-chart="${name}"]`);
   const run = (name: string) => page.locator('.run', { hasText: name });
 
-  /** How many pixels of a chart have a colour of `--run-N`. */
-  async function pixelsOf(name: string, colour: number): Promise<number> {
+  /** How many pixels of a chart have a colour: the number of a run, or the name of a property. */
+  async function pixelsOf(name: string, colour: number | string): Promise<number> {
+    const property = typeof colour === 'number' ? `--run-${colour}` : colour;
     return await page.evaluate(`{
       const canvas = document.querySelector('[data-chart="${name}"] canvas');
-      const wanted = getComputedStyle(document.documentElement).getPropertyValue('--run-${colour}').trim();
+      const wanted = getComputedStyle(document.documentElement).getPropertyValue('${property}').trim();
       const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16));
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
       let count = 0;
@@ -152,6 +153,48 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     for (const text of texts) await details.getByText(text).first().waitFor();
     await details.getByText('Configuration').click();
     await details.getByRole('row', { name: '--lr 5' }).waitFor();
+  });
+
+  it('marks what happened on the curves, names it where the pointer is, and lists it', async () => {
+    await open((all) => {
+      const error = 'MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN';
+      all.record('marked', { ends: [undefined, { reason: 'failed', error }] });
+      const skipped = [8, 14].map((at) => step(at, { skipped: true }));
+      all.append(
+        'marked',
+        ...[...steps(1, 7), skipped[0]!, ...steps(9, 13), skipped[1]!, ...steps(15, 20)],
+        { type: 'spike', iteration: 8, action: 'skip', lm_loss: 12 },
+        { type: 'roll_back', iteration: 16, checkpoint_iteration: 5 },
+      );
+      all.write('marked', 'iter_0000005/shard', 'x');
+    });
+    const kinds = ['checkpoint', 'restart', 'error', 'spike', 'skipped', 'rollback'];
+    for (const kind of kinds) {
+      await expect.poll(() => pixelsOf('lm_loss', `--mark-${kind}`), { message: kind }).toBeGreaterThan(30);
+    }
+    const expected = [
+      'step 20 of marked: MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN',
+      'step 16 of marked: roll back: checkpoint_iteration 5',
+      'step 14 of marked: step without an update',
+      'step 10 of marked: started again on here',
+      'step 8 of marked: spike: action skip, lm_loss 12',
+      'step 5 of marked: checkpoint',
+    ];
+    const box = (await chart('lm_loss').locator('.u-over').boundingBox())!;
+    // the axis is from step 1 to step 20
+    const to = async (iteration: number) =>
+      await page.mouse.move(box.x + ((iteration - 1) / 19) * box.width, box.y + 60);
+    await to(8);
+    const labels = page.locator('.mark-label:visible');
+    await expect.poll(() => labels.allTextContents()).toEqual([expected[4]]);
+    await to(12);
+    await expect.poll(() => labels.count()).toBe(0);
+    const list = page.getByRole('list', { name: 'Events on the curves' });
+    await page.getByText('Events on the curves: 6').click();
+    expect(await list.getByRole('listitem').allTextContents()).toEqual(expected);
+    await page.getByRole('checkbox', { name: 'Events' }).uncheck();
+    await expect.poll(() => pixelsOf('lm_loss', '--mark-error')).toBe(0);
+    expect(await list.isVisible()).toBe(false);
   });
 
   it('zooms by mouse and by keyboard, smooths, and has other axes and scales', async () => {
