@@ -24,23 +24,40 @@ __global__ void multiply(float* values) {
   values[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
 }
 `;
+// an index that only the run knows: the array is in memory
+const choosing = `
+__global__ void choose(float* values, int which) {
+  float kept[32] = {};
+  for (int i = 0; i < which; ++i) kept[i * which % 32] += values[i] + kept[i % 32];
+  values[threadIdx.x] = kept[which % 32];
+}
+`;
 
-function report(comment) {
+function report(source) {
   const file = join(folder.path, 'crowded.cu');
-  folder.write('crowded.cu', kernel(comment));
+  folder.write('crowded.cu', source);
   const { status, stdout } = spawnSync(process.execPath, [script, '--architectures', '80', file], {
     encoding: 'utf8',
   });
   return { status, lines: stdout.split('\n') };
 }
 
+describe('check-resources', () => {
+  it('finds what it looks for in reports of the compiler', () => {
+    const check = '../../packages/kernels/native/backends/cuda/check-resources.mjs';
+    const args = [fileURLToPath(new URL(check, import.meta.url)), '--self-test'];
+    expect(spawnSync(process.execPath, args).status).toBe(0);
+  });
+});
+
 describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
   afterAll(folder.remove);
 
-  it('ends with 1 where a kernel spills, and counts its matrix instructions', () => {
-    const { status, lines } = report('');
+  it('ends with 1 where a kernel spills or has an array on the stack, and counts its matrix instructions', () => {
+    const { status, lines } = report(kernel('') + choosing);
     expect(status).toBe(1);
     expect(lines.find((line) => line.includes('   crowded'))).toMatch(/SPILLS$/);
+    expect(lines.find((line) => line.includes('   choose'))).toMatch(/choose {2}STACK$/);
     expect(lines.find((line) => line.endsWith('   multiply'))).toMatch(/^ +\d+ +0 +0 +3 /);
   }, 120_000);
 
@@ -73,6 +90,6 @@ describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
   }, 240_000);
 
   it('accepts what the source allows', () => {
-    expect(report('// spills allowed: 4096').status).toBe(0);
+    expect(report(kernel('// spills allowed: 4096')).status).toBe(0);
   }, 120_000);
 });

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
+constexpr unsigned char kUnwritten = 0xff;  // of shared memory: NaN, as block.cc starts it
 
 // The 64 bits of an mbarrier, in a layout of our own: PTX does not document the real one.
 struct BarrierState {
@@ -71,6 +72,7 @@ struct Signature {
 struct AsyncWork {
   std::vector<BoxCopy> copies;
   std::vector<std::pair<const uint64_t*, int>> unpublished;  // and the thread that initialized it
+  std::vector<unsigned char> visible;  // shared memory as asynchronous work sees it; empty: still as at the block's start
   Warp warps[kMaxWarps];
   std::vector<Signature> started[kMaxWarps / kWarpsOfGroup];
 };
@@ -112,6 +114,20 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
+// Asynchronous work reads shared memory through another proxy than threads, whose stores it sees only after
+// their fence: what it sees is kept next to the memory, and compared where it reads. A fence shows the stores
+// of all threads here, so one that a thread omits is found in the order in which that thread stores last.
+unsigned char* visible_at(const void* shared) {
+  std::vector<unsigned char>& visible = work().visible;
+  if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
+  return visible.data() + address_of(shared);
+}
+
+void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site) {
+  check_shared(shared, bytes, alignment, site);
+  if (address_of(shared) + bytes > dynamic_shared_bytes()) fail(site, "a tile in static shared memory, which is not emulated");
+}
+
 // --- copies
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
@@ -134,6 +150,7 @@ void perform(const BoxCopy& copy) {
       }
     }
   }
+  std::memcpy(visible_at(copy.to), copy.to, bytes_of_box(map));
   BarrierState state = unpack(*copy.barrier);
   state.bytes -= static_cast<int>(bytes_of_box(map));  // the whole box, including parts outside the tensor
   settle(copy.barrier, state);
@@ -146,13 +163,28 @@ struct Matrix {
   uint32_t start, leading, stride, swizzle;
 };
 
-Matrix decode(uint64_t descriptor, Site site) {
+// A base offset of 0 states that the tile starts where the swizzle pattern does: every 8 rows of `swizzle`
+// bytes. K-major, a matmul may take later columns and then starts inside the first row.
+void check_pattern(const Matrix& matrix, bool is_k_major, Site site) {
+  const uint32_t pattern = 8 * matrix.swizzle, inside = matrix.start % pattern;
+  if (inside >= (is_k_major ? matrix.swizzle : 1)) {
+    fail(site, "a matrix descriptor that starts at byte %u of the swizzle pattern of %u bytes, without a base offset", inside, pattern);
+  }
+  if (matrix.stride % pattern != 0) {
+    fail(site, "a matrix descriptor whose groups of 8 rows are %u bytes apart, no multiple of the swizzle pattern of %u", matrix.stride,
+         pattern);
+  }
+}
+
+Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
   const auto field = [&](int first) { return static_cast<uint32_t>(descriptor >> first & 0x3fff) << 4; };
   constexpr uint32_t kSwizzles[] = {0, 128, 64, 32};
   if ((descriptor >> 49 & 7) != 0) fail(site, "a matrix descriptor with a base offset, which is not emulated");
   const uint32_t swizzle = kSwizzles[descriptor >> 62];
   if (swizzle == 0) fail(site, "a matrix descriptor without swizzle, which is not emulated");
-  return {field(0), field(16), field(32), swizzle};
+  const Matrix matrix = {field(0), field(16), field(32), swizzle};
+  check_pattern(matrix, is_k_major, site);
+  return matrix;
 }
 
 // The position of element (row, k): `row` of the remaining M or N, k of 16. In the canonical layouts of the
@@ -170,27 +202,38 @@ float widened(uint16_t bits, Operand type) {
   return type == Operand::kBFloat16 ? __bfloat162float({bits}) : __half2float({bits});
 }
 
-float element_at(uint32_t address, Operand type, Site site) {
-  const unsigned char* from = shared_at(address);
-  check_shared(from, 2, 2, site);
-  uint16_t bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return widened(bits, type);
-}
-
 constexpr Site kWgmma = {"wgmma", "", 0};
+
+// Shared memory as a matmul reads it.
+struct SharedView {
+  const unsigned char* stored = shared_at(0);
+  const unsigned char* visible = visible_at(stored);
+  size_t bytes = dynamic_shared_bytes();
+
+  float element_at(uint32_t address, Operand type) const {
+    uint16_t bits, seen;
+    if (address % sizeof bits != 0 || address + sizeof bits > bytes) check_dynamic(stored + address, sizeof bits, sizeof bits, kWgmma);
+    std::memcpy(&bits, stored + address, sizeof bits);
+    std::memcpy(&seen, visible + address, sizeof seen);
+    if (bits != seen) {
+      fail(kWgmma, "byte %u of shared memory was stored without fence.proxy.async before the matmul reads it", address);
+    }
+    return widened(bits, type);
+  }
+};
 
 void read_operands(PendingMatmul& matmul, int warp) {
   const WarpGroupMatmul& what = matmul.what;
+  const SharedView shared;
   matmul.has_read = true;
   matmul.a_values.resize(16 * 16);
   matmul.b_values.resize(size_t{16} * what.columns);
   if (what.a == nullptr) {
-    const Matrix a = decode(what.a_matrix, kWgmma);
+    const Matrix a = decode(what.a_matrix, true, kWgmma);
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 16; ++k) {
         matmul.a_values[16 * row + k] =
-            element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type, kWgmma);
+            shared.element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type);
       }
     }
   } else {
@@ -203,11 +246,11 @@ void read_operands(PendingMatmul& matmul, int warp) {
       }
     }
   }
-  const Matrix b = decode(what.b_matrix, kWgmma);
+  const Matrix b = decode(what.b_matrix, !what.transposed_b, kWgmma);
   for (int k = 0; k < 16; ++k) {
     for (int column = 0; column < what.columns; ++column) {
       matmul.b_values[size_t{static_cast<unsigned>(k)} * what.columns + column] =
-          element_at(address_in(b, !what.transposed_b, column, k), what.type, kWgmma);
+          shared.element_at(address_in(b, !what.transposed_b, column, k), what.type);
     }
   }
 }
@@ -317,10 +360,17 @@ void set_up_barrier(uint64_t* barrier, int arrivals, Site site) {
 }
 
 void publish_barriers() {
+  fence_async_proxy();
   auto& unpublished = work().unpublished;
   const int self = thread_number();
   unpublished.erase(std::remove_if(unpublished.begin(), unpublished.end(), [&](const auto& one) { return one.second == self; }),
                     unpublished.end());
+}
+
+void fence_async_proxy() {
+  std::vector<unsigned char>& visible = work().visible;
+  const auto* shared = static_cast<const unsigned char*>(dynamic_shared());
+  visible.assign(shared, shared + dynamic_shared_bytes());
 }
 
 void arrive_at(uint64_t* barrier, int bytes, Site site) {
@@ -332,9 +382,9 @@ void arrive_at(uint64_t* barrier, int bytes, Site site) {
   settle(barrier, state);
 }
 
-void wait_for_phase(uint64_t* barrier, int parity, Site site) {
+void wait_for_phase(uint64_t* barrier, int parity, int slot, Site site) {
   if (parity != 0 && parity != 1) fail(site, "parity %d", parity);
-  while (state_of(barrier, site).phase == static_cast<uint32_t>(parity)) wait_for_event(barrier, site);
+  while (state_of(barrier, site).phase == static_cast<uint32_t>(parity)) wait_for_event({barrier, slot, parity}, site);
 }
 
 void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* barrier, Site site) {
@@ -345,9 +395,10 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   state_of(barrier, site);
   // alignment at which the swizzle pattern repeats: a descriptor without base offset assumes it
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
-  check_shared(shared, bytes_of_box(copy.from), 16, site);
+  check_dynamic(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);
-  std::memset(shared, 0xff, bytes_of_box(copy.from));
+  std::memset(shared, kUnwritten, bytes_of_box(copy.from));
+  std::memset(visible_at(shared), kUnwritten, bytes_of_box(copy.from));
   if (happens_now()) return perform(copy);
   work().copies.push_back(copy);
 }
@@ -392,6 +443,7 @@ void begin_async_work() {
   AsyncWork& all = work();
   all.copies.clear();
   all.unpublished.clear();
+  all.visible.clear();
   for (Warp& warp : all.warps) warp = {};
   for (auto& started : all.started) started.clear();
 }

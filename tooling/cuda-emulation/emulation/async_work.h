@@ -18,12 +18,17 @@ namespace mtl::emulation {
 // --- mbarrier
 
 void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
-// fence.mbarrier_init: an initialized barrier may be used by other threads from here on.
+// fence.mbarrier_init: an initialized barrier may be used by other threads from here on. Fences the proxy,
+// too.
 void publish_barriers();
+// fence.proxy.async: asynchronous work started later sees what threads have stored in shared memory. Without
+// it, a matmul that reads such bytes is an error.
+void fence_async_proxy();
 // One arrival, which makes the phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);
-// Waits until the phase of this parity is over: the barrier's current one has the other parity.
-void wait_for_phase(uint64_t* barrier, int parity, Site site);
+// Waits until the phase of this parity is over: the barrier's current one has the other parity. slot: for the
+// report on a phase that never ends.
+void wait_for_phase(uint64_t* barrier, int parity, int slot, Site site);
 
 // --- tensor maps and bulk copies
 

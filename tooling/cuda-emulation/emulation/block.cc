@@ -44,7 +44,7 @@ struct Thread {
   Site site;
   uint32_t mask;
   int barrier;
-  const void* event;
+  Event event;
   std::vector<Copy> copies;
   int group;
 };
@@ -215,7 +215,8 @@ void report_deadlock() {
       where += mask;
     }
     if (thread.wait == Wait::kEvent) {
-      where += ", byte " + std::to_string(static_cast<const unsigned char*>(thread.event) - m.shared) + " of shared memory";
+      where += ", slot " + std::to_string(thread.event.slot) + ", parity " + std::to_string(thread.event.parity) + ", byte " +
+               std::to_string(static_cast<const unsigned char*>(thread.event.barrier) - m.shared) + " of shared memory";
     }
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.first == where; });
     if (group == groups.end()) group = groups.insert(groups.end(), {where, {}});
@@ -366,16 +367,16 @@ bool happens_now() {
 
 uint32_t draw(uint32_t count) { return machine().order == Order::kShuffled ? machine().random() % count : 0; }
 
-void wait_for_event(const void* event, Site site) {
+void wait_for_event(const Event& event, Site site) {
   current().event = event;
   wait(Wait::kEvent, site);
 }
 
-void wake_waiters(const void* event) {
+void wake_waiters(const void* barrier) {
   Machine& m = machine();
   for (int number = 0; number < m.num_threads; ++number) {
     Thread& thread = *m.threads[number];
-    if (thread.wait == Wait::kEvent && thread.event == event) thread.wait = Wait::kNothing;
+    if (thread.wait == Wait::kEvent && thread.event.barrier == barrier) thread.wait = Wait::kNothing;
   }
 }
 
@@ -450,6 +451,7 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
 }
 
 void* dynamic_shared() { return machine().shared; }
+size_t dynamic_shared_bytes() { return machine().dynamic_bytes; }
 
 void check_shared(const void* address, size_t bytes, size_t alignment, Site site) {
   const auto* first = static_cast<const unsigned char*>(address);

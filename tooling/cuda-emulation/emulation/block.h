@@ -56,9 +56,14 @@ int thread_number();  // in its block
 // Whether asynchronous work (async_work.h) happens immediately; and which of `count` such items comes first.
 bool happens_now();
 uint32_t draw(uint32_t count);
-// Waits until another thread wakes those that wait for the event, an address in shared memory.
-void wait_for_event(const void* event, Site site);
-void wake_waiters(const void* event);
+// A phase of a barrier of Hopper, by the barrier's address in shared memory.
+struct Event {
+  const void* barrier;
+  int slot, parity;
+};
+// Waits until another thread wakes those that wait for the barrier.
+void wait_for_event(const Event& event, Site site);
+void wake_waiters(const void* barrier);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
 // Waits until all lanes in `mask` have arrived with the same mask; the last one calls `complete` on the
@@ -68,6 +73,7 @@ void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads payloa
 // The block's copy of one declared array; `key` is the declaration. Same memory for every thread.
 void* static_shared(const void* key, size_t bytes, size_t alignment);
 void* dynamic_shared();
+size_t dynamic_shared_bytes();
 // Checks that all `bytes` are in the block's shared memory, and their alignment; for addresses of
 // asynchronous copies and matrix loads.
 void check_shared(const void* address, size_t bytes, size_t alignment, Site site);

@@ -18,12 +18,13 @@ inline void set_up_barrier(uint64_t* barrier, int arrivals, MTL_SITE_PARAMETERS)
   emulation::set_up_barrier(barrier, arrivals, {"mbarrier.init", file, line});
 }
 inline void publish_barriers() { emulation::publish_barriers(); }
+inline void fence_async_proxy() { emulation::fence_async_proxy(); }
 inline void arrive(uint64_t* barrier, MTL_SITE_PARAMETERS) { emulation::arrive_at(barrier, 0, {"mbarrier.arrive", file, line}); }
 inline void arrive_expecting(uint64_t* barrier, int bytes, MTL_SITE_PARAMETERS) {
   emulation::arrive_at(barrier, bytes, {"mbarrier.arrive.expect_tx", file, line});
 }
-inline void wait_for_phase(uint64_t* barrier, int parity, MTL_SITE_PARAMETERS) {
-  emulation::wait_for_phase(barrier, parity, {"mbarrier.try_wait", file, line});
+inline void wait_for_phase(uint64_t* barrier, int parity, int slot, MTL_SITE_PARAMETERS) {
+  emulation::wait_for_phase(barrier, parity, slot, {"mbarrier.try_wait", file, line});
 }
 inline void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier, MTL_SITE_PARAMETERS) {
   emulation::copy_box(shared, &map, {x, y, z}, barrier, {"cp.async.bulk.tensor", file, line});

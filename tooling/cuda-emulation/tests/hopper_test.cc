@@ -72,7 +72,7 @@ __global__ void copy_one_box(const TensorMap map, BoxCase where, uint16_t* out, 
   }
   __syncthreads();
   if (threadIdx.x == 0) bring_box(bytes, map, where.column, where.vector, where.row, announced);
-  cuda::wait_for_phase(barrier_behind(bytes), 0);
+  cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
   for (int i = static_cast<int>(threadIdx.x); i < elements; i += 64) out[i] = reinterpret_cast<uint16_t*>(bytes)[i];
 }
 
@@ -124,6 +124,7 @@ __global__ void multiply(const T* a, const T* b, const float* c, float* d, Matmu
       b_tile[k / width * kN * width + place_in_panel(how.swizzle, n, k % width)] = b[i];
     }
   }
+  cuda::fence_async_proxy();
   __syncthreads();
   const uint32_t a_at = cuda::shared_address(a_tile), b_at = cuda::shared_address(b_tile);
   const auto stride = static_cast<uint32_t>(8 * row_bytes);
@@ -206,11 +207,22 @@ __global__ void use_barrier(const TensorMap map, Fault fault) {
   }
   if (threadIdx.x == 32 && fault != Fault::kNoArrival && fault != Fault::kTooManyArrivals) cuda::arrive(barrier);
   if (fault == Fault::kCopyUnderWay) return;
-  cuda::wait_for_phase(barrier, 0);
-  if (fault == Fault::kWrongParity) cuda::wait_for_phase(barrier, 1);
+  cuda::wait_for_phase(barrier, 0, 7);
+  if (fault == Fault::kWrongParity) cuda::wait_for_phase(barrier, 1, 7);
 }
 
-enum class MatmulFault { kNone, kNoFence, kNoWait, kNoCommit, kOneWarpLess, kOtherDescriptor, kReadsTooEarly };
+enum class MatmulFault {
+  kNone,
+  kNoFence,
+  kNoWait,
+  kNoCommit,
+  kOneWarpLess,
+  kOtherDescriptor,
+  kReadsTooEarly,
+  kInsidePattern,
+  kStrideInsidePattern,
+  kByRowsInsidePattern,
+};
 
 // Copies B, all ones, to the beginning of shared memory.
 __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
@@ -227,8 +239,8 @@ using Sums = float[2][4];
 // 64 x 16 x 16: A is all ones, too, so that every sum is 16. It is read until the matmul is waited for.
 constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
 
-__device__ void start_matmul_of_ones(Sums& sums, uint32_t b) {
-  cuda::WarpGroupMatmul<__nv_bfloat16, 16>::by_columns(sums, kOnes, cuda::matrix_descriptor(b, 16, 1024, Swizzle::k128), true);
+__device__ void start_matmul_of_ones(Sums& sums, uint32_t b, uint32_t stride = 1024) {
+  cuda::WarpGroupMatmul<__nv_bfloat16, 16>::by_columns(sums, kOnes, cuda::matrix_descriptor(b, 16, stride, Swizzle::k128), true);
 }
 
 __device__ void write_sums(const Sums& sums, float* out) {
@@ -240,15 +252,40 @@ __device__ void write_sums(const Sums& sums, float* out) {
 __global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
-  if (fault != MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  if (fault != MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
   Sums sums = {};
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const uint32_t b = cuda::shared_address(bytes) + (fault == MatmulFault::kOtherDescriptor && warp == 2 ? 1024 : 0);
+  const uint32_t tile = cuda::shared_address(bytes);
+  const uint32_t b = tile + (fault == MatmulFault::kOtherDescriptor && warp == 2 ? 1024 : fault == MatmulFault::kInsidePattern ? 128 : 0);
   if (fault != MatmulFault::kNoFence) cuda::fence_wgmma();
-  if (fault != MatmulFault::kOneWarpLess || warp != 3) start_matmul_of_ones(sums, b);
+  if (fault == MatmulFault::kByRowsInsidePattern) {
+    // 32 columns on is a later part of the same rows, 4 rows on is not
+    const uint64_t later = cuda::matrix_descriptor(tile + 64, 16, 1024, Swizzle::k128);
+    cuda::WarpGroupMatmul<__nv_bfloat16, 16>::by_rows(sums, later, cuda::matrix_descriptor(tile + 512, 16, 1024, Swizzle::k128), true);
+  } else if (fault != MatmulFault::kOneWarpLess || warp != 3) {
+    start_matmul_of_ones(sums, b, fault == MatmulFault::kStrideInsidePattern ? 1040 : 1024);
+  }
   if (fault != MatmulFault::kNoCommit) cuda::commit_wgmma();
   if (fault != MatmulFault::kNoWait) cuda::wait_for_wgmma<0>();
-  if (fault == MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  if (fault == MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
+  write_sums(sums, out);
+}
+
+enum class Stored { kFencedByAll, kFencedByOne, kNotFenced };
+
+// Threads overwrite a tile that the copy engine has brought by twos.
+__global__ void multiply_what_threads_store(const TensorMap map, Stored how, float* out) {
+  MTL_DYNAMIC_SHARED(bytes);
+  bring_ones(bytes, map);
+  cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
+  for (int i = static_cast<int>(threadIdx.x); i < kBox * 64; i += 128) reinterpret_cast<uint16_t*>(bytes)[i] = 0x4000;
+  if (how == Stored::kFencedByAll || (how == Stored::kFencedByOne && threadIdx.x == 0)) cuda::fence_async_proxy();
+  __syncthreads();
+  Sums sums = {};
+  cuda::fence_wgmma();
+  start_matmul_of_ones(sums, cuda::shared_address(bytes));
+  cuda::commit_wgmma();
+  cuda::wait_for_wgmma<0>();
   write_sums(sums, out);
 }
 
@@ -256,7 +293,7 @@ __global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) 
 __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
-  cuda::wait_for_phase(barrier_behind(bytes), 0);
+  cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
   Sums sums = {};
   cuda::fence_wgmma();
   start_matmul_of_ones(sums, cuda::shared_address(bytes));
@@ -264,7 +301,7 @@ __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* o
   if (waits) cuda::wait_for_wgmma<0>();
   __syncthreads();
   if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, kPositions, kBox * 128);  // past the last row: zeros
-  cuda::wait_for_phase(barrier_behind(bytes), 1);
+  cuda::wait_for_phase(barrier_behind(bytes), 1, 0);
   if (!waits) cuda::wait_for_wgmma<0>();
   write_sums(sums, out);
 }
@@ -332,8 +369,8 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
     const auto use = [&](Fault fault) { return MTL_LAUNCH(use_barrier, how, map, fault); };
     EXPECT(ran(use(Fault::kNone)));
     EXPECT(rejected(use(Fault::kNoArrival), "64 at mbarrier.try_wait"));
-    EXPECT(rejected(use(Fault::kNoArrival), "byte 16384 of shared memory"));
-    EXPECT(rejected(use(Fault::kWrongParity), "64 at mbarrier.try_wait"));
+    EXPECT(rejected(use(Fault::kNoArrival), "slot 7, parity 0, byte 16384 of shared memory"));
+    EXPECT(rejected(use(Fault::kWrongParity), "slot 7, parity 1, byte 16384 of shared memory"));
     EXPECT(rejected(use(Fault::kNotSetUp), "no mbarrier"));
     EXPECT(rejected(use(Fault::kNotPublished), "made visible"));
     EXPECT(rejected(use(Fault::kTooManyBytes), "never come"));
@@ -359,12 +396,31 @@ MTL_TEST(cuda_hopper_emulation_detects_wrong_matmuls) {
     EXPECT(rejected(use(MatmulFault::kNoCommit), "was not waited for"));
     EXPECT(rejected(use(MatmulFault::kOneWarpLess), "not all warps"));
     EXPECT(rejected(use(MatmulFault::kOtherDescriptor), "not start the same matmul"));
+    EXPECT(rejected(use(MatmulFault::kInsidePattern), "starts at byte 128 of the swizzle pattern of 1024 bytes"));
+    EXPECT(rejected(use(MatmulFault::kByRowsInsidePattern), "starts at byte 512 of the swizzle pattern"));
+    EXPECT(rejected(use(MatmulFault::kStrideInsidePattern), "are 1040 bytes apart"));
   });
   // premature reads may succeed by chance on a GPU: each fault shows in one of the two extremes
   emulation::set_order(Order::kDescending);
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, true, out.data())) && all_sixteen(out));
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, false, out.data())) && !all_sixteen(out));
   emulation::set_order(Order::kAscending);
+}
+
+MTL_TEST(cuda_hopper_emulation_detects_stores_that_matmuls_do_not_see) {
+  const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
+  const TensorMap map = map_of(ones, Swizzle::k128);
+  std::vector<float> out(128 * 8);
+  const auto use = [&](Stored how) {
+    return MTL_LAUNCH(multiply_what_threads_store, (Launch{1, 128, kSharedBytes}), map, how, out.data());
+  };
+  in_every_order([&] {
+    EXPECT(ran(use(Stored::kFencedByAll)));
+    for (const float value : out) EXPECT(value == 32.0f);
+    EXPECT(rejected(use(Stored::kNotFenced), "stored without fence.proxy.async"));
+  });
+  // in this order the other threads store after the only one that fences
+  EXPECT(rejected(use(Stored::kFencedByOne), "stored without fence.proxy.async"));
 }
 
 MTL_TEST(cuda_hopper_emulation_detects_registers_that_are_not_released) {

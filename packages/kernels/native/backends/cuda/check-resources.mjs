@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * Checks the compiler's report on the kernels in a build of the CUDA library: registers and spills.
+ * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
  * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
- * next to it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
- * too, when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that
- * it ignores a change of their registers (setmaxnreg).
+ * next to it): what does not fit the registers goes through memory, in the innermost loop of all. So does an
+ * array that is indexed by what only the run knows: a stack frame without spills fails, too. Fails also when
+ * the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it ignores a
+ * change of their registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -19,10 +20,14 @@ function parseResources(text) {
   const kernels = [];
   for (const line of text.split('\n')) {
     const entry = /Compiling entry function '(\S+)' for '(\S+)'/.exec(line);
-    if (entry !== null) kernels.push({ name: entry[1], architecture: entry[2], spilled: 0, registers: 0 });
+    if (entry !== null)
+      kernels.push({ name: entry[1], architecture: entry[2], stack: 0, spilled: 0, registers: 0 });
     const last = kernels.at(-1);
-    const spill = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(line);
-    if (spill !== null && last !== undefined) last.spilled = Math.max(Number(spill[1]), Number(spill[2]));
+    const memory = /(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/.exec(line);
+    if (memory !== null && last !== undefined) {
+      last.stack = Number(memory[1]);
+      last.spilled = Math.max(Number(memory[2]), Number(memory[3]));
+    }
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
@@ -36,8 +41,14 @@ function parseResources(text) {
 /** Whether the compiler ignores a setmaxnreg (C7504, C7508): it does not name the kernel. */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
+/** Bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */
+const arrayBytes = ({ stack, spilled }) => Math.max(0, stack - 8 * Math.ceil(spilled / 8));
+
 const slowKernels = (kernels) =>
-  kernels.filter(({ spilled, allowed = 0, isSerialized }) => spilled > allowed || isSerialized === true);
+  kernels.filter(
+    (kernel) =>
+      kernel.spilled > (kernel.allowed ?? 0) || arrayBytes(kernel) > 0 || kernel.isSerialized === true,
+  );
 
 function demangled(kernels) {
   const { stdout, status } = spawnSync('c++filt', {
@@ -77,11 +88,15 @@ function kernelsOf({ file, text }) {
 }
 
 function selfTest() {
-  const numSlow = (stores, loads, message = '') =>
+  const numSlow = (
+    stores,
+    loads,
+    { message = '', stack = 8 * Math.ceil(Math.max(stores, loads) / 8) } = {},
+  ) =>
     slowKernels(
       parseResources(`${message}
 ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
-    8 bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
+    ${stack} bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers`),
     ).length;
   const warningOf = (name) =>
@@ -90,16 +105,17 @@ ptxas info    : Used 32 registers, used 1 barriers`),
     numSlow(0, 0) === 0 &&
     numSlow(4, 0) === 1 &&
     numSlow(0, 4) === 1 &&
-    numSlow(0, 0, warningOf('kernel')) === 1 &&
-    numSlow(0, 0, warningOf('another')) === 0 &&
+    numSlow(0, 0, { stack: 8 }) === 1 &&
+    numSlow(0, 0, { message: warningOf('kernel') }) === 1 &&
+    numSlow(0, 0, { message: warningOf('another') }) === 0 &&
     ignoresRegisters(
       "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.",
     ) &&
     !ignoresRegisters(warningOf('kernel'));
   console.log(
     right
-      ? 'check-resources: spills, serialized matmuls and ignored registers are found'
-      : 'check-resources: a spill, a serialized matmul or ignored registers are not found',
+      ? 'check-resources: spills, stack frames, serialized matmuls and ignored registers are found'
+      : 'check-resources: a spill, a stack frame, a serialized matmul or ignored registers are not found',
   );
   return right ? 0 : 1;
 }
@@ -116,13 +132,18 @@ function main(args) {
     );
     return 2;
   }
-  const print = ({ name, architecture, registers, spilled, isSerialized }) =>
+  const print = (kernel) => {
+    const { name, architecture, registers, spilled, isSerialized } = kernel;
+    const inArrays = arrayBytes(kernel) > 0 ? `, ${arrayBytes(kernel)} on the stack` : '';
     console.log(
-      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${isSerialized ? ', matmuls serialized' : ''}  ${name}`,
+      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${inArrays}${isSerialized ? ', matmuls serialized' : ''}  ${name}`,
     );
+  };
   if (args.includes('--all')) kernels.forEach(print);
   const slow = slowKernels(kernels);
-  console.log(`${kernels.length} kernels, ${slow.length} spill more than allowed or have serialized matmuls`);
+  console.log(
+    `${kernels.length} kernels, ${slow.length} spill more than allowed, use a stack or have serialized matmuls`,
+  );
   if (!args.includes('--all')) slow.forEach(print);
   const ignoring = reports.filter(({ text }) => ignoresRegisters(text));
   for (const { file } of ignoring)

@@ -42,6 +42,8 @@ target_include_directories(mtl_cuda PRIVATE native native/include)
 target_include_directories(mtl_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_compile_options(mtl_cuda PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>
                                         $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v -Xcompiler=-Wall>)
+option(MTL_CUDA_DEBUG "Waits inside kernels that do not end print where they are and end the kernel" OFF)
+target_compile_definitions(mtl_cuda PRIVATE $<$<BOOL:${MTL_CUDA_DEBUG}>:MTL_CUDA_DEBUG>)
 if(MTL_CUBLASLT_INCLUDE_DIR)
   set(header "${MTL_CUBLASLT_INCLUDE_DIR}/cublasLt.h")
   set_source_files_properties(native/backends/cuda/cublaslt/cublaslt_header_check.cc PROPERTIES COMPILE_OPTIONS

@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
                    query_range<Shape::kGroupRows>(a, block.place.batch, group_query), dropout_site(a, block.place),
                    a.scale * kLog2E};
   RunningRows<kWidth> rows;
-  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0, -1);
   if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
   // no warp of the group still reads the queries: their shared memory is reused to reorder the output
   meet(1 + group, kGroupThreads);

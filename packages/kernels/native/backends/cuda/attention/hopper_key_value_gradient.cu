@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   take_registers<Shape::kConsumerRegisters>();
   const auto [group, warp_row] = group_place<true>();
   Gradients<kWidth> sums;
-  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0, -1);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
   // no warp of the group still reads keys and values: their shared memory is reused to reorder the gradients
   meet(1 + group, kGroupThreads);

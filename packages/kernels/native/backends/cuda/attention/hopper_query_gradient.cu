@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   const Rows of = {place.batch, query, query_range<Shape::kGroupRows>(a, place.batch, group_query), dropout_site(a, place),
                    statistics_of(a, place, query)};
   float sums[kWidth / 8][4] = {};
-  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0, -1);
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
   // no warp of the group still reads the queries: their shared memory is reused to reorder the gradient
   meet(1 + group, kGroupThreads);

@@ -187,11 +187,11 @@ struct RingPlace {
 // For the filling warp: in the first round no slot has to be released.
 template <int kSlots>
 MTL_PTX void wait_until_empty(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
-  wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1);
+  wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1, place.slot);
 }
 template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
-  wait_for_phase(&barriers.full[place.slot], place.parity);
+  wait_for_phase(&barriers.full[place.slot], place.parity, place.slot);
 }
 // By a warp whose matmuls and loads no longer read the slot: an arrival covers only its own thread, so the
 // warp synchronizes first.

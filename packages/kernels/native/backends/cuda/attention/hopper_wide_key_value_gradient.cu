@@ -121,7 +121,7 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
     float gradients[kTile / 8][4], probabilities[kTile / 8][4];
     uint32_t score_gradients[kTile / 16][4];
     compute_scores<T, kWidth>(gradients, bytes + Shape::kValuesAt, query_tile + Shape::Tile::kBytes);
-    wait_for_phase(handed_at<Shape>(bytes, here.slot), here.parity);
+    wait_for_phase(handed_at<Shape>(bytes, here.slot), here.parity, here.slot);
     const Probabilities& handed = probabilities_at<Shape>(bytes, here.slot);
 #pragma unroll
     for (int n = 0; n < kTile / 8; ++n) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   take_registers<Shape::kConsumerRegisters>();
   const auto [group, warp_row] = group_place<true>();
   float sums[kWidth / 8][4] = {};
-  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0, -1);
   if (group == 0) {
     accumulate_values<T, kWidth, kDropout>(sums, bytes, a, block);
   } else {

@@ -10,6 +10,9 @@
 // the driver from PTX) reports an error instead of leaving the outputs unchanged.
 #pragma once
 
+#if defined(MTL_CUDA_DEBUG)
+#include <cstdio>
+#endif
 #include <type_traits>
 
 #include "backends/cuda/instructions/ptx.h"
@@ -46,10 +49,13 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
+// Makes what this thread has stored in shared memory visible to copies and matmuls started after the next
+// barrier: they read it through another proxy.
+MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Makes barriers initialized by this thread visible to the copy engine; __syncthreads does it for threads.
 MTL_PTX void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  fence_async_proxy();
 }
 MTL_PTX void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -58,8 +64,32 @@ MTL_PTX void arrive(uint64_t* barrier) {
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Waits for the end of the phase of this parity: 0 for the first one, then 1, then 0 again.
-MTL_PTX void wait_for_phase(uint64_t* barrier, int parity) {
+// Waits for the end of the phase of this parity: 0 for the first one, then 1, then 0 again. slot: the
+// barrier's place among its kind, -1 for tiles that stay. Built with MTL_CUDA_DEBUG, a phase that does not
+// end is printed and ends the kernel, which would otherwise wait forever.
+#if defined(MTL_CUDA_DEBUG)
+MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
+  constexpr long long kLatestCycles = 1LL << 30;  // half a second; an attempt alone may take a millisecond
+  const long long started = clock64();
+  for (int is_over = 0; is_over == 0;) {
+    asm volatile(
+        "{\n"
+        ".reg .pred over;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+        "selp.b32 %0, 1, 0, over;\n"
+        "}"
+        : "=r"(is_over)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    if (is_over == 0 && clock64() - started > kLatestCycles) {
+      printf("a phase does not end: slot %d, parity %d, byte %u of shared memory, block (%u, %u), thread %u\n", slot, parity,
+             shared_address(barrier), blockIdx.x, blockIdx.y, threadIdx.x);
+      __trap();
+    }
+  }
+}
+#else
+MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int) {
   asm volatile(
       "{\n"
       ".reg .pred over;\n"
@@ -70,6 +100,7 @@ MTL_PTX void wait_for_phase(uint64_t* barrier, int parity) {
       "r"(parity)
       : "memory");
 }
+#endif
 
 // Starts to copy a box of three dimensions, innermost first, to shared memory; the barrier counts its bytes.
 // Zeros outside the tensor. By one thread.
