@@ -23,7 +23,7 @@ import {
 import { mtl, program, runLauncher, runRanks } from './run-ranks.js';
 
 const onStages = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
-const inPipelines = [...onStages, ...['--profile-steps', '12', '13', '--profile-trace', 'steps.json']];
+const inPipelines = [...onStages, '--profile-steps', '12', '13'];
 
 const launcherWords = {
   mpirun: ['mpirun', '--oversubscribe', '--bind-to', 'none', '-n', '2'],
@@ -64,12 +64,13 @@ describe('gpt-train on several processes', () => {
     }
     expectSameCurve(curve, undisturbed);
     // two pipelines side by side, each of which ran its step in the order of 1F1B
-    const traced = readTrace(readFileSync(join(directory, 'steps.json'), 'utf8'), { name: 'steps.json' });
+    const trace = readFileSync(join(directory, 'layouts/trace.json'), 'utf8');
+    const traced = readTrace(trace, { name: 'trace.json' });
     expect(traced.map(({ pipeline, steps }) => [pipeline, steps.length])).toEqual([
       [0, 2],
       [1, 2],
     ]);
-    const { traceEvents } = JSON.parse(readFileSync(join(directory, 'steps.json'), 'utf8'));
+    const { traceEvents } = JSON.parse(trace);
     const kinds = new Set(traceEvents.map(({ cat }: { cat?: string }) => cat));
     const wanted = [...'FB', 'send', 'receive', 'wait', 'reduce', 'optimizer', 'step'];
     expect(wanted.filter((kind) => !kinds.has(kind))).toEqual([]);
@@ -78,7 +79,7 @@ describe('gpt-train on several processes', () => {
       for (const { schedule } of steps) expect(schedule.actions).toEqual(inOrder.actions);
     }
     const { code, output } = await runLauncher(
-      [process.execPath, mtl, 'schedule', '--compare', 'steps.json', '--svg', 'steps.svg'],
+      [process.execPath, mtl, 'schedule', '--compare', 'layouts/trace.json', '--svg', 'steps.svg'],
       { numProcesses: 1, directory },
     );
     expect(output).toContain('measured');

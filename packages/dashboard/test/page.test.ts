@@ -1,8 +1,12 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { prepareCorpus } from '@mtl/recipes/testing';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { TraceAnswer } from '../src/api-types.js';
 import { type Dashboard, openDashboard } from '../src/open-dashboard.js';
 import { RunFolders, step, steps } from './run-folders.js';
 
@@ -195,6 +199,36 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await page.getByRole('checkbox', { name: 'Events' }).uncheck();
     await expect.poll(() => pixelsOf('lm_loss', '--mark-error')).toBe(0);
     expect(await list.isVisible()).toBe(false);
+  });
+
+  it('shows the steps that a pipeline of two ranks profiles, and the simulated one', async () => {
+    await open(() => {});
+    const flags = [
+      ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
+      ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
+      ...['--global-batch-size', '4', '--lr', '1e-3', '--train-iters', '3', '--eval-iters', '0'],
+      ...['--threads', '1', '--pipeline-model-parallel-size', '2', '--profile-steps', '2', '3'],
+      ...['--save', join(folders.path, 'stages'), ...(await prepareCorpus(folders.path))],
+    ];
+    await runInMemoryRanks({
+      worldSize: 2,
+      argument: flags,
+      ...rankThreads(new URL('./ranks/train-in-stages.ts', import.meta.url)),
+    });
+    const timeline = page.locator('section', { hasText: 'Timeline of a step' }).last();
+    const text =
+      /^Pipeline 0, the median of 2 profiled steps: measured \S+ ms, bubble .+ simulated .+ ms, bubble/;
+    await timeline.getByText(text).waitFor();
+    const picture = timeline.getByRole('img', { name: text });
+    const width = () =>
+      picture.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth);
+    await expect.poll(width).toBeGreaterThan(100);
+    const url = `${dashboard.url}api/runs/stages/trace`;
+    const drawn = await (await fetch(`${url}/0.svg`)).text();
+    for (const name of ['measured', 'simulated']) expect(drawn).toContain(name);
+    const [pipeline] = ((await (await fetch(url)).json()) as TraceAnswer).pipelines;
+    // the simulation has neither communication nor other work of the machine
+    expect(pipeline!.measured.makespan).toBeGreaterThan(pipeline!.simulated.makespan);
   });
 
   it('zooms by mouse and by keyboard, smooths, and has other axes and scales', async () => {

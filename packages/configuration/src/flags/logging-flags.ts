@@ -39,8 +39,8 @@ export const loggingFlags = {
     'Print how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
   ),
   'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
-  'profile-trace': text('That trace, for ui.perfetto.dev and mtl schedule --compare.', {
-    placeholder: 'FILE',
-    default: 'trace.json',
-  }),
+  'profile-trace': text(
+    'That trace, for mtl watch, which finds it in the --save directory, ui.perfetto.dev and mtl schedule --compare.',
+    { placeholder: 'FILE', defaultText: 'trace.json in the --save directory' },
+  ),
 };

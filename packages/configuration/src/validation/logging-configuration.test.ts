@@ -11,6 +11,13 @@ it('names the services that a run reports to', () => {
   });
 });
 
+it('writes a trace into the run folder, where no other place is named', () => {
+  const profileOf = (flags: string) => configure(`${small} --profile-steps 1 2 ${flags}`).logging.profile;
+  expect(profileOf('')).toEqual({ first: 1, last: 2, file: 'trace.json' });
+  expect(profileOf('--save runs/a')?.file).toBe('runs/a/trace.json');
+  expect(profileOf('--save runs/a --profile-trace b.json')?.file).toBe('b.json');
+});
+
 it('never shows a password', () => {
   for (const uri of ['https://me:hunter2@host', 'me:hunter2@host'])
     expect(JSON.stringify(errorOf(`${small} --mlflow-tracking-uri ${uri}`))).not.toContain('hunter2');

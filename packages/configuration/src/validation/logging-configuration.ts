@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import type { FlagName } from '../flags/flag-schema.js';
 import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
@@ -79,5 +80,7 @@ function profileOf(
       },
     );
   }
-  return { profile: { first, last, file: flags.required('profile-trace') } };
+  const save = flags.get('save');
+  const file = flags.get('profile-trace') ?? (save === undefined ? 'trace.json' : join(save, 'trace.json'));
+  return { profile: { first, last, file } };
 }
