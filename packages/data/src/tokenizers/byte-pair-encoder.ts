@@ -1,6 +1,5 @@
-// A word that occurs again is not merged again; long words rarely do.
-const maximumCachedWords = 1 << 16;
-const maximumCachedLength = 64;
+import { rememberWords } from './remember-words.js';
+
 // Keys of the heap: rank x 2^32 + position, exact in float64 for ranks below 2^21.
 const radix = 2 ** 32;
 
@@ -12,7 +11,7 @@ const radix = 2 ** 32;
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #longest: number;
-  readonly #cache = new Map<string, readonly number[]>();
+  readonly #mergeOnce: (word: string) => readonly number[] = rememberWords((word) => this.merge(word));
 
   /** @param ids by token; tokens and words are byte strings, a character U+0000 to U+00FF for each byte */
   constructor(ids: ReadonlyMap<string, number>) {
@@ -25,15 +24,7 @@ export class BytePairEncoder {
   /** Ids of a word. Every single byte must be a token. */
   encode(word: string): readonly number[] {
     const whole = this.#ids.get(word);
-    if (whole !== undefined) return [whole];
-    if (word.length > maximumCachedLength) return this.merge(word);
-    let ids = this.#cache.get(word);
-    if (ids === undefined) {
-      ids = this.merge(word);
-      if (this.#cache.size >= maximumCachedWords) this.#cache.clear();
-      this.#cache.set(word, ids);
-    }
-    return ids;
+    return whole === undefined ? this.#mergeOnce(word) : [whole];
   }
 
   /**

@@ -14,6 +14,8 @@ export interface TokenizerJson {
     /** Of Unigram: the index of the unknown token. */
     readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
+    /** Whether unknown tokens of neighbouring words become one. */
+    readonly fuse_unk?: boolean;
   };
   readonly added_tokens: readonly {
     readonly id: number;

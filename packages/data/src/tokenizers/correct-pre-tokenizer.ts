@@ -1,4 +1,6 @@
+import { byteAlphabet } from '../training/byte-alphabet.js';
 import { gpt2WordPattern } from './gpt2-word-pattern.js';
+import { rememberWords } from './remember-words.js';
 
 /** What a pre-tokenizer of the library looks like to us. */
 interface LibraryPreTokenizer {
@@ -18,7 +20,8 @@ const wordsAndPunctuation = new RegExp(`[^\\p{White_Space}${punctuation}]+|[${pu
 /**
  * Corrects pre-tokenizers of @huggingface/tokenizers 0.2.0, in place, where the tokenizers library gives
  * other words: its white space is Unicode's White_Space, which has U+0085 and not U+FEFF; its words and
- * numbers are those of all scripts; its Metaspace begins a word at every space unless told otherwise.
+ * numbers are those of all scripts; its Metaspace begins a word at every space unless told otherwise; its
+ * ByteLevel spells each word once.
  *
  * @param config the pre-tokenizer in tokenizer.json
  */
@@ -26,7 +29,14 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
   // Instances of the library can be called: they are functions.
   const found = preTokenizer as LibraryPreTokenizer | null | undefined;
   const settings = config as
-    | { type?: string; pretokenizers?: readonly unknown[]; individual_digits?: boolean; split?: boolean }
+    | {
+        type?: string;
+        pretokenizers?: readonly unknown[];
+        individual_digits?: boolean;
+        split?: boolean;
+        add_prefix_space?: boolean;
+        use_regex?: boolean;
+      }
     | null
     | undefined;
   if (found === null || found === undefined) return;
@@ -35,7 +45,7 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
   }
   switch (settings?.type) {
     case 'ByteLevel':
-      found.pattern = gpt2WordPattern;
+      found.pre_tokenize_text = byteLevelWords(settings);
       return;
     case 'Whitespace':
       found.pre_tokenize_text = (text) => text.match(wordsAndSymbols) ?? [];
@@ -52,6 +62,20 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
     case 'Digits':
       found.pattern = settings.individual_digits === true ? /\P{N}+|\p{N}/gu : /\P{N}+|\p{N}+/gu;
   }
+}
+
+/** The words of a text as GPT-2 finds them, spelt in the alphabet of bytes. */
+function byteLevelWords(settings: { add_prefix_space?: boolean; use_regex?: boolean }) {
+  const { add_prefix_space: addsSpace = false, use_regex: splits = true } = settings;
+  const spell = rememberWords((word) => {
+    let spelt = '';
+    for (const byte of Buffer.from(word, 'utf8')) spelt += byteAlphabet[byte];
+    return spelt;
+  });
+  return (text: string): string[] => {
+    const spaced = addsSpace && !text.startsWith(' ') ? ` ${text}` : text;
+    return (splits ? (spaced.match(gpt2WordPattern) ?? []) : [spaced]).map(spell);
+  };
 }
 
 /** Lets every stand-in for a space begin a word. */

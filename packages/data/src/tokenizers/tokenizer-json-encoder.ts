@@ -1,6 +1,7 @@
 import type { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { type AddedToken, addedTokenSplitter } from './added-token-splitter.js';
 import type { TokenizerJson } from './check-tokenizer-json.js';
+import { rememberWords } from './remember-words.js';
 
 /** The parts of the library's tokenizer that encoding needs; instances of the library can be called. */
 interface LibraryParts {
@@ -24,6 +25,11 @@ export function tokenizerJsonEncoder(
   const { normalizer, pre_tokenizer: preTokenize, model } = implementation as unknown as LibraryParts;
   const normalize = (text: string): string => normalizer?.normalize(text) ?? text;
   const ids = restoreVocabulary(json, model.tokens_to_ids);
+  const encodeTokens = (words: string[]) => model(words).map((token) => ids.get(token) ?? model.unk_token_id);
+  const encodeWord = rememberWords((word) => encodeTokens([word]));
+  // unknown tokens of neighbouring words become one: then words are not independent
+  const isFused = json.model.type === 'Unigram' || json.model.fuse_unk === true;
+  const encodeWords = isFused ? encodeTokens : (words: string[]) => words.flatMap(encodeWord);
   const isNormalized = ({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean =>
     normalized ?? special !== true;
   const splitText = addedTokenSplitter(json.added_tokens.filter((token) => !isNormalized(token)));
@@ -42,7 +48,7 @@ export function tokenizerJsonEncoder(
         if (piece.id !== undefined) encoded.push(piece.id);
         else {
           const words = preTokenize?.(piece.text, { section_index: isFirst ? 0 : 1 }) ?? [piece.text];
-          for (const token of model(words)) encoded.push(ids.get(token) ?? model.unk_token_id);
+          for (const id of encodeWords(words)) encoded.push(id);
         }
         isFirst = false;
       }
