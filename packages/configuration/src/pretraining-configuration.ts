@@ -207,6 +207,8 @@ export interface LoggingConfiguration {
   readonly isVerbose: boolean;
   /** Whether steps are compared with what a plan predicts. */
   readonly comparesWithPlan: boolean;
+  /** Whether the model writes a short sample at each evaluation. */
+  readonly samplesAtEvaluations: boolean;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
   /** Of Weights & Biases; a run without a name is called as its folder is. */

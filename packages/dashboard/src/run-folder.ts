@@ -191,7 +191,10 @@ export class RunFolder {
       restart: () => void this.#samples.splice(0),
       line: (text) => {
         const sample = sampleIn(text);
-        if (sample !== undefined) this.#samples.push(sample);
+        if (sample === undefined) return;
+        // a resumed run writes those of its steps again
+        while ((this.#samples.at(-1)?.iteration ?? -1) >= sample.iteration) this.#samples.pop();
+        this.#samples.push(sample);
         if (this.#samples.length > mostSamples) this.#samples.shift();
       },
     });

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -30,6 +30,12 @@ beforeAll(async () => {
   ];
 });
 afterAll(() => runs.remove());
+
+const samplesOf = (name: string): unknown[] =>
+  readFileSync(join(runs.pathOf(name), 'samples.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
 
 const kinds = [
   { name: 'plain', flags: [] },
@@ -67,8 +73,7 @@ describe('a GPT on data-parallel ranks', () => {
         tolerances[precision].loss + printedTwice,
       );
       expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
-      const kept = readFileSync(join(runs.pathOf(trainings[index]!.name), 'samples.jsonl'), 'utf8');
-      expect(JSON.parse(kept)).toMatchObject({ iteration: 24, text: first!.sample });
+      expect(samplesOf(trainings[index]!.name)).toMatchObject([{ iteration: 24, text: first!.sample }]);
       for (const { output } of others) expect(output).toBe('');
     }
   });
@@ -94,6 +99,30 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
       expect(validationDifference(first!.output, written['alone-12'])).toBeLessThan(
         tolerances.fp32.loss + printedTwice,
       );
+    }
+  });
+});
+
+describe('samples at evaluations', () => {
+  it('change no bit of the run, and come from every layout', async () => {
+    const pipeline = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
+    const gathered = [...kinds.at(-1)!.flags, '--tensor-model-parallel-size', '2', '--sequence-parallel'];
+    const short = ['--exit-interval', '6', '--eval-interval', '3'];
+    const layouts = { pipeline, gathered };
+    for (const [layout, flags] of Object.entries(layouts)) {
+      const [name, without] = [`samples-${layout}`, `no-samples-${layout}`];
+      await runs.run(4, [
+        { name, flags: [...short, ...flags], leftOut: ['--no-eval-samples'] },
+        { name: without, flags: [...short, ...flags] },
+      ]);
+      expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(runs.metricsOf(without)));
+      const validations = (of: string): unknown[] =>
+        runs.recordsOf(of).flatMap(({ type, lm_loss }) => (type === 'validation' ? [lm_loss] : []));
+      expect(validations(name)).toEqual(validations(without));
+      expect(samplesOf(name)).toMatchObject(
+        [3, 6].map((iteration) => ({ iteration, text: expect.stringMatching(/^A sample:\n/) })),
+      );
+      expect(existsSync(join(runs.pathOf(without), 'samples.jsonl'))).toBe(false);
     }
   });
 });

@@ -19,6 +19,8 @@ export interface EvaluationSettings<Batch> {
   readonly numMicroBatches: number;
   /** The evaluation data from the start: every evaluation sees the same samples. */
   readonly open: () => AsyncIterator<Batch>;
+  /** Called on all ranks after each evaluation. Default: nothing follows. */
+  readonly afterwards?: () => Promise<void>;
 }
 
 /** An evaluation of the caller's own, such as one of predictions. */
@@ -200,6 +202,7 @@ async function evaluateTraining<Batch>(
   const evaluated = 'run' in evaluation ? await evaluation.run() : await lossOf(trainer, evaluation);
   const { iteration, consumedSamples } = trainer.progress;
   for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
+  if ('afterwards' in evaluation) await evaluation.afterwards?.();
   return { iteration, ...evaluated };
 }
 

@@ -6,6 +6,9 @@ export const loggingFlags = {
     default: 100,
   }),
   verbose: toggle('Print the configuration first, and the console lines on a terminal, too.'),
+  'no-eval-samples': toggle(
+    'No sample of the model at each evaluation; they are short, and go to samples.jsonl in the --save directory.',
+  ),
   'tensorboard-dir': text('Folder for TensorBoard event files.', { placeholder: 'DIR' }),
   'metrics-jsonl': text(
     'A copy of the metrics.jsonl that every run writes in its --save directory: one JSON object per step and per evaluation.',

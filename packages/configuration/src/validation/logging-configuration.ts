@@ -20,6 +20,7 @@ export function loggingConfiguration(
     logInterval: flags.required('log-interval'),
     isVerbose: flags.required('verbose'),
     comparesWithPlan: flags.required('compare-with-plan'),
+    samplesAtEvaluations: !flags.required('no-eval-samples'),
     ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
     ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
     ...wandbOf(flags),

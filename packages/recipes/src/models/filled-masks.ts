@@ -4,6 +4,7 @@ import type { ShowOptions } from './model-recipe.js';
 
 /** Masks that are shown, each of another sample. */
 const numMasks = 4;
+const numMasksOfBrief = 2;
 /** Tokens shown on either side of a mask. */
 const numAround = 10;
 
@@ -14,13 +15,14 @@ const numAround = 10;
 export async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
 ): Promise<string | undefined> {
-  const { part, tokenizer, datasets } = options;
+  const { part, tokenizer, datasets, isBrief } = options;
   const stage = part.stages.get(0);
   const dataset = datasets.valid ?? datasets.train;
   if (stage === undefined || !stage.isLast || dataset === undefined) return undefined;
   const { mask } = maskingVocabulary(tokenizer);
+  const most = isBrief ? numMasksOfBrief : numMasks;
   const lines: string[] = [];
-  for (let number = 0; number < dataset.length && lines.length < numMasks; number++) {
+  for (let number = 0; number < dataset.length && lines.length < most; number++) {
     // what datasets give is never only an outline
     const batch = dataset.sample(number) as MaskedTokenBatch;
     const index = maskInTheMiddle(batch, mask);

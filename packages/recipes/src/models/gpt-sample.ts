@@ -6,6 +6,10 @@ import { endAtSentence } from './end-at-sentence.js';
 import type { ShowOptions } from './model-recipe.js';
 import { samplePrompt } from './sample-prompt.js';
 
+/** New tokens at the end of a run, and of a brief sample. */
+const mostTokens = 120;
+const mostTokensOfBrief = 48;
+
 type GptShowOptions = ShowOptions<StageBatch, GptStage>;
 
 /** What is gone on with; `text` is that of a conversation so far. */
@@ -16,7 +20,7 @@ type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
  * messages of a conversation. Undefined where there is nothing to go on with.
  */
 export async function gptSample(options: GptShowOptions): Promise<string | undefined> {
-  const { configuration, part, tokenizer, pipelineGroup } = options;
+  const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
   // ids alone are nothing to read
   if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
   const { stages, placement, pipeline } = part;
@@ -30,7 +34,8 @@ export async function gptSample(options: GptShowOptions): Promise<string | undef
   const model = new GptLanguageModel(whole);
   // the start of a conversation may fill the context
   if (tokens.length >= model.maximumContext) return undefined;
-  const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens: 120, seed: 1 };
+  const maxNewTokens = isBrief ? mostTokensOfBrief : mostTokens;
+  const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens, seed: 1 };
   const answer = await sampleContinuation(sampling);
   const shown = (from: readonly number[]): string => {
     const whole = tokenizer.decode([...from, ...answer.tokens]).trimStart();

@@ -44,7 +44,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
-/** What a trained model is shown with at the end of a run. */
+/** What a model is shown with, at evaluations and at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
   readonly part: ModelPart<Batch, Chunk>;
@@ -53,6 +53,8 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly datasets: SplitDatasets<Batch>;
   /** The stages of the model; undefined where one process has them all. */
   readonly pipelineGroup: ProcessGroup | undefined;
+  /** Whether little is shown, in little time: while the run goes on. */
+  readonly isBrief: boolean;
 }
 
 /** What datasets of every kind of model need in addition to the tokenizer. */
@@ -102,7 +104,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     directory: string,
   ): Promise<HuggingFaceModel<Model>>;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
-  /** What the model has learnt, as text for the end of a run; every rank of the first replica calls it. */
+  /** What the model has learnt, as text; every rank of the first replica calls it. */
   show(options: ShowOptions<Batch, Chunk>): Promise<string | undefined>;
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { trackingOfRun } from './tracking-of-run.js';
 
-const logging = { logInterval: 1, isVerbose: false, comparesWithPlan: false };
+const logging = { logInterval: 1, isVerbose: false, comparesWithPlan: false, samplesAtEvaluations: false };
 const checkpoint = { save: 'runs/tiny/' } as Parameters<typeof trackingOfRun>[0]['checkpoint'];
 const ofRun = (services: object, environment: Readonly<Record<string, string>> = {}) =>
   trackingOfRun({ logging: { ...logging, ...services }, checkpoint }, environment);

@@ -7,7 +7,7 @@ import {
   saveConfiguration,
   scheduleOfStep,
 } from '@mtl/configuration';
-import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
+import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
@@ -61,6 +61,8 @@ import { openDeviceOfRank } from './open-device-of-rank.js';
 import { rankWatchOf } from './rank-watch-of.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+import { sampleAtEvaluation } from './sample-at-evaluation.js';
+import { samplerOf, trainingSamplerOf } from './samplers-of.js';
 import { spikeGuardOf } from './spike-guard-of.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { TrainingProcesses } from './training-processes.js';
@@ -424,17 +426,34 @@ export class Training {
    * ranks call it; those of the first replica know.
    */
   async show(): Promise<string | undefined> {
+    const text = await this.#shown({ isBrief: false });
+    if (text !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, text });
+    return text;
+  }
+
+  async #shown({ isBrief }: { readonly isBrief: boolean }): Promise<string | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
-    const text = await this.#recipe.show({
+    return await this.#recipe.show({
       configuration: this.#configuration,
       part: this.part,
       tokenizer: this.tokenizer,
       datasets: this.#datasets,
       pipelineGroup: this.processes.groups.pp,
+      isBrief,
     });
-    if (text !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, text });
-    return text;
+  }
+
+  /** A short sample of the model as it is; at the end there is a longer one. All ranks call it. */
+  async #sampleAtEvaluation(): Promise<void> {
+    const { isDone, progress } = this.trainer;
+    if (isDone || this.#configuration.checkpoint.save === undefined) return;
+    await sampleAtEvaluation({
+      iteration: progress.iteration,
+      show: () => this.#shown({ isBrief: true }),
+      log: this.#log,
+      onMessage: (text) => this.#report(text),
+    });
   }
 
   /** What checkpoints save of the run; the tokenizer's files are copied next to them. */
@@ -498,6 +517,9 @@ export class Training {
       interval: evalInterval,
       numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
       open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
+      ...(this.#configuration.logging.samplesAtEvaluations
+        ? { afterwards: () => this.#sampleAtEvaluation() }
+        : {}),
     };
   }
 }
@@ -514,31 +536,6 @@ function earlyStoppingOf(
   if (patience === undefined) return undefined;
   const state = resumed?.state.earlyStopping as unknown as EarlyStoppingState | undefined;
   return new EarlyStopping({ patience, state });
-}
-
-/** Which samples this rank's micro-batches are made of. */
-function samplerOf(
-  { training, parallel }: PretrainingConfiguration,
-  of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
-): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
-  return {
-    kind: 'single',
-    microBatchSize: training.microBatchSize,
-    consumedSamples: of.consumedSamples ?? 0,
-    dataParallelRank: of.processes.coordinates.dp,
-    dataParallelSize: parallel.dataParallelSize,
-  };
-}
-
-/** Of documents their samples in order; of conversations those of every epoch in an order of its own. */
-function trainingSamplerOf(
-  configuration: PretrainingConfiguration,
-  of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },
-): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
-  const sampler = samplerOf(configuration, of);
-  if (configuration.data.conversations === undefined) return sampler;
-  const { seed, globalBatchSize: epochMultiple } = configuration.training;
-  return { ...sampler, kind: 'cyclic', seed, epochMultiple };
 }
 
 interface DescriptionOptions {

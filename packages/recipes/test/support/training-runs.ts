@@ -19,7 +19,7 @@ const small = [
   ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
   ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
   ...['--eval-iters', '1', '--eval-interval', '8', '--log-interval', '1', '--split', '90,10,0'],
-  ...['--threads', '1'],
+  ...['--threads', '1', '--no-eval-samples'],
 ];
 
 const recipes: Readonly<Record<ModelKind, readonly string[]>> = {

@@ -1,0 +1,28 @@
+import { MtlError } from '@mtl/errors';
+import type { RunLog } from '../runs/run-log.js';
+
+export interface SampleAtEvaluationOptions {
+  readonly iteration: number;
+  /** What the model writes; the ranks of a replica get the same, or the same error. */
+  readonly show: () => Promise<string | undefined>;
+  /** Of rank 0. */
+  readonly log: RunLog | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Adds what the model writes to samples.jsonl in the run folder. All ranks call it. A model without a sample
+ * is trained on: a message says why there is none.
+ */
+export async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
+  const { iteration, show, log, onMessage } = options;
+  try {
+    const text = await show();
+    if (text !== undefined) log?.sample({ iteration, text });
+  } catch (error) {
+    const isHarmless =
+      MtlError.isInstance(error) && ['MTL_LOGITS_NOT_FINITE', 'MTL_RUN_RECORD'].includes(error.code);
+    if (!isHarmless) throw error;
+    onMessage(`  note: no sample at iteration ${iteration}: ${error.message}`);
+  }
+}
