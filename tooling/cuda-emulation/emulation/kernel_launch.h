@@ -8,6 +8,7 @@
 #include "backends/cuda/launch.h"
 #include "emulation/counts.h"
 #include "emulation/intrinsics.h"
+#include "emulation/loaded_kernels.h"
 #include "emulation/stream.h"
 
 namespace mtl::cuda {
@@ -36,8 +37,9 @@ cudaError_t emulate(const char* kernel, const Launch& how, Body body) {
 }
 
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+cudaError_t launch(const char* name, const ListedKernel&, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  if (emulation::is_left_out(reinterpret_cast<const void*>(kernel))) return cudaErrorInvalidDeviceFunction;
   emulation::count(emulation::kKernels);
   // By value: a captured kernel runs later, and possibly often. Each thread gets a copy, as on a GPU.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
@@ -49,6 +51,7 @@ cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch
   return error == cudaSuccess ? left : error;
 }
 
-#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(#kernel, kernel, __VA_ARGS__)
+#define MTL_LAUNCH(kernel, ...) \
+  ::mtl::cuda::launch(#kernel, ::mtl::cuda::KernelListing<kernel>::listing, kernel, __VA_ARGS__)
 
 }  // namespace mtl::cuda

@@ -12,6 +12,7 @@
 #include "emulation/counts.h"
 #include "emulation/device_memory.h"
 #include "emulation/encode_tiled.h"
+#include "emulation/loaded_kernels.h"
 #include "emulation/pending_work.h"
 #include "emulation/stream.h"
 
@@ -109,10 +110,18 @@ cudaError_t synchronize(cudaStream_t stream = nullptr) {
 
 }  // namespace
 
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  *attributes = {};
+  mtl::emulation::load(kernel);
+  return cudaSuccess;
+}
+
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
+    case cudaErrorInvalidDeviceFunction:
+      return "cudaErrorInvalidDeviceFunction: the kernel was not loaded when the device was opened";
     case cudaErrorMemoryAllocation:
       return "cudaErrorMemoryAllocation";
     case cudaErrorStreamCaptureUnsupported:

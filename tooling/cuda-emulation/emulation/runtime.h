@@ -12,6 +12,7 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInitializationError = 3,
   cudaErrorInsufficientDriver = 35,
+  cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorDeviceUninitialized = 201,
@@ -58,6 +59,12 @@ struct cudaDeviceProp {
   size_t totalGlobalMem;
   int major, minor, multiProcessorCount;
 };
+
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes;
+};
+// Loads the kernel; its attributes are not known here.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 const char* cudaGetErrorName(cudaError_t error);
 // With the emulation's findings if a kernel failed.

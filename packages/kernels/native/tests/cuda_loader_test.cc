@@ -1,11 +1,25 @@
 // Opening the CUDA library if it is missing, another library, or of another version.
 #include "backends/cuda/loader/cuda_loader.h"
 
+#include "backends/cuda/launch.h"
 #include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {
 namespace {
+
+__global__ void named_in_a_launch(int* value) { *value = 1; }
+__global__ void named_nowhere(int* value) { *value = 2; }
+
+// A kernel loaded at its first launch may wait for the device, where one of NCCL may wait for this process.
+MTL_TEST(cuda_kernels_are_loaded_when_the_device_is_opened) {
+  if (!open_cuda_for_tests() || !is_linked_emulation_under_test()) return;
+  int value = 0;
+  EXPECT(MTL_LAUNCH(named_in_a_launch, (cuda::Launch{1, 1}), &value) == cudaSuccess && value == 1);
+  const cuda::ListedKernel listed = {nullptr, nullptr};
+  EXPECT(cuda::launch("named_nowhere", listed, named_nowhere, cuda::Launch{1, 1}, &value) == cudaErrorInvalidDeviceFunction);
+  EXPECT(value == 1);
+}
 
 MTL_TEST(a_cuda_library_that_does_not_fit_is_refused) {
   const CudaLibrary* library = nullptr;

@@ -26,20 +26,20 @@ const rowSums: OpCase[] = shapes.flatMap((shape) =>
   })),
 );
 
-// more partial sums of a column than a block of device cuda reads at a time
+// more partial sums of a column than a block of device cuda reads at a time, each of more rows than it does
 const manyRows: OpCase = {
-  name: 'sum_rows [4200, 40] accumulate',
+  name: 'sum_rows [16500, 16] accumulate',
   operation: 'sum_rows',
   tensors: {
-    output: { shape: [40], dtype: 'float32', output: true, accumulated: true },
-    input: { shape: [4200, 40] },
+    output: { shape: [16], dtype: 'float32', output: true, accumulated: true },
+    input: { shape: [16500, 16] },
   },
   run: ({ output, input }) => sumRows({ output: output!, input: input!, accumulate: true }),
   dtypes: ['float32', 'bfloat16'],
   tolerance: {
-    float32: { absolute: 2e-4, relative: 1e-5 },
-    bfloat16: { absolute: 2e-4, relative: 1e-5 },
-    reason: 'partial sums of up to 3 sqrt(4200) = 200, of which float32 keeps 1.2e-5, rounded some ten times',
+    float32: { absolute: 6e-4, relative: 1e-5 },
+    bfloat16: { absolute: 6e-4, relative: 1e-5 },
+    reason: 'sums of up to 3 sqrt(16500) = 385, which float32 rounds by 1.5e-5, some forty times',
   },
 };
 

@@ -1,7 +1,7 @@
 // Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc it
 // becomes <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
 //
-//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
+//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel by its name, with commas in parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
 //   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: Launch::shared_bytes bytes, aligned to 1024
 //   in_one_access<uint4>(address)           the value at the address as one vector; must be aligned to its size
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "backends/cuda/listed_kernels.h"
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -45,7 +46,7 @@ __device__ __forceinline__ VectorAt<Vector, T>& in_one_access(T* address) {
 constexpr size_t kSharedWithoutAsking = 48 << 10;
 
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch(void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+cudaError_t launch(const ListedKernel&, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
   if (how.shared_bytes > kSharedWithoutAsking) {
     const cudaError_t status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -56,7 +57,7 @@ cudaError_t launch(void (*kernel)(Parameters...), const Launch& how, Arguments&&
   return cudaGetLastError();
 }
 
-#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(kernel, __VA_ARGS__)
+#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(::mtl::cuda::KernelListing<kernel>::listing, kernel, __VA_ARGS__)
 
 #endif
 

@@ -41,7 +41,7 @@ cudaError_t launch_rows(const AttentionBackwardCall& call) {
   const int64_t sequence = packed ? problem.rows : problem.num_queries, num_rows = heads_of_batch * sequence;
   constexpr int kRows = kDeltaThreads / kLanes;
   const Launch how = {dim3(static_cast<unsigned>((num_rows + kRows - 1) / kRows)), kDeltaThreads, 0, call.stream};
-  const auto kernel = attention_delta_kernel<T, kLanes, N>;
+  constexpr auto kernel = attention_delta_kernel<T, kLanes, N>;
   return MTL_LAUNCH(kernel, how, call.delta, static_cast<const T*>(problem.output.data), static_cast<const T*>(problem.output_gradient.data),
                     num_rows, static_cast<int>(heads_of_batch), static_cast<int>(sequence),
                     static_cast<int>(problem.head_size));

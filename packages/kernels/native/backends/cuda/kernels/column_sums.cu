@@ -11,7 +11,7 @@ namespace {
 constexpr int kLanes = 32;  // threads next to each other, with N columns each
 
 constexpr int kSumWarps = 32;  // of a block that adds lines: each takes every kSumWarps-th
-constexpr int kLoads = 4;      // lines in flight per warp
+constexpr int kLoads = 4;      // lines or rows in flight per warp
 
 // A block has 32 columns; its warps take the lines in turn. A single warp would wait for memory once every
 // few lines, and 32 columns occupy only a small part of the device.
@@ -49,7 +49,19 @@ __global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, in
   const int64_t first = int64_t{blockIdx.y} * rows_per_line, end = min(first + rows_per_line, rows);
   float total[N] = {};
   if (column < columns) {
-    for (int64_t row = first + slot; row < end; row += kRowsAtOnce) {
+    // several loads in flight: with one, a thread waits for memory at every row
+    int64_t row = first + slot;
+    for (; row + (kLoads - 1) * kRowsAtOnce < end; row += kLoads * kRowsAtOnce) {
+      float values[kLoads][N];
+#pragma unroll
+      for (int next = 0; next < kLoads; ++next) load(values[next], input + (row + next * kRowsAtOnce) * columns + column);
+#pragma unroll
+      for (int next = 0; next < kLoads; ++next) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) total[i] += values[next][i];
+      }
+    }
+    for (; row < end; row += kRowsAtOnce) {
       float values[N];
       load(values, input + row * columns + column);
 #pragma unroll

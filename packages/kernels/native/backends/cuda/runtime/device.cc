@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cuda/runtime/load_kernels.h"
+
 namespace mtl::cuda {
 namespace {
 
@@ -103,6 +105,7 @@ Status open_device(int device_index) {
     const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
   }
+  MTL_RETURN_IF_ERROR(load_kernels());
   device.index = device_index;
   opened = device;
   return ok_status();
