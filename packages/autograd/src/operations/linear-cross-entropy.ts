@@ -46,7 +46,7 @@ export interface LinearCrossEntropyOptions {
    * that of the others: the number of tokens in their weights leaves the ignored ones out.
    */
   readonly ignoreIndex?: number | undefined;
-  /** Most bytes of logits at a time. Default 128 MiB, on a GPU 256. */
+  /** Most bytes of logits at a time. Default: see `logitRowsAtATime`. */
   readonly chunkBytes?: number;
   readonly collectives?: LinearCrossEntropyCollectives | undefined;
 }
@@ -61,9 +61,15 @@ interface Rows {
 
 function chunkRows(options: LinearCrossEntropyOptions): number {
   const { input, labels, weight, chunkBytes } = options;
-  const bytesPerRow = weight.shape[0]! * (input.tensor.bytes / input.tensor.size);
-  const { device } = input.tensor;
-  return logitRowsAtATime({ numRows: labels.tensor.size, bytesPerRow, device, chunkBytes });
+  const { device, bytes, size } = input.tensor;
+  const [bytesPerRow, inputBytesPerRow] = weight.shape.map((columns) => (columns * bytes) / size);
+  return logitRowsAtATime({
+    numRows: labels.tensor.size,
+    bytesPerRow: bytesPerRow!,
+    inputBytesPerRow: inputBytesPerRow!,
+    device,
+    chunkBytes,
+  });
 }
 
 /** Runs `body` for consecutive ranges of the rows; views are disposed of after each. */
