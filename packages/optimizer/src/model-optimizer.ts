@@ -243,7 +243,9 @@ export class ModelOptimizer {
     return { gradientNorm, skipped };
   }
 
+  /** Frees what it has; gathers that are under way end before, so that the buffers can be freed next. */
   dispose(): void {
+    this.#gatherer?.abandon();
     for (const part of [...this.#rules, this.#norm, ...this.#partials, this.#gradientNorm]) part.dispose();
   }
 

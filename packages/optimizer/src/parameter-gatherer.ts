@@ -32,4 +32,19 @@ export class ParameterGatherer {
     for (const work of this.#works) work.wait();
     this.#works = [];
   }
+
+  /**
+   * Waits until nothing writes into the buffers any more, so that they can be freed. What has failed has
+   * ended too; who needs its result hears of it.
+   */
+  abandon(): void {
+    for (const work of this.#works) {
+      try {
+        work.wait();
+      } catch {
+        // an error here would hide the one for which the run ends
+      }
+    }
+    this.#works = [];
+  }
 }

@@ -138,6 +138,17 @@ describe('overlap', () => {
     // forward reads every parameter: each waits for its bucket
     expect(count('gather is waited for', 'forward')).toBeGreaterThanOrEqual(buckets);
   });
+
+  it('lets no gather go on in buffers that are freed', async () => {
+    const [ranks] = await run({ tp: 1, dp: 2 }, [
+      { distributed: true, overlap: true, numSteps: 1, endsAfterStep: true },
+    ]);
+    for (const { trace } of ranks!) {
+      const count = (name: string): number => trace.filter((event) => event === name).length;
+      expect(count('gather starts')).toBeGreaterThan(2);
+      expect(count('gather is waited for')).toBe(count('gather starts'));
+    }
+  });
 });
 
 describe('a distributed optimizer', () => {

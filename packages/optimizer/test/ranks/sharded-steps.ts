@@ -16,6 +16,8 @@ export interface ShardedStepsArgument {
   readonly bucketBytes: number;
   /** Rank 1 puts an infinite gradient into this step. */
   readonly overflowAt?: number;
+  /** Ends after the last step, without a forward pass that reads the parameters. */
+  readonly endsAfterStep?: boolean;
   /** Throws the result of this reduction away. */
   readonly lostReduction?: number;
   /** Parameters do not say that they are replicated. */
@@ -131,10 +133,12 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     const result = optimizer.step({ learningRate: 0.01 });
     norms.push(result.gradientNorm);
     skipped.push(result.skipped);
+    if (step === numSteps && argument.endsAfterStep) break;
     trace.push('forward');
     for (const { data } of parameters) data.dim(0);
   }
-  const model = parameters.map((parameter) => {
+  const readable = argument.endsAfterStep ? [] : parameters;
+  const model = readable.map((parameter) => {
     const values = parameter.data.toArray();
     return positionsOf(parameter).map((position, at) => [position, values[at]!] as const);
   });
