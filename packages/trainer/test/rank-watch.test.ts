@@ -4,13 +4,15 @@ import { expect, it } from 'vitest';
 import type { TrainingEvent } from '../src/index.js';
 import type { WatchRanksArgument } from './ranks/watch-ranks.js';
 
-it('tells all ranks what each of them computes without communication, and which one is slow', async () => {
-  const argument: WatchRanksArgument = { slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10 };
-  const results = await runInMemoryRanks<readonly TrainingEvent[]>({
+const watched = (argument: WatchRanksArgument) =>
+  runInMemoryRanks<readonly TrainingEvent[]>({
     worldSize: 3,
     ...rankThreads(new URL('./ranks/watch-ranks.ts', import.meta.url)),
     argument,
   });
+
+it('tells all ranks what each of them computes without communication, and which one is slow', async () => {
+  const results = await watched({ slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10 });
   const [events] = results;
   for (const other of results) expect(other).toEqual(events);
   const intervals = events!.filter(({ type }) => type === 'ranks');
@@ -30,4 +32,13 @@ it('tells all ranks what each of them computes without communication, and which 
       [10, 1, 'b', false],
     ],
   );
+});
+
+it('names a rank that becomes slow where each rank is a pipeline stage of its own', async () => {
+  const slowSteps = Array.from({ length: 6 }, (_, at) => 9 + at);
+  const results = await watched({ slowRank: 2, slowSteps, numSteps: 14, peers: [[0], [1], [2]] });
+  const named = results.map((events) => events.filter(({ type }) => type === 'slow_rank'));
+  for (const events of named) {
+    expect(events).toMatchObject([{ iteration: 14, fields: { rank: 2, host: 'c', is_slow: true } }]);
+  }
 });

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SlowRankFinder } from './slow-rank-finder.js';
 
 const hosts = ['a', 'a', 'b', 'b', 'c', 'c', 'd', 'd'];
@@ -39,12 +39,43 @@ it('is silent about less than 10 %, about shorter times, and about stages that d
   expect(eventsOf([slow, slow, usual, slow, slow, usual])).toEqual([]);
 });
 
-it('compares two ranks, and none that has no peers', () => {
+it('compares two ranks', () => {
   const slow = usual.with(1, 200);
-  const rank = (groups: number[][]) =>
-    eventsOf([slow, slow, slow], { groups }).map(({ fields }) => fields.rank);
-  expect(rank([[0, 1]])).toEqual([1]);
-  expect(rank([[0], [1]])).toEqual([]);
+  const [event] = eventsOf([slow, slow, slow], { groups: [[0, 1]] });
+  expect(event?.fields.rank).toBe(1);
+});
+
+describe('ranks that are pipeline stages of their own', () => {
+  const groups = [[0], [1], [2]];
+  const stages = [100, 150, 120];
+  const first = [stages, stages, stages];
+  const all = (factor: number) => stages.map((ms) => factor * ms);
+
+  it('are compared with their first intervals, and with how the others have changed', () => {
+    // everything takes twice as long, as with larger batches, and rank 2 is slower besides
+    const slow = all(2).with(2, 300);
+    const events = eventsOf([...first, all(2), slow, slow, slow, slow, all(2)], { groups });
+    expect(events.map(({ iteration, fields }) => [iteration, fields.rank, fields.is_slow])).toEqual([
+      [7, 2, true],
+      [9, 2, false],
+    ]);
+    expect(events[0]!.text).toBe(
+      'rank 2 (host b) is 25 % slower than before for 3 intervals: 300.0 ms of computation a step, by its first intervals and the other ranks 240.0 ms',
+    );
+    const pair = [
+      [100, 150],
+      [130, 150],
+    ].flatMap((interval) => [interval, interval, interval]);
+    expect(eventsOf(pair, { groups: [[0], [1]] }).map(({ fields }) => fields.rank)).toEqual([0]);
+  });
+
+  it('are not slow by being others than the other stages, nor all together, nor by one odd first interval', () => {
+    expect(eventsOf([...first, ...first, ...first], { groups })).toEqual([]);
+    expect(eventsOf([...first, all(3), all(3), all(3), all(3)], { groups })).toEqual([]);
+    const odd = [all(1).with(0, 40), stages, stages, stages, stages, stages, stages];
+    expect(eventsOf(odd, { groups })).toEqual([]);
+    expect(eventsOf([[100], [100], [100], [300], [300], [300]], { groups: [[0]] })).toEqual([]);
+  });
 });
 
 it('joins short intervals, in which a rank may be slow by chance', () => {

@@ -6,12 +6,14 @@ export interface WatchRanksArgument {
   /** Steps in which that rank computes 1.3 times as long; the others wait for it. */
   readonly slowSteps: readonly number[];
   readonly numSteps: number;
+  /** Default: all in one pipeline stage. */
+  readonly peers?: ReadonlyArray<readonly number[]>;
 }
 
 /** Watches ranks with clocks of their own, which steps of 100 ms and pauses of any length move on. */
 export default async function watchRanks(
   world: World,
-  { slowRank, slowSteps, numSteps }: WatchRanksArgument,
+  { slowRank, slowSteps, numSteps, peers = [[0, 1, 2]] }: WatchRanksArgument,
 ): Promise<readonly TrainingEvent[]> {
   const { rank } = world;
   let [ms, waitedSeconds] = [0, 0];
@@ -21,7 +23,7 @@ export default async function watchRanks(
     peakBytes: () => 10 * (rank + 1),
     device: 'cpu',
     interval: 2,
-    peers: [[0, 1, 2]],
+    peers,
     hosts: ['a', 'b', 'c'],
     leastIntervalMs: 0,
     now: () => ms,
