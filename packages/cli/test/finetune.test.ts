@@ -1,4 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { type RunRecord, removeRun } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -28,6 +30,30 @@ beforeAll(() => {
   write('none/readme.txt', '');
 });
 
+/** An MLflow that takes everything and keeps what matters. */
+async function recordMlflow() {
+  const runs: string[] = [];
+  const ends: string[] = [];
+  const metrics: { key: string; step: number }[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (text) => {
+      body += text;
+    });
+    request.on('end', () => {
+      const sent = body === '' ? {} : JSON.parse(body);
+      if (request.url?.endsWith('runs/create')) runs.push(sent.run_name);
+      if (request.url?.endsWith('runs/log-batch')) metrics.push(...(sent.metrics ?? []));
+      if (request.url?.endsWith('runs/update') && sent.status !== 'RUNNING') ends.push(sent.status);
+      const answer = { experiment: { experiment_id: '1' }, run: { info: { run_id: `run-${runs.length}` } } };
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, runs, metrics, ends, close: () => void server.close() };
+}
+
 const qqp = ['finetune', '--task', 'qqp', '--data-dir', 'QQP'];
 const sizes = ['--num-layers', '2', '--hidden-size', '16', '--num-attention-heads', '2'];
 const vocabulary = ['--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', 'vocab.txt'];
@@ -40,8 +66,23 @@ const short = [
 describe('mtl finetune', () => {
   it('reports progress, prints a table, and writes predictions; alone and on two processes', async () => {
     const argv = [...qqp, ...sizes, ...vocabulary, ...short, '--seeds', '1,2', '--save'];
-    const { status, stdout, stderr } = await spawnMtl([...argv, 'alone'], { cwd: directory.path });
+    const mlflow = await recordMlflow();
+    const services = ['--mlflow-tracking-uri', mlflow.url, '--wandb-project', 'tasks'];
+    const { status, stdout, stderr } = await spawnMtl([...argv, 'alone', ...services], {
+      cwd: directory.path,
+      env: { WANDB_MODE: 'offline' },
+    });
+    mlflow.close();
     expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(mlflow.runs).toEqual(['alone-seed-1', 'alone-seed-2']);
+    // a learning rate for each of four steps, of two seeds
+    expect(mlflow.metrics.filter(({ key }) => key === 'learning-rate').map(({ step }) => step)).toEqual([
+      ...[1, 2, 3, 4],
+      ...[1, 2, 3, 4],
+    ]);
+    expect(mlflow.ends).toEqual(['FINISHED', 'FINISHED']);
+    expect(stderr).toMatch(/MLflow: .*\n/);
+    expect(stderr).toMatch(/wandb: .*kept/);
     expect(stderr).toContain('qqp in fp32: 16 samples of 16 tokens, 2 steps an epoch');
     expect(stderr).toContain('step 4/4 (epoch 2/2) | loss');
     expect(stdout).toMatch(/^qqp, from scratch: 2 epochs, batch 8, learning rate 0.01\ndev\n/);
@@ -85,6 +126,7 @@ describe('mtl finetune', () => {
       datasets: ['QQP/train.tsv', 'QQP/dev.tsv'].map((path) => ({ path, bytes: read(path).length })),
       end: { reason: 'done', iteration: 4 },
     });
+    expect(start.flags).toMatchObject({ 'wandb-project': 'tasks', 'mlflow-tracking-uri': mlflow.url });
     expect(start.command.join(' ')).toContain(argv.join(' '));
     expect(startOf('two/seed-2').layout).toEqual({ worldSize: 2, tensor: 1, pipeline: 2, data: 1 });
     expect(startOf('two/seed-2').datasets).toEqual(start.datasets);
@@ -101,6 +143,12 @@ describe('mtl finetune', () => {
   });
 
   it.concurrent.each([
+    [
+      'a service without a folder',
+      [...qqp, ...sizes, ...vocabulary, '--wandb-project', 'a'],
+      'MTL_FLAG_NEEDS',
+      '--save DIR',
+    ],
     ['no task', ['finetune', '--data-dir', 'QQP'], 'MTL_FLAG_REQUIRED', '--task'],
     ['a task misspelt', ['finetune', '--task', 'qpq'], 'MTL_FLAG_VALUE', 'pass --task qqp'],
     ['no data', ['finetune', '--task', 'qqp'], 'MTL_FLAG_REQUIRED', '--train-data'],

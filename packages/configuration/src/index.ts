@@ -23,6 +23,8 @@ export {
   parallelFlagNames,
   type RecomputeFlags,
   recomputeFlagNames,
+  type TrackingFlags,
+  trackingFlagNames,
 } from './flags/flag-schema.js';
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { tokenizerFlagNames } from './flags/flags-of-own-models.js';
@@ -77,3 +79,4 @@ export { readTokenizerFlags, type TokenizerFlags } from './validation/read-token
 export { recomputeConfiguration } from './validation/recompute-configuration.js';
 export { serviceUrl } from './validation/service-url.js';
 export { tokenizerAdvice } from './validation/tokenizer-advice.js';
+export { type TrackingConfiguration, trackingConfiguration } from './validation/tracking-configuration.js';

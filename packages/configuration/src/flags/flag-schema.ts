@@ -12,6 +12,7 @@ import { optimizerFlags } from './optimizer-flags.js';
 import { parallelFlags } from './parallel-flags.js';
 import { recomputeFlags } from './recompute-flags.js';
 import { spikeFlags } from './spike-flags.js';
+import { trackingFlags } from './tracking-flags.js';
 import { trainingFlags } from './training-flags.js';
 
 /** The architecture: GPT-2 with Megatron-LM's names. */
@@ -65,6 +66,10 @@ export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof P
 /** Those that choose which activations are recomputed. */
 export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
 export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
+
+/** Those that name services that metrics are sent to. */
+export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
+export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
 
 const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
   {},

@@ -10,7 +10,9 @@ import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { type MetricsFiles, openMetricsFiles } from '../training/metrics-files.js';
 import { openDeviceOfRank } from '../training/open-device-of-rank.js';
+import { openTracking } from '../training/open-tracking.js';
 import type { Job } from '../training/read-job.js';
+import { trackingOfRun } from '../training/tracking-of-run.js';
 import { TrainingProcesses } from '../training/training-processes.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
@@ -35,6 +37,7 @@ import { type BertStart, openBertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
 import { stepReporter } from './step-reporter.js';
 import type { OpenedTask, TaskMetrics } from './task-set.js';
+import { trackedSeed } from './tracked-seed.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
@@ -79,6 +82,9 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
     if ((world?.rank ?? 0) === 0) options.onMessage(text);
   };
   checkSetNames(configuration);
+  // refused before anything is built
+  if ((world?.rank ?? 0) === 0)
+    trackingOfRun(trackedSeed(configuration, { seed: options.seeds[0]!, seeds: options.seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
   const { parallel, placement } = started.layout;
   openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
@@ -233,11 +239,21 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
   return {
     task,
     openReporters: async (run) => {
-      if (!processes.isFirst) return { all: [], close: () => {} };
+      if (!processes.isFirst) return { all: [], close: async () => {} };
       const { logInterval, epochs } = configuration;
       const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
       const metrics = await openMetrics(options, run);
-      return { all: [lines, ...metrics.all], close: metrics.close };
+      const tracked = trackedSeed(configuration, { seed: run.seed, seeds: options.seeds });
+      const tracking = await openTracking({ configuration: tracked, log: run.log, onMessage });
+      return {
+        all: [lines, ...metrics.all, ...tracking],
+        close: async (outcome) => {
+          metrics.close();
+          for (const sink of tracking) {
+            for (const [title, text] of (await sink.close(outcome)) ?? []) onMessage(`${title}: ${text}`);
+          }
+        },
+      };
     },
     onEpoch: ({ epoch, sets }) => {
       for (const [name, scores] of Object.entries(sets)) {

@@ -1,4 +1,4 @@
-import type { ParallelFlags, RecomputeFlags } from '@mtl/configuration';
+import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
@@ -92,6 +92,8 @@ export interface FineTuningConfiguration {
   /** Steps between lines of progress. */
   readonly logInterval: number;
   readonly metricsJsonl: string | undefined;
+  /** Services that metrics of each seed are sent to, as a training run's flags. */
+  readonly tracking: TrackingFlags;
   /** Ends a run after a step whose number is a multiple of this. */
   readonly exitInterval: number | undefined;
 }

@@ -48,6 +48,7 @@ export function fineTuningFlags(
     'exit-interval': configuration.exitInterval,
     ...configuration.recompute,
     ...configuration.parallel,
+    ...configuration.tracking,
   };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }

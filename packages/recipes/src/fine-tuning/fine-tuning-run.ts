@@ -15,6 +15,7 @@ import {
 import { LearningRateSchedule, NumMicroBatches } from '@mtl/optimizer';
 import {
   modelFlops,
+  type RunOutcome,
   type Trainer,
   type TrainingProgress,
   type TrainingReporter,
@@ -26,6 +27,7 @@ import { RunLog } from '../runs/run-log.js';
 import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { AssembledTraining } from '../training/assembled-training.js';
+import { outcomeOf } from '../training/outcome-of.js';
 import type { Job } from '../training/read-job.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { evaluateTaskSet } from './evaluate-task-set.js';
@@ -46,11 +48,13 @@ import type { OpenedTask, TaskSet } from './task-set.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
+  /** Of the first rank, where the seed has a folder. */
+  readonly log: RunLog | undefined;
 }
 
 export interface FineTuningReporters {
   readonly all: readonly TrainingReporter[];
-  close(): void;
+  close(outcome: RunOutcome): Promise<void>;
 }
 
 export interface FineTuningRunOptions {
@@ -146,7 +150,7 @@ export class FineTuningRun {
     const batches = this.#batches(progress?.consumedSamples ?? 0);
     const trainer = this.#trainer({ batches, stepsPerEpoch, progress });
     try {
-      const end = await this.#train({ trainer, stepsPerEpoch, iteration });
+      const end = await this.#train({ trainer, stepsPerEpoch, iteration, log });
       log?.end({ reason: end.reason, iteration: trainer.progress.iteration });
       return end;
     } catch (error) {
@@ -181,16 +185,19 @@ export class FineTuningRun {
     trainer,
     stepsPerEpoch,
     iteration,
+    log,
   }: {
     readonly trainer: Trainer<TaskTokenBatch>;
     readonly stepsPerEpoch: number;
     readonly iteration: number;
+    readonly log: RunLog | undefined;
   }): Promise<FineTuningEnd> {
     const { configuration, seed, onMessage } = this.#options;
     const { checkpoint } = configuration;
-    const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration });
+    const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration, log });
+    let outcome: RunOutcome = 'failed';
     try {
-      return await this.#assembled.run({
+      const end = await this.#assembled.run({
         trainer,
         reporters: reporters.all,
         exitInterval: configuration.exitInterval,
@@ -209,8 +216,10 @@ export class FineTuningRun {
         },
         onEnd: ({ reason }) => this.#end(reason),
       });
+      outcome = outcomeOf(end.reason);
+      return end;
     } finally {
-      reporters.close();
+      await reporters.close(outcome);
     }
   }
 

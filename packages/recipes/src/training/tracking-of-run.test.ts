@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { trackingOfRun } from './tracking-of-run.js';
 
-const logging = { logInterval: 1, isVerbose: false, comparesWithPlan: false, samplesAtEvaluations: false };
-const checkpoint = { save: 'runs/tiny/' } as Parameters<typeof trackingOfRun>[0]['checkpoint'];
+const checkpoint = { save: 'runs/tiny/' };
 const ofRun = (services: object, environment: Readonly<Record<string, string>> = {}) =>
-  trackingOfRun({ logging: { ...logging, ...services }, checkpoint }, environment);
+  trackingOfRun({ logging: services, checkpoint }, environment);
 const wandb = { project: 'gpt' };
 
 describe('trackingOfRun', () => {

@@ -1,5 +1,5 @@
 import { basename, resolve } from 'node:path';
-import { type PretrainingConfiguration, serviceUrl } from '@mtl/configuration';
+import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import {
   missingWandbKey,
@@ -15,6 +15,15 @@ export interface TrackingOfRun {
   readonly isWandbOffline: boolean;
 }
 
+/** What a run has to say which services it reports to. */
+export interface TrackedConfiguration {
+  readonly logging: TrackingConfiguration;
+  readonly checkpoint: {
+    /** The run folder, which metrics are sent from. */
+    readonly save?: string | undefined;
+  };
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultWandbUrl = 'https://api.wandb.ai';
@@ -27,7 +36,7 @@ const modes = ['online', 'offline', 'disabled'] as const;
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL
  */
 export function trackingOfRun(
-  { logging, checkpoint }: Pick<PretrainingConfiguration, 'logging' | 'checkpoint'>,
+  { logging, checkpoint }: TrackedConfiguration,
   environment: Environment,
 ): TrackingOfRun | undefined {
   const { save } = checkpoint;

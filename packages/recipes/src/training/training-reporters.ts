@@ -6,15 +6,12 @@ import {
   type RunOutcome,
   type SummaryRow,
   TensorboardWriter,
-  TrackingSink,
   type TrainingReporter,
   TrainingSummary,
-  trackingCredentials,
 } from '@mtl/trainer';
-import { metricsPath } from '../runs/metrics-path.js';
 import type { RunLog } from '../runs/run-log.js';
 import { openMetricsFiles } from './metrics-files.js';
-import { trackingOfRun } from './tracking-of-run.js';
+import { openTracking } from './open-tracking.js';
 
 /** All reporters of the run, the summary among them. */
 export interface TrainingReporters {
@@ -63,7 +60,10 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     ...(tensorboardDirectory === undefined
       ? []
       : [new TensorboardWriter({ directory: tensorboardDirectory })]),
-    ...(await openTracking(options, (text) => console.message(text))),
+    ...(await openTracking({
+      ...options,
+      onMessage: (text) => console.message(text),
+    })),
   ];
   return {
     all: [summary, ...sinks],
@@ -74,24 +74,4 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
       return rows;
     },
   };
-}
-
-/** What sends metrics to the services that the flags name, if they name any. */
-async function openTracking(
-  { configuration, log }: OpenReportersOptions,
-  onMessage: (text: string) => void,
-): Promise<readonly MetricsSink[]> {
-  const { save: directory } = configuration.checkpoint;
-  const tracking = trackingOfRun(configuration, process.env);
-  if (tracking === undefined || directory === undefined || log === undefined) return [];
-  return [
-    await TrackingSink.open({
-      directory,
-      metricsPath: metricsPath(directory),
-      ...tracking,
-      credentials: trackingCredentials(process.env),
-      run: log.tracked,
-      onMessage: (text) => onMessage(`  note: ${text}`),
-    }),
-  ];
 }

@@ -58,6 +58,7 @@ import { hostNames } from './host-names.js';
 import { newTrainer } from './new-trainer.js';
 import { openAdapters } from './open-adapters.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
+import { outcomeOf } from './outcome-of.js';
 import { rankWatchOf } from './rank-watch-of.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
@@ -522,10 +523,6 @@ export class Training {
         : {}),
     };
   }
-}
-
-function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
-  return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }
 
 function earlyStoppingOf(

@@ -108,6 +108,7 @@ export class SmallTasks {
       },
       logInterval: 100,
       metricsJsonl: undefined,
+      tracking: {},
       exitInterval: undefined,
       ...changes,
     };

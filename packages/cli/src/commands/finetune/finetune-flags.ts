@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import type { ParallelFlags, RecomputeFlags } from '@mtl/configuration';
+import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
@@ -11,7 +11,10 @@ import {
 } from '@mtl/recipes';
 import { tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 
-/** Values of the options of `mtl finetune`, but those of `parallelFlagNames` and `recomputeFlagNames`. */
+/**
+ * Values of the options of `mtl finetune`, but those of `parallelFlagNames`, `recomputeFlagNames` and
+ * `trackingFlagNames`.
+ */
 export interface FinetuneFlags {
   readonly task: FineTuningTaskName;
   readonly dataDir?: string;
@@ -74,6 +77,7 @@ export function seedList(text: string): number[] {
 export interface FinetuneSurroundings {
   readonly parallel: ParallelFlags;
   readonly recompute: RecomputeFlags;
+  readonly tracking: TrackingFlags;
   /** Whether a launcher has started it again. */
   readonly isRestart: boolean;
 }
@@ -81,7 +85,7 @@ export interface FinetuneSurroundings {
 /** What the flags of `mtl finetune` say. @throws ConfigurationError MTL_FLAG_* */
 export function configurationOfFlags(
   flags: FinetuneFlags,
-  { parallel, recompute, isRestart }: FinetuneSurroundings,
+  { parallel, recompute, tracking, isRestart }: FinetuneSurroundings,
 ): FineTuningConfiguration {
   const { data, presetTask } = dataOf(flags);
   const preset = fineTuningPreset(flags.preset ?? 'megatron-336m', presetTask);
@@ -133,6 +137,7 @@ export function configurationOfFlags(
     },
     logInterval: flags.logInterval,
     metricsJsonl: flags.metricsJsonl,
+    tracking,
     exitInterval: flags.exitInterval,
   };
 }

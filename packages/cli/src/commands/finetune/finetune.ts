@@ -3,6 +3,8 @@ import {
   parallelFlagNames,
   type RecomputeFlags,
   recomputeFlagNames,
+  type TrackingFlags,
+  trackingFlagNames,
 } from '@mtl/configuration';
 import { tokenizerTypes } from '@mtl/data';
 import {
@@ -137,9 +139,11 @@ function addPlaces(command: Command): Command {
     .option('--fp16', 'compute in float16');
 }
 
-/** Where it runs, how processes share it and what is computed again: the flags of pretraining. */
+/**
+ * Where it runs, how processes share it, what is computed again and who is told: the flags of pretraining.
+ */
 function addTrainingFlags(command: Command): Command {
-  const names = [...recomputeFlagNames, ...parallelFlagNames];
+  const names = [...trackingFlagNames, ...recomputeFlagNames, ...parallelFlagNames];
   for (const option of trainingFlagOptions(names)) {
     // threads are not chosen by the model here, as they are in pretraining
     if (option.long === '--threads') {
@@ -158,6 +162,7 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
   const onMessage = (text: string): void => void process.stderr.write(`${text}\n`);
   const parallel: ParallelFlags = trainingFlagValues(flags, parallelFlagNames);
   const recompute: RecomputeFlags = trainingFlagValues(flags, recomputeFlagNames);
+  const tracking: TrackingFlags = trainingFlagValues(flags, trackingFlagNames);
   const joined = await joinProcesses({
     variables: process.env,
     device: parallel.device,
@@ -173,6 +178,7 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
     const configuration = configurationOfFlags(flags, {
       parallel,
       recompute,
+      tracking,
       isRestart: joined.job.restartCount > 0,
     });
     report = await fineTune({ configuration, seeds: flags.seeds, world, local, job, onMessage });
