@@ -65,6 +65,7 @@ export class Parameter {
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
+  #isGradientClear = false;
   readonly #hooks: ((parameter: Parameter) => void)[] = [];
 
   constructor(options: ParameterOptions) {
@@ -132,10 +133,28 @@ export class Parameter {
     return this.#data;
   }
 
-  /** float32, of `shape`; matmuls accumulate into it directly. */
+  /**
+   * float32, of `shape`; matmuls accumulate into it directly. The caller may write to it.
+   */
   get mainGradient(): Tensor {
     if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
+    this.#isGradientClear = false;
     return this.#mainGradient;
+  }
+
+  /**
+   * The main gradient for an operation that can write all of it as well as add to it. `accumulate` is false
+   * for the first use of the gradient after `markGradientClear`: what was added to zeros is then written
+   * instead, which reads no memory.
+   */
+  takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
+    const accumulate = !this.#isGradientClear;
+    return { gradient: this.mainGradient, accumulate };
+  }
+
+  /** States that the main gradient is zero now. Default: nothing is known of it, so it is added to. */
+  markGradientClear(): void {
+    this.#isGradientClear = true;
   }
 
   get hasMainGradient(): boolean {
@@ -164,6 +183,7 @@ export class Parameter {
     }
     this.#checkShape(tensor);
     this.#mainGradient = tensor;
+    this.#isGradientClear = false;
   }
 
   /** Calls `hook` whenever the last contribution of a backward pass has been added to the main gradient. */

@@ -118,9 +118,13 @@ interface Result {
 
 function run(
   tapeOptions: TapeOptions = {},
-  options: Parameters<typeof lossOf>[2] & { split?: boolean } = {},
+  options: Parameters<typeof lossOf>[2] & { split?: boolean; written?: readonly Parameter[] } = {},
 ): Result {
   for (const parameter of model.all) parameter.mainGradient.zero();
+  for (const parameter of options.written ?? []) {
+    parameter.mainGradient.write(new Float64Array(parameter.size).fill(Number.NaN));
+    parameter.markGradientClear();
+  }
   const tape = new Tape(tapeOptions);
   const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
   const tensor = Tensor.from(values, { shape: [sequence, batch, hidden], dtype, device });
@@ -187,6 +191,22 @@ describe('Tape', () => {
         expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);
       });
     });
+  });
+
+  it('writes the first gradients of a weight that is marked clear, and adds the others', () => {
+    for (const options of [{}, { chunkBytes: vocabulary * 8 * 2 }, { layerLoss: 0.5 }]) {
+      const expected = run({}, options);
+      // NaN, which a sum would keep; each weight is used twice, the head in chunks
+      expect(run({}, { ...options, written: [model.weight, model.head] })).toEqual(expected);
+    }
+    const { weight } = model;
+    weight.markGradientClear();
+    expect(weight.takeMainGradient().accumulate).toBe(false);
+    expect(weight.takeMainGradient().accumulate).toBe(true);
+    weight.markGradientClear();
+    // the caller may add to the tensor
+    expect(weight.mainGradient.size).toBe(weight.size);
+    expect(weight.takeMainGradient().accumulate).toBe(true);
   });
 
   it('says that a gradient is ready once, after the last of its uses', () => {

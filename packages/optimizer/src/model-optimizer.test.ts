@@ -1,6 +1,7 @@
 import { Parameter } from '@mtl/autograd';
 import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
 import { expect, it } from 'vitest';
+import { AdamwOptimizer } from './adamw-optimizer.js';
 import { ModelOptimizer } from './model-optimizer.js';
 import type { Optimizer, OptimizerRange } from './optimizer.js';
 import { ParameterBuffers } from './parameter-buffers.js';
@@ -60,4 +61,36 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
   }
   optimizer.dispose();
   buffers.dispose();
+});
+
+it('marks gradients clear where first gradients may be written, whenever they are zeros', () => {
+  for (const writesFirstGradients of [true, undefined]) {
+    const parameter = new Parameter({ name: 'w', globalShape: [4, 3], initialization: { kind: 'ones' } });
+    const buffers = new ParameterBuffers([parameter], { device: 'cpu', dtype: 'float32' });
+    const optimizer = new AdamwOptimizer(buffers, {
+      beta1: 0.9,
+      beta2: 0.95,
+      epsilon: 1e-8,
+      weightDecay: 0,
+      clipGradient: 0,
+      ...(writesFirstGradients === undefined ? {} : { writesFirstGradients }),
+    });
+    const expectZeros = (): void => {
+      const { gradient, accumulate } = parameter.takeMainGradient();
+      expect(accumulate).toBe(writesFirstGradients !== true);
+      expect(new Set(gradient.toArray())).toEqual(new Set([0]));
+      gradient.write(new Float32Array(12).fill(2));
+      expect(parameter.takeMainGradient().accumulate).toBe(true);
+    };
+    expectZeros();
+    optimizer.step({ learningRate: 0.1 });
+    expectZeros();
+    optimizer.discardGradients();
+    expectZeros();
+    parameter.mainGradient.write(new Float32Array(12).fill(Number.NaN));
+    expect(optimizer.step({ learningRate: 0.1 }).skipped).toBe(true);
+    expectZeros();
+    optimizer.dispose();
+    buffers.dispose();
+  }
 });

@@ -35,6 +35,12 @@ export interface ModelOptimizerOptions {
    * step.
    */
   readonly overlapParameterGather?: boolean;
+  /**
+   * The first gradients of a step are written to weights' main gradients instead of added to zeros: less
+   * memory is read. Not where passes are recorded and launched again, since a recorded one would write every
+   * time. Default false.
+   */
+  readonly writesFirstGradients?: boolean;
 }
 
 export interface OptimizerStepOptions {
@@ -111,6 +117,7 @@ export class ModelOptimizer {
       : undefined;
     this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
     this.#partials = partialsOf(buffers, groups);
+    this.#markGradientsClear();
   }
 
   /** Updates that have been made: the exponent of the bias corrections. */
@@ -195,6 +202,7 @@ export class ModelOptimizer {
     this.reduceGradients();
     this.#forgetGradients();
     this.buffers.gradients.zero();
+    this.#markGradientsClear();
   }
 
   /**
@@ -232,6 +240,7 @@ export class ModelOptimizer {
       });
     }
     this.#update();
+    this.#markGradientsClear();
     this.#isLaunched = true;
   }
 
@@ -251,6 +260,11 @@ export class ModelOptimizer {
 
   #addOwnSquares(input: Tensor): void {
     if (this.#ownSquares !== undefined) sumOfSquares({ output: this.#ownSquares, input, accumulate: true });
+  }
+
+  #markGradientsClear(): void {
+    if (this.#options.writesFirstGradients !== true) return;
+    for (const { parameter } of this.buffers.ranges) parameter.markGradientClear();
   }
 
   #forgetGradients(): void {

@@ -187,6 +187,13 @@ export function inputGradientOf(
   return output;
 }
 
+interface WeightGradientOptions {
+  readonly gradient: Tensor;
+  readonly accumulate: boolean;
+  readonly outputGradient: Tensor;
+  readonly input: Tensor;
+}
+
 /**
  * Adds the gradients of those of weight and bias that are trained, of both in one pass where the device can.
  *
@@ -206,7 +213,13 @@ function addGradients(
     addWeightGradient(weight, outputGradient, input);
     return;
   }
-  withMatrix(weight.mainGradient, (weightGradient) =>
+  const { gradient, accumulate } = weight.takeMainGradient();
+  if (!accumulate) {
+    multiplyForWeight({ gradient, accumulate, outputGradient, input });
+    addBiasGradient(bias, outputGradient);
+    return;
+  }
+  withMatrix(gradient, (weightGradient) =>
     withShape(bias.mainGradient, [bias.size], (biasGradient) =>
       linearWeightGradient({ weightGradient, biasGradient, outputGradient, input }),
     ),
@@ -223,10 +236,17 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
   return pending;
 }
 
-/** mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions. */
+/**
+ * mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions; = where the gradient is
+ * known to be zero.
+ */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
-  withMatrix(weight.mainGradient, (output) =>
-    matmul({ output, left: outputGradient, right: input, transposeLeft: true, accumulate: true }),
+  multiplyForWeight({ ...weight.takeMainGradient(), outputGradient, input });
+}
+
+function multiplyForWeight({ gradient, accumulate, outputGradient, input }: WeightGradientOptions): void {
+  withMatrix(gradient, (output) =>
+    matmul({ output, left: outputGradient, right: input, transposeLeft: true, accumulate }),
   );
 }
 

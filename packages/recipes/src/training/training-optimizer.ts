@@ -4,7 +4,7 @@ import type {
   ParallelConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import { type Device, type DType, hostInformation } from '@mtl/kernels';
+import { type Device, type DType, hostInformation, metaDeviceOf } from '@mtl/kernels';
 import {
   Adamw,
   ModelOptimizer,
@@ -23,7 +23,7 @@ export interface OptimizedConfiguration {
   >;
   readonly parallel: Pick<
     ParallelConfiguration,
-    'dataParallelSize' | 'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather'
+    'dataParallelSize' | 'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
   >;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
 }
@@ -62,6 +62,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     chunks,
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
+    // a CPU's matmuls into zeros and onto zeros may sum in other orders, so there all are added
+    writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
 

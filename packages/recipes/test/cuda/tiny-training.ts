@@ -55,6 +55,8 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
     epsilon: 1e-8,
     weightDecay: 0.1,
     clipGradient: 1,
+    // as in training runs
+    writesFirstGradients: device === 'cuda' && onMessage === undefined,
   });
   const graphed: GraphedStage<Batch>[] = [];
   const stageOf = (piece: Chunk): Stage<Batch> => {
