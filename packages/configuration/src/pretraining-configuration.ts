@@ -60,6 +60,8 @@ export interface TrainingConfiguration {
   readonly trainIterations: number;
   /** Given only where training is counted in samples. */
   readonly trainSamples?: number;
+  /** Steps whose samples are consumed without being trained on. */
+  readonly iterationsToSkip?: readonly number[];
   readonly exitInterval?: number;
   /** Minutes since the program began after which a run ends. */
   readonly exitDurationMinutes?: number;

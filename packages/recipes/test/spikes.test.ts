@@ -17,11 +17,14 @@ const rollBack = {
   spike: { iteration: 11, factor: 100 },
 };
 
+const leftOut = ['--iterations-to-skip', '4', '7'];
+
 beforeAll(async () => {
   runs = await TrainingRuns.create(['--train-iters', '12', '--eval-iters', '0']);
   await runs.run(1, [
     { name: 'alone', ...skip(100) },
     { name: 'alone-back', ...rollBack },
+    { name: 'alone-left-out', flags: leftOut },
   ]);
   const results = await runs.run(4, [
     { name: 'ranks', ...skip(100), flags: [...skip(100).flags, ...layout] },
@@ -32,6 +35,7 @@ beforeAll(async () => {
       wrongOnce: { iteration: 8, rank: 3 },
     },
     { name: 'back', ...rollBack, flags: [...rollBack.flags, ...pipeline] },
+    { name: 'left-out', flags: [...leftOut, ...pipeline] },
   ]);
   expect(results[0]!.slice(1).map(({ output }) => output)).toEqual(Array.from({ length: 3 }, () => ''));
 });
@@ -111,6 +115,24 @@ describe('a gradient that is wrong once on 2 x 2 ranks', () => {
     const losses = (name: string): number[] =>
       runs.metricsOf(name).flatMap(({ iteration, lm_loss }) => (iteration <= 9 ? [lm_loss] : []));
     expect(losses('wrong once')).toEqual(losses('ranks'));
+  });
+});
+
+describe('steps that are left out on 2 x 2 ranks', () => {
+  it('have no loss, and the others are those of one process', () => {
+    const computed = (name: string) =>
+      runs.metricsOf(name).filter(({ iteration }) => ![4, 7].includes(iteration));
+    for (const name of ['left-out', 'alone-left-out']) {
+      expect(skipped(name)).toEqual([4, 7]);
+      const [record] = runs.recordsOf(name).filter(({ iteration }) => iteration === 7);
+      expect(record).toMatchObject({ lm_loss: null, grad_norm: null, consumed_samples: 56, tokens_per_s: 0 });
+    }
+    const [actual, reference] = [computed('left-out'), computed('alone-left-out')];
+    expect(actual.length).toBe(10);
+    actual.forEach(({ lm_loss, grad_norm }, index) => {
+      expect(Math.abs(lm_loss / reference[index]!.lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
+      expect(Math.abs(grad_norm / reference[index]!.grad_norm - 1)).toBeLessThan(tolerances.fp32.norm);
+    });
   });
 });
 

@@ -48,6 +48,8 @@ export interface TrainerOptions<Batch> {
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
   readonly trainIterations: number;
+  /** Steps whose samples are consumed without being trained on. Default: none. */
+  readonly iterationsToSkip?: ReadonlySet<number> | undefined;
   /**
    * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
    */
@@ -218,22 +220,27 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     // where one rank has no data left, none can go on
     const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
     if (batches === undefined || isOver === 1) return undefined;
-    const { profiler, guard } = this.#options;
+    const { profiler, guard, iterationsToSkip } = this.#options;
     const iteration = this.#progress.iteration + 1;
-    profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
+    if (iterationsToSkip?.has(iteration) === true) {
+      this.#advance(globalBatchSize);
+      return this.#leftOut({
+        globalBatchSize,
+        lossScale,
+        learningRate: rate,
+        stepMs: performance.now() - start,
+      });
+    }
+    profiler?.beginStep(iteration);
     const step = { iteration, batches, globalBatchSize, lossScale, learningRate: rate };
     const waits = guard?.mayRefuse === true || this.#options.rerun !== undefined;
     const { means, peakBytes, verdict, ...measured } = await (waits
       ? this.#updateIfAccepted(step)
       : this.#updateAtOnce(step));
     const { loss: lmLoss, gradientNorm } = measured;
-    this.#progress = {
-      iteration,
-      consumedSamples: consumedSamples + globalBatchSize,
-      consumedTokens: this.#progress.consumedTokens + globalBatchSize * sequenceLength,
-    };
+    this.#advance(globalBatchSize);
     const isOverflow = !Number.isFinite(gradientNorm);
     const isAccepted = verdict.action === 'update';
     if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
@@ -255,6 +262,35 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
       modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
       peakBytes,
+    };
+  }
+
+  /** A step is over: its samples are consumed. */
+  #advance(globalBatchSize: number): void {
+    const { iteration, consumedSamples, consumedTokens } = this.#progress;
+    this.#progress = {
+      iteration: iteration + 1,
+      consumedSamples: consumedSamples + globalBatchSize,
+      consumedTokens: consumedTokens + globalBatchSize * this.#options.sequenceLength,
+    };
+  }
+
+  /** What is known of a step that was left out: it has no loss, and neither rate nor gradients. */
+  #leftOut(
+    known: Pick<StepMetrics, 'globalBatchSize' | 'lossScale' | 'learningRate' | 'stepMs'>,
+  ): StepMetrics {
+    const { losses, device } = this.#options;
+    return {
+      ...this.#progress,
+      ...known,
+      lmLoss: Number.NaN,
+      ...this.#byName(losses.map(() => Number.NaN)),
+      gradNorm: Number.NaN,
+      skipped: true,
+      isLeftOut: true,
+      tokensPerSecond: 0,
+      modelTflops: 0,
+      peakBytes: memoryStatistics(device).peakBytes,
     };
   }
 

@@ -48,6 +48,7 @@ interface BuildOptions {
   scaler?: LossScalerOptions;
   progress?: TrainingProgress;
   batches?: AsyncIterator<BigramBatch>;
+  iterationsToSkip?: readonly number[];
   rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
   losses?: readonly LossKind<BigramBatch>[];
 }
@@ -82,6 +83,7 @@ function build(options: BuildOptions = {}) {
       batches: options.batches ?? batches(options.progress?.consumedSamples),
       losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
       trainIterations: options.trainIterations ?? 10,
+      iterationsToSkip: new Set(options.iterationsToSkip),
       ...(options.progress === undefined ? {} : { progress: options.progress }),
     });
   try {
@@ -115,6 +117,33 @@ describe('Trainer', () => {
     expect(steps.every(({ stepMs, tokensPerSecond }) => stepMs > 0 && tokensPerSecond > 0)).toBe(true);
     expect(trainer.isDone).toBe(true);
     dispose();
+  });
+
+  it('leaves steps out: their samples are consumed, and every other step has the same bits', async () => {
+    // batches of 4 samples: without those of steps 2, 3 and 6
+    async function* others(): AsyncGenerator<BigramBatch> {
+      yield* batches(0, 4);
+      yield* batches(12, 20);
+      yield* batches(24);
+    }
+    const rate = ({ numUpdates }: { numUpdates: number }): number => 0.05 / (1 + numUpdates);
+    const expected = build({ trainIterations: 5, batches: others(), rate });
+    const skipping = build({ trainIterations: 8, iterationsToSkip: [2, 3, 6], rate });
+    const [wanted, steps] = [await all(expected.trainer), await all(skipping.trainer)];
+    expect(steps.map(({ iteration, consumedSamples }) => [iteration, consumedSamples])).toEqual(
+      Array.from({ length: 8 }, (_, at) => [at + 1, 4 * (at + 1)]),
+    );
+    const leftOut = steps.filter(({ skipped }) => skipped);
+    expect(leftOut.map(({ iteration }) => iteration)).toEqual([2, 3, 6]);
+    for (const { lmLoss, gradNorm, isLeftOut } of leftOut) {
+      expect([lmLoss, gradNorm, isLeftOut]).toEqual([Number.NaN, Number.NaN, true]);
+    }
+    const figures = (of: readonly StepMetrics[]) =>
+      of.flatMap((step) => (step.skipped ? [] : [[step.lmLoss, step.gradNorm, step.learningRate]]));
+    expect(figures(steps)).toEqual(figures(wanted));
+    expect(skipping.optimizer.numSteps).toBe(5);
+    expect(skipping.stage.head.data.toArray()).toEqual(expected.stage.head.data.toArray());
+    for (const { dispose } of [expected, skipping]) dispose();
   });
 
   it('evaluates without training', async () => {

@@ -125,6 +125,19 @@ export function texts(
   });
 }
 
+/** One count or more, up to the next flag. */
+export function countList(
+  description: string,
+  options: FlagOptions<readonly number[]>,
+): z.ZodArray<z.ZodNumber> {
+  return withFacts(z.array(z.int().min(1)).min(1), {
+    description,
+    kind: 'integers',
+    placeholder: 'N ...',
+    ...options,
+  });
+}
+
 /** As many counts as `placeholders` has words. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {

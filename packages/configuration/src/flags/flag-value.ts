@@ -41,7 +41,10 @@ function expectedValue(name: FlagName): string {
   if (kind === 'boolean') return 'true or false';
   if (kind === 'text') return schema.pattern === undefined ? 'a text' : placeholder;
   if (kind === 'texts') return 'one text or more';
-  if (kind === 'integers') return `${schema.minItems} whole numbers of 1 or more: ${placeholder}`;
+  if (kind === 'integers') {
+    const count = schema.maxItems === undefined ? 'one or more' : String(schema.minItems);
+    return `${count} whole numbers of 1 or more: ${placeholder}`;
+  }
   const noun = kind === 'integer' ? 'a whole number' : 'a number';
   const lower = schema.exclusiveMinimum !== undefined ? ` above ${schema.exclusiveMinimum}` : '';
   const least = schema.minimum !== undefined ? ` of ${schema.minimum} or more` : '';
@@ -59,6 +62,7 @@ interface JsonSchemaOfFlag {
   readonly maximum?: number;
   readonly exclusiveMaximum?: number;
   readonly minItems?: number;
+  readonly maxItems?: number;
 }
 
 /**
@@ -78,7 +82,7 @@ function converted({ name, value }: GivenValue): unknown {
     case 'texts':
       return (Array.isArray(value) ? value : [value]).map(toText);
     case 'integers':
-      return Array.isArray(value) ? value.map(toNumber) : value;
+      return (Array.isArray(value) ? value : [value]).map(toNumber);
   }
 }
 

@@ -1,4 +1,4 @@
-import { count, counts, naturalNumber, positiveNumber, seedNumber, toggle } from './flag-kinds.js';
+import { count, countList, counts, naturalNumber, positiveNumber, seedNumber, toggle } from './flag-kinds.js';
 import { recomputeFlags } from './recompute-flags.js';
 
 /** How much is trained, in which portions and in which precision. */
@@ -19,6 +19,10 @@ export const trainingFlags = {
   'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
   'exit-duration-in-mins': positiveNumber(
     'Save and end the run after the step in which the program has run for so many minutes.',
+  ),
+  'iterations-to-skip': countList(
+    'Steps that are left out: their samples are consumed, and nothing is computed from them.',
+    { defaultText: 'none' },
   ),
   'eval-interval': count('Steps between two evaluations.', { default: 1000 }),
   'eval-iters': naturalNumber('Global batches per evaluation; 0 for none.', { default: 100 }),

@@ -59,6 +59,13 @@ describe('trainingConfiguration', () => {
 refusals(
   [
     [
+      '--train-iters 9 --iterations-to-skip 2 10',
+      1,
+      'MTL_FLAG_VALUE',
+      /has no step 10; expected .*from 1 to 9/,
+    ],
+    ['--iterations-to-skip 0', 1, 'MTL_FLAG_VALUE', /expected one or more whole numbers of 1 or more/],
+    [
       '--global-batch-size 5',
       1,
       'MTL_BATCH_SIZE',

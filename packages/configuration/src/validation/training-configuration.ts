@@ -22,8 +22,8 @@ export interface TrainingConfigurationOptions {
  * Batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
- *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
- *   `MTL_FLAG_REQUIRED`.
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`,
+ *   `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
   const { flags, parallel } = options;
@@ -44,6 +44,8 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   // a schedule that does not fit any step of the run is refused here, before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const trainSamples = flags.get('train-samples');
+  const length = lengthOf(options, batches);
+  const iterationsToSkip = iterationsToSkipOf(flags, length);
   const exitInterval = flags.get('exit-interval');
   const exitDurationMinutes = flags.get('exit-duration-in-mins');
   return {
@@ -51,7 +53,8 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     globalBatchSize,
     numMicroBatches,
     ...(rampup === undefined ? {} : { rampup }),
-    ...lengthOf(options, batches),
+    ...length,
+    ...(iterationsToSkip === undefined ? {} : { iterationsToSkip }),
     ...(trainSamples === undefined ? {} : { trainSamples }),
     ...(exitInterval === undefined ? {} : { exitInterval }),
     ...(exitDurationMinutes === undefined ? {} : { exitDurationMinutes }),
@@ -59,6 +62,25 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     precision: precisionOf(flags),
     recompute: recomputeConfiguration(options),
   };
+}
+
+/** @throws ConfigurationError `MTL_FLAG_VALUE` for one that the run does not have */
+function iterationsToSkipOf(
+  flags: FlagReader,
+  { trainIterations }: TrainingLength,
+): readonly number[] | undefined {
+  const iterations = flags.get('iterations-to-skip');
+  const outside = iterations?.find((iteration) => iteration > trainIterations);
+  if (outside === undefined) return iterations;
+  throw new ConfigurationError(
+    'MTL_FLAG_VALUE',
+    `${flags.written('iterations-to-skip')}: the training run has no step ${outside}`,
+    {
+      expected: `whole numbers from 1 to ${trainIterations}`,
+      remedy: `leave ${outside} out`,
+      details: { flag: 'iterations-to-skip', value: outside },
+    },
+  );
 }
 
 function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {

@@ -41,6 +41,7 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
     sequenceLength: model.sequenceLength,
     flopsPerSample: parts.flopsPerSample,
     trainIterations: training.trainIterations,
+    iterationsToSkip: new Set(training.iterationsToSkip),
     onGradients: onGradients && ((iteration) => onGradients(assembled.optimizer, iteration)),
     ...(progress === undefined ? {} : { progress }),
   });

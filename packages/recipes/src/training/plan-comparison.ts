@@ -64,13 +64,14 @@ export class PlanComparison implements TrainingReporter {
     this.#before = totalsOf(options.groups);
   }
 
-  step({ stepMs, peakBytes }: StepMetrics): void {
+  step({ stepMs, peakBytes, isLeftOut }: StepMetrics): void {
     const now = totalsOf(this.#options.groups);
     const [matmuls, attention, communication] = (['matmuls', 'attention', 'communication'] as const).map(
       (part) => now[part] - this.#before[part],
     ) as [number, number, number];
     this.#before = now;
     this.#peakBytes = peakBytes;
+    if (isLeftOut === true) return;
     this.#numSteps += 1;
     if (this.#numSteps <= numWarmUpSteps) return;
     const rest = Math.max(0, stepMs / 1000 - matmuls - attention - communication);

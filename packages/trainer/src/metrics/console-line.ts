@@ -240,7 +240,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     lossScale: last.lossScale,
     gradNorm: last.gradNorm,
     numSkipped: interval.length - counted.length,
-    numNan: interval.filter((step) => Number.isNaN(step.lmLoss)).length,
+    numNan: interval.filter((step) => Number.isNaN(step.lmLoss) && step.isLeftOut !== true).length,
     tokensPerSecond: perSecond((step) => step.tokensPerSecond),
     modelTflops: perSecond((step) => step.modelTflops),
   };

@@ -19,8 +19,10 @@ export interface StepMetrics {
   readonly gradNorm: number;
   readonly learningRate: number;
   readonly lossScale: number;
-  /** Whether the weights were left alone: a gradient overflowed, or a guard refused the update. */
+  /** Whether the weights were left alone: a gradient overflowed, a guard refused, or it was left out. */
   readonly skipped: boolean;
+  /** Whether nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
+  readonly isLeftOut?: true;
   /** Wall-clock time of the step, in milliseconds. */
   readonly stepMs: number;
   readonly tokensPerSecond: number;

@@ -27,6 +27,9 @@ export class TrainingSummary {
   #numSkipped = 0;
   #first: StepMetrics | undefined;
   #last: StepMetrics | undefined;
+  /** Of those that were not left out. */
+  #firstComputed: StepMetrics | undefined;
+  #lastComputed: StepMetrics | undefined;
   #best: ValidationLoss | undefined;
   #latest: ValidationLoss | undefined;
   #elapsedMs = 0;
@@ -40,6 +43,9 @@ export class TrainingSummary {
     this.#last = metrics;
     this.#numSkipped += metrics.skipped ? 1 : 0;
     this.#elapsedMs += metrics.stepMs;
+    if (metrics.isLeftOut === true) return;
+    this.#firstComputed ??= metrics;
+    this.#lastComputed = metrics;
     this.#tokensPerSecond.push(metrics.tokensPerSecond);
     this.#modelTflops.push(metrics.modelTflops);
   }
@@ -61,14 +67,7 @@ export class TrainingSummary {
     const rows: SummaryRow[] = [
       ['steps', this.#stepsText(first, last)],
       ['tokens', `${whole(last.consumedTokens)} (${whole(last.consumedSamples)} samples)`],
-      ['lm loss', `${last.lmLoss.toFixed(4)} (first step of this run ${first.lmLoss.toFixed(4)})`],
-      ...Object.entries(last.otherLosses ?? {}).map(
-        ([name, loss]) =>
-          [
-            name.replaceAll('_', ' '),
-            `${loss.toFixed(4)} (first step of this run ${first.otherLosses?.[name]?.toFixed(4)})`,
-          ] as const,
-      ),
+      ...lossRows(this.#firstComputed, this.#lastComputed),
     ];
     if (this.#latest !== undefined && this.#best !== undefined) {
       const [{ perplexity }, ...others] = validationMetrics(this.#latest);
@@ -104,6 +103,19 @@ export class TrainingSummary {
 
 /** What `peakBytes` counts: the summary states it. */
 const peakMemoryMeaning = 'of tensors, on the rank with the most (Node.js and its libraries not counted)';
+
+function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined): readonly SummaryRow[] {
+  if (first === undefined || last === undefined) return [];
+  const row = (name: string, loss: number, before: number | undefined): SummaryRow => [
+    name.replaceAll('_', ' '),
+    `${loss.toFixed(4)} (first step of this run ${before?.toFixed(4)})`,
+  ];
+  const others = Object.entries(last.otherLosses ?? {});
+  return [
+    row('lm loss', last.lmLoss, first.lmLoss),
+    ...others.map(([name, loss]) => row(name, loss, first.otherLosses?.[name])),
+  ];
+}
 
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

@@ -64,7 +64,6 @@ const recipe: Record<string, MegatronFlag> = {
       'eval-micro-batch-size': 'other batch sizes for evaluation',
       'eval-global-batch-size': 'other batch sizes for evaluation',
       'start-eval-at-iter': 'evaluation from some step on',
-      'iterations-to-skip': 'skipped iterations',
       'test-mode': 'a mode for tests',
     },
   ),
