@@ -1,5 +1,6 @@
 // cast, scale and add: one thread per N neighbouring elements of flat buffers; the last one takes the
-// remainder. Of strided views, N is 1 or divides the rows.
+// remainder. Of strided views, N is 1 or divides the rows; their layouts are read where the launch left them
+// (`__grid_constant__`): otherwise every thread copies them to its stack, to index them.
 #include "backends/cuda/kernels/dispatch.h"
 #include "core/row_layout.h"
 #include "ops/elementwise.h"
@@ -20,8 +21,8 @@ __global__ void cast_kernel(To* output, const From* input, int64_t size) {
 }
 
 template <typename To, typename From, int N>
-__global__ void cast_rows_kernel(To* output, RowLayout outputs, const From* input, RowLayout inputs, int64_t columns,
-                                 int64_t size) {
+__global__ void cast_rows_kernel(To* output, const __grid_constant__ RowLayout outputs, const From* input,
+                                 const __grid_constant__ RowLayout inputs, int64_t columns, int64_t size) {
   const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
   if (first >= size) return;
   const int64_t row = first / columns, column = first % columns;
@@ -32,8 +33,9 @@ __global__ void cast_rows_kernel(To* output, RowLayout outputs, const From* inpu
 
 // One thread per element: what is scaled are adapters, which are small.
 template <typename To, typename From>
-__global__ void scale_rows_kernel(To* output, RowLayout outputs, const From* input, RowLayout inputs, int64_t columns,
-                                  int64_t size, float factor, bool accumulates) {
+__global__ void scale_rows_kernel(To* output, const __grid_constant__ RowLayout outputs, const From* input,
+                                  const __grid_constant__ RowLayout inputs, int64_t columns, int64_t size, float factor,
+                                  bool accumulates) {
   const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (index >= size) return;
   const int64_t row = index / columns, column = index % columns;
