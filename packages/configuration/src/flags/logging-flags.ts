@@ -22,6 +22,6 @@ export const loggingFlags = {
   'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
   'profile-trace': text(
     'That trace, for mtl watch, which finds it in the --save directory, ui.perfetto.dev and mtl schedule --compare.',
-    { placeholder: 'FILE', defaultText: 'trace.json in the --save directory' },
+    { placeholder: 'FILE', default: 'trace.json', defaultText: 'trace.json in the --save directory' },
   ),
 };

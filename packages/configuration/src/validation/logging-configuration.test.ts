@@ -16,6 +16,7 @@ it('writes a trace into the run folder, where no other place is named', () => {
   expect(profileOf('')).toEqual({ first: 1, last: 2, file: 'trace.json' });
   expect(profileOf('--save runs/a')?.file).toBe('runs/a/trace.json');
   expect(profileOf('--save runs/a --profile-trace b.json')?.file).toBe('b.json');
+  expect(profileOf('--save runs/a --profile-trace trace.json')?.file).toBe('trace.json');
 });
 
 it('never shows a password', () => {

@@ -50,6 +50,7 @@ function profileOf(
     );
   }
   const save = flags.get('save');
-  const file = flags.get('profile-trace') ?? (save === undefined ? 'trace.json' : join(save, 'trace.json'));
-  return { profile: { first, last, file } };
+  const file = flags.required('profile-trace');
+  const isInSave = flags.isDefault('profile-trace') && save !== undefined;
+  return { profile: { first, last, file: isInSave ? join(save, file) : file } };
 }
