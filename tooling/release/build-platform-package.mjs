@@ -40,13 +40,13 @@ function runtimeLicenses() {
 /**
  * Compiles the addon of `packages/ADDONOF` so that it runs on any machine of this platform (libraries inside,
  * nothing visible but what Node calls), and puts it into the folder of its platform package with licences and
- * built-from.json. Libraries are built below `cache`, once.
+ * built-from.json. Libraries are built below `cache`, once for all checkouts that share it.
  */
 export function buildPlatformPackage({ root, cache, platform: { name, directory, addonOf } }) {
   const { libraries, options = [], built, ofCompiler } = parts[addonOf];
   mkdirSync(cache, { recursive: true });
   const linked = libraries.map((library) => library(cache));
-  const build = join(cache, `${addonOf}-addon`);
+  const build = join(root, '.cache', 'release', `${addonOf}-addon`);
   runStep(
     process.execPath,
     [

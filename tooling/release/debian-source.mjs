@@ -17,7 +17,7 @@ export function osRelease(field) {
 }
 
 /** Where this machine gets the packages of its own release of Debian from. */
-function mirrorOfMachine() {
+export function mirrorOfMachine() {
   const release = osRelease('VERSION_CODENAME');
   const format = ['--format', '$(SITE)', 'Created-By: Packages', `Codename: ${release}`];
   const [site] = runStep('apt-get', ['indextargets', ...format]).split('\n');

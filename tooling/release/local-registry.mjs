@@ -1,12 +1,15 @@
+#!/usr/bin/env node
 /**
  * An npm registry on loopback that serves the tarballs of folders, and nothing else: what packages look like
- * to users once they are published.
+ * to users once they are published. One version of a package.
+ *   node local-registry.mjs --port PORT FOLDER...
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 
 /** The package.json of a tarball, which is in its one folder, whatever that is called. */
@@ -68,4 +71,10 @@ export function startRegistry({ folders, port = 0 }) {
     server.on('error', reject);
     server.listen(port, '127.0.0.1', () => resolve(server));
   });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [, port, ...folders] = process.argv.slice(2);
+  await startRegistry({ folders, port: Number(port) });
+  console.log(`registry on http://127.0.0.1:${port}`);
 }

@@ -9,7 +9,9 @@ import { testFolder } from '../processes/test-folder.mjs';
 import { libraryProblems, manifestProblems } from './check-platform-package.mjs';
 import { startRegistry } from './local-registry.mjs';
 import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
+import { publishOrder } from './publish-order.mjs';
 import { isAbove } from './read-dynamic.mjs';
+import { releaseProblems } from './release-problems.mjs';
 
 const folder = testFolder('release');
 afterAll(folder.remove);
@@ -136,6 +138,47 @@ describe('the hash of native sources', () => {
     expect(hash('comm')).toBe(comm);
     write('kernels/native/include/mtl/more.h', 'header');
     expect(hash('comm')).not.toBe(comm);
+  });
+});
+
+describe('what is published', () => {
+  const manifests = [...packages.values(), ...platforms.map(({ manifest }) => manifest)];
+
+  it('is public and has provenance', () => {
+    expect(releaseProblems({ manifests, isDry: true, changes: '' })).toEqual([]);
+  });
+
+  it('is not published from changed files, without provenance, or without the repository it needs', () => {
+    const manifest = { name: '@mtl/one', publishConfig: { access: 'public' } };
+    const problems = releaseProblems({ manifests: [manifest], isDry: false, changes: ' M README.md' });
+    expect(problems).toEqual([
+      'the checkout has changes, commit them:\n M README.md',
+      '@mtl/one: "publishConfig" has no "provenance": true',
+      '@mtl/one: "repository" is missing, which provenance needs',
+    ]);
+  });
+});
+
+describe('the order of publishing', () => {
+  it('has every package behind what it needs, and platform packages first', () => {
+    const manifests = [...packages.values(), ...platforms.map(({ manifest }) => manifest)];
+    const order = publishOrder(manifests);
+    expect([...order].sort()).toEqual(manifests.map(({ name }) => name).sort());
+    expect(order.slice(0, platforms.length).sort()).toEqual(platforms.map(({ name }) => name).sort());
+    for (const { name, dependencies = {}, optionalDependencies = {} } of manifests) {
+      for (const needed of Object.keys({ ...dependencies, ...optionalDependencies }).filter((each) =>
+        order.includes(each),
+      ))
+        expect(order.indexOf(needed), `${needed} before ${name}`).toBeLessThan(order.indexOf(name));
+    }
+  });
+
+  it('refuses a circle', () => {
+    const circle = [
+      { name: 'a', dependencies: { b: '1.0.0' } },
+      { name: 'b', dependencies: { a: '1.0.0' } },
+    ];
+    expect(() => publishOrder(circle)).toThrow('needs itself');
   });
 });
 

@@ -1,0 +1,127 @@
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { mirrorOfMachine, osRelease } from './debian-source.mjs';
+import { runStep } from './run-step.mjs';
+
+const registry = fileURLToPath(new URL('local-registry.mjs', import.meta.url));
+const inside = fileURLToPath(new URL('bare-machine.sh', import.meta.url));
+/** Other package managers; npm comes with Node.js. */
+const managers = ['pnpm@10.34.9', 'yarn@1.22.22'];
+
+/**
+ * A root file system of Debian's smallest kind, in which no library of ours is: made once, kept in `cache`.
+ */
+function minimalSystem(cache) {
+  const folder = join(cache, 'bare-machine');
+  if (!existsSync(join(folder, 'etc', 'os-release'))) {
+    rmSync(folder, { recursive: true, force: true });
+    runStep('debootstrap', ['--variant=minbase', osRelease('VERSION_CODENAME'), folder, mirrorOfMachine()]);
+  }
+  const forbidden = ['usr/bin/cc', 'usr/bin/c++', 'usr/bin/cmake', 'usr/bin/python3'];
+  const libraries = readdirSync(join(folder, 'usr/lib/x86_64-linux-gnu')).filter((file) =>
+    /^lib(dnnl|gomp|gloo)/.test(file),
+  );
+  const found = [...forbidden.filter((file) => existsSync(join(folder, file))), ...libraries];
+  if (found.length > 0) throw new Error(`the bare machine in ${folder} is not bare: ${found.join(', ')}`);
+  return folder;
+}
+
+/** Node.js and npm of the machine at hand, pnpm and yarn, in /opt of the system. */
+function addNode({ system, cache }) {
+  const node = join(system, 'opt', 'node', 'bin');
+  mkdirSync(node, { recursive: true });
+  cpSync(process.execPath, join(node, 'node'));
+  const npm = resolve(dirname(process.execPath), '../lib/node_modules/npm');
+  cpSync(npm, join(system, 'opt', 'npm'), { recursive: true });
+  const downloads = join(cache, 'managers');
+  mkdirSync(downloads, { recursive: true });
+  if (readdirSync(downloads).length === 0)
+    runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...managers]);
+  for (const file of readdirSync(downloads)) {
+    const folder = join(system, 'opt', file.split('-')[0]);
+    mkdirSync(folder, { recursive: true });
+    runStep('tar', ['xzf', join(downloads, file), '--strip-components=1', '-C', folder]);
+  }
+}
+
+/**
+ * The tarballs of everything below `tarballs` that others publish, downloaded into `folder` once for these.
+ */
+function otherPackages({ tarballs, folder }) {
+  const project = mkdtempSync(join(folder, 'project-'));
+  try {
+    writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
+    const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--package-lock-only', '--prefer-offline'];
+    runStep('npm', ['install', ...flags, ...tarballs], { cwd: project });
+    const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8'));
+    const wanted = Object.entries(packages)
+      .filter(([path]) => path.startsWith('node_modules/') && !path.startsWith('node_modules/@mtl/'))
+      .map(([path, { name, version }]) => `${name ?? path.split('node_modules/').at(-1)}@${version}`);
+    const list = join(folder, 'list.json');
+    const text = JSON.stringify(wanted.sort());
+    if (existsSync(list) && readFileSync(list, 'utf8') === text) return;
+    for (const file of readdirSync(folder).filter((name) => name.endsWith('.tgz')))
+      rmSync(join(folder, file));
+    runStep('npm', ['pack', '--silent', '--prefer-offline', '--pack-destination', folder, ...wanted], {
+      cwd: project,
+    });
+    writeFileSync(list, text);
+  } finally {
+    rmSync(project, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Installs @mtl/cli from a registry on loopback on a machine that has Node.js, a package manager and nothing
+ * to compile with, and no network; trains a step. With npm, pnpm and yarn, without install scripts. Throws
+ * where one fails; returns the seconds from the tarballs to the end of the first step, and the bytes
+ * installed, by package manager. Needs root and debootstrap.
+ */
+export function testBareMachine({ tarballs, cache }) {
+  const folder = join(cache, 'other-packages');
+  mkdirSync(folder, { recursive: true });
+  const system = minimalSystem(cache);
+  addNode({ system, cache });
+  otherPackages({ tarballs, folder });
+  const ours = mkdtempSync(join(cache, 'tarballs-'));
+  try {
+    for (const tarball of tarballs) cpSync(tarball, join(ours, tarball.split('/').at(-1)));
+    return ['npm', 'pnpm', 'yarn'].map((manager) => {
+      const { status, stdout, stderr } = spawnSync(
+        'unshare',
+        [
+          '--net',
+          '--mount',
+          '--pid',
+          '--fork',
+          'bash',
+          inside,
+          system,
+          manager,
+          process.execPath,
+          registry,
+          ours,
+          folder,
+        ],
+        { encoding: 'utf8', timeout: 300_000, maxBuffer: 1 << 26 },
+      );
+      const line = /^RESULT (\{.*\})$/m.exec(stdout)?.[1];
+      if (status !== 0 || line === undefined)
+        throw new Error(`${manager} on a bare machine ended with ${status}\n${stdout}${stderr}`.slice(-6000));
+      return { manager, ...JSON.parse(line) };
+    });
+  } finally {
+    rmSync(ours, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What testBareMachine runs in a network and a process space of its own:
+#   bare-machine.sh SYSTEM MANAGER NODE REGISTRY FOLDER...
+# The registry runs outside SYSTEM and serves the tarballs of the folders on loopback, the only network there is.
+set -euo pipefail
+system=$1 manager=$2 node=$3 registry=$4
+shift 4
+ip link set lo up
+mount -t proc proc "$system/proc"
+mount --bind /dev "$system/dev"
+"$node" "$registry" --port 4873 "$@" &
+server=$!
+trap 'kill $server' EXIT
+until (exec 3<> /dev/tcp/127.0.0.1/4873) 2> /dev/null; do sleep 0.1; done
+rm -rf "$system/root/project" "$system/root/home"
+mkdir -p "$system/root/project" "$system/root/home"
+cat > "$system/root/inside.sh" <<'INSIDE'
+set -eu
+export HOME=/root/home PATH=/opt/node/bin:/usr/bin:/bin npm_config_registry=http://127.0.0.1:4873
+export npm_config_fetch_retries=0 npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
+cd /root/project
+echo '{ "private": true }' > package.json
+printf 'registry "http://127.0.0.1:4873"\n' > .yarnrc
+started=$(date +%s.%N)
+case $1 in
+  npm) node /opt/npm/bin/npm-cli.js install --ignore-scripts @mtl/cli ;;
+  pnpm) node /opt/pnpm/bin/pnpm.cjs add --ignore-scripts @mtl/cli ;;
+  yarn) node /opt/yarn/bin/yarn.js add --ignore-scripts @mtl/cli ;;
+esac
+installed=$(date +%s.%N)
+./node_modules/.bin/mtl train gpt --train-iters 1 --eval-iters 0 --log-interval 1 | tee log
+trained=$(date +%s.%N)
+grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
+./node_modules/.bin/mtl run --nproc-per-node 2 gpt -- --train-iters 1 --eval-iters 0 --log-interval 1 | tee log
+grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
+seconds() { node -p "Number(($2 - $1).toFixed(1))"; }
+size() { find -L "$1" -type f -printf '%s\n' 2> /dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
+bytes=$(du -s --block-size=1 node_modules | cut -f1)
+kernels=$(size "$(dirname "$(find -L node_modules -name mtl_kernels.node -print -quit)")")
+echo "RESULT {\"install\": $(seconds "$started" "$installed"), \"training\": $(seconds "$installed" "$trained"), \"bytes\": $bytes, \"bytesOfKernels\": $kernels}"
+INSIDE
+chroot "$system" /bin/sh /root/inside.sh "$manager"

@@ -1,0 +1,132 @@
+#!/usr/bin/env node
+/**
+ * The steps of a release in the checkout of this file, which release.mjs calls. Ends at the first that fails.
+ */
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
+import { sourceHash } from '../native/source-hash.mjs';
+import { packPackages, publishedPackages, tarballOf } from '../packaging/packed-packages.mjs';
+import { testBareMachine } from './bare-machine.mjs';
+import { buildPlatformPackage } from './build-platform-package.mjs';
+import { checkPlatformPackage } from './check-platform-package.mjs';
+import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
+import { publishOrder } from './publish-order.mjs';
+import { releaseProblems } from './release-problems.mjs';
+import { runStep } from './run-step.mjs';
+
+const isDry = process.argv.includes('--dry-run');
+const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
+const env = { ...toolEnvironment(), MTL_DECLARATIONS: '1' };
+const tarballs = join(root, '.cache', 'tarballs');
+/** From the tarballs to the first step, in seconds: what README promises. */
+const promisedSeconds = 15;
+
+/** The manifests of all that this machine publishes. */
+const everything = () => [
+  ...publishedPackages().values(),
+  ...platformFoldersHere(root).map(({ manifest }) => manifest),
+];
+
+function step(name, action) {
+  const started = Date.now();
+  console.log(`== ${name}`);
+  const result = action();
+  console.log(`${name}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
+  return result;
+}
+
+const run = (command, args, options = {}) => runStep(command, args, { cwd: root, env, ...options });
+
+function checkReady() {
+  const problems = releaseProblems({
+    manifests: everything(),
+    isDry,
+    changes: isDry ? '' : run('git', ['status', '--porcelain']),
+  });
+  if (problems.length > 0) throw new Error(problems.join('\n'));
+}
+
+function raiseVersions() {
+  run('changeset', ['version']);
+  const versions = new Set(
+    [...publishedPackages().values(), ...platformFolders(root).map(({ manifest }) => manifest)].map(
+      ({ version }) => version,
+    ),
+  );
+  if (versions.size !== 1) throw new Error(`packages have several versions: ${[...versions].join(', ')}`);
+  console.log(`version ${[...versions][0]}`);
+}
+
+function pack() {
+  rmSync(tarballs, { recursive: true, force: true });
+  mkdirSync(tarballs, { recursive: true });
+  const packed = packPackages(tarballs);
+  run('pnpm', ['-r', '--filter', './platforms/*', 'pack', '--pack-destination', tarballs]);
+  for (const { name, manifest } of platformFoldersHere(root)) packed.set(name, tarballOf(manifest, tarballs));
+  return packed;
+}
+
+function testBare(packed) {
+  for (const { manager, install, training, bytes, bytesOfKernels } of testBareMachine({
+    tarballs: [...packed.values()],
+    cache,
+  })) {
+    const seconds = install + training;
+    console.log(
+      `${manager}: ${install} s to install ${(bytes / 1e6).toFixed(0)} MB, ${training} s to the end of the first step; ` +
+        `addon of @mtl/kernels ${(bytesOfKernels / 1e6).toFixed(1)} MB`,
+    );
+    if (seconds > promisedSeconds) console.log(`  above the ${promisedSeconds} s that are promised`);
+  }
+}
+
+function publish(packed) {
+  for (const name of publishOrder(everything())) {
+    console.log(`${isDry ? 'would publish' : 'publishing'} ${name}`);
+    if (!isDry) run('npm', ['publish', packed.get(name), '--access', 'public', '--provenance']);
+  }
+  recordPlatformPackages(packed);
+}
+
+/**
+ * What a fresh checkout compares with its sources, and checks the download by
+ * (tooling/bootstrap/platform-addons.mjs).
+ */
+function recordPlatformPackages(packed) {
+  for (const { name, directory, manifest, addonOf } of platformFoldersHere(root)) {
+    const digest = createHash('sha512')
+      .update(readFileSync(packed.get(name)))
+      .digest('base64');
+    const record = {
+      version: manifest.version,
+      sources: sourceHash({ root, name: addonOf }),
+      integrity: `sha512-${digest}`,
+    };
+    writeFileSync(join(directory, 'released.json'), `${JSON.stringify(record, null, 2)}\n`);
+  }
+  if (!isDry)
+    console.log('commit the versions, changelogs and platforms/*/released.json, and tag: npx changeset tag');
+}
+
+try {
+  step('ready', checkReady);
+  step('packages and local build', () => bootstrap(['build', 'build:native'], [], { declarations: true }));
+  step('versions and changelogs', raiseVersions);
+  step('platform packages', () => {
+    for (const platform of platformFoldersHere(root)) {
+      buildPlatformPackage({ root, cache, platform });
+      checkPlatformPackage(platform);
+    }
+  });
+  const packed = step('pack', pack);
+  step('publint, types, examples, changesets', () =>
+    run('vitest', ['run', 'packaging', 'release'], { cwd: join(root, 'tooling') }),
+  );
+  step('bare machine', () => testBare(packed));
+  step('publish', () => publish(packed));
+} catch (error) {
+  console.error(`error[MTL_RELEASE]: ${error.message}`);
+  process.exit(1);
+}
