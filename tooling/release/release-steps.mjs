@@ -122,7 +122,7 @@ try {
   });
   const packed = step('pack', pack);
   step('publint, types, examples, changesets', () =>
-    run('vitest', ['run', 'packaging', 'release'], { cwd: join(root, 'tooling') }),
+    run('pnpm', ['exec', 'vitest', 'run', 'packaging', 'release'], { cwd: join(root, 'tooling') }),
   );
   step('bare machine', () => testBare(packed));
   step('publish', () => publish(packed));
