@@ -39,11 +39,12 @@ function minimalSystem(cache) {
 
 /** Node.js and npm of the machine at hand, pnpm and yarn, in /opt of the system. */
 function addNode({ system, cache }) {
+  rmSync(join(system, 'opt'), { recursive: true, force: true });
   const node = join(system, 'opt', 'node', 'bin');
   mkdirSync(node, { recursive: true });
   cpSync(process.execPath, join(node, 'node'));
   const npm = resolve(dirname(process.execPath), '../lib/node_modules/npm');
-  cpSync(npm, join(system, 'opt', 'npm'), { recursive: true });
+  cpSync(npm, join(system, 'opt', 'npm'), { recursive: true, verbatimSymlinks: true });
   const downloads = join(cache, 'managers');
   mkdirSync(downloads, { recursive: true });
   if (readdirSync(downloads).length === 0)

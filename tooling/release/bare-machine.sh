@@ -17,7 +17,7 @@ mkdir -p "$system/root/project" "$system/root/home"
 cat > "$system/root/inside.sh" <<'INSIDE'
 set -eu
 export HOME=/root/home PATH=/opt/node/bin:/usr/bin:/bin npm_config_registry=http://127.0.0.1:4873
-export npm_config_fetch_retries=0 npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
+export YARN_CACHE_FOLDER=/root/home/yarn npm_config_fetch_retries=0 npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
 cd /root/project
 echo '{ "private": true }' > package.json
 printf 'registry "http://127.0.0.1:4873"\n' > .yarnrc
