@@ -1,4 +1,4 @@
-import { appendFileSync, cpSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { root, run } from './packed-packages.mjs';
@@ -11,7 +11,9 @@ import { root, run } from './packed-packages.mjs';
 export function copyRepository({ wanted = () => true } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-copy-'));
   const list = run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard']).stdout;
-  for (const path of list.split('\0').filter((each) => each !== '' && wanted(each))) {
+  // git lists files that are deleted but not committed, too
+  const isThere = (path) => path !== '' && existsSync(join(root, path));
+  for (const path of list.split('\0').filter((each) => isThere(each) && wanted(each))) {
     mkdirSync(dirname(join(directory, path)), { recursive: true });
     cpSync(join(root, path), join(directory, path));
   }

@@ -113,6 +113,9 @@ function recordPlatformPackages(packed) {
 try {
   step('ready', checkReady);
   step('packages and local build', () => bootstrap(['build', 'build:native'], [], { declarations: true }));
+  step('publint, types, examples, changesets', () =>
+    run('pnpm', ['exec', 'vitest', 'run', 'packaging', 'release'], { cwd: join(root, 'tooling') }),
+  );
   step('versions and changelogs', raiseVersions);
   step('platform packages', () => {
     for (const platform of platformFoldersHere(root)) {
@@ -121,9 +124,6 @@ try {
     }
   });
   const packed = step('pack', pack);
-  step('publint, types, examples, changesets', () =>
-    run('pnpm', ['exec', 'vitest', 'run', 'packaging', 'release'], { cwd: join(root, 'tooling') }),
-  );
   step('bare machine', () => testBare(packed));
   step('publish', () => publish(packed));
 } catch (error) {
