@@ -26,7 +26,12 @@ describe('validateConfiguration', () => {
       finetune: false,
       schedule: 'same',
     });
-    expect(logging).toEqual({ logInterval: 100, isVerbose: false, comparesWithPlan: false });
+    expect(logging).toEqual({
+      logInterval: 100,
+      isVerbose: false,
+      comparesWithPlan: false,
+      samplesAtEvaluations: true,
+    });
   });
 
   it('freezes everything', () => {
