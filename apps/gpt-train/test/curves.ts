@@ -7,7 +7,7 @@ export const numSteps = 30;
 export const toTheEnd = ['--train-iters', String(numSteps)];
 /** A GPT with dropout that trains in moments. */
 export const recipe = [
-  ...['--preset', 'default', '--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4'],
+  ...['--preset', 'gpt2-4m', '--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4'],
   ...['--seq-length', '32'],
   ...['--tokenizer-type', 'ByteLevelTokenizer', '--micro-batch-size', '1', '--global-batch-size', '8'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--lr', '5e-4', '--lr-warmup-iters', '5'],

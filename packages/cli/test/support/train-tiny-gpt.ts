@@ -34,7 +34,7 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
   const { prefix } = await prepareDataset({ inputs: [textFile], outputPrefix, tokenizer, appendEod: true });
   const save = join(directory, 'run');
   const flags = parseFlags([
-    ...['--preset', 'default', '--data-path', prefix, '--split', '90,10,0'],
+    ...['--preset', 'gpt2-4m', '--data-path', prefix, '--split', '90,10,0'],
     ...['--tokenizer-type', 'HuggingFaceTokenizer', '--tokenizer-model', tokenizerModel],
     ...['--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
     ...['--seq-length', '32', '--max-position-embeddings', '32'],

@@ -8,13 +8,13 @@ const readElsewhere: readonly FlagName[] = ['distributed-backend'];
 
 // lines that between them come by every flag
 const lines = [
-  ['gpt', 1, '--preset default --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
+  ['gpt', 1, '--preset gpt2-4m --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 1, '--lr-decay-style WSD --lr-wsd-decay-iters 5'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
   ['gpt', 1, '--train-samples 800 --optimizer muon'],
-  ['gpt', 1, '--preset default --lora-rank 4 --load x --save-lora y'],
-  ['gpt', 1, '--preset default --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
+  ['gpt', 1, '--preset gpt2-4m --lora-rank 4 --load x --save-lora y'],
+  ['gpt', 1, '--preset gpt2-4m --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
   ['bert', 1, ''],
 ] as const;
 

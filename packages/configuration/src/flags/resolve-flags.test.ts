@@ -88,7 +88,7 @@ describe('a model of its own', () => {
     );
     const line = /: (--preset .*)$/.exec(error.remedy!)![1]!;
     expect(line).toBe('--preset default --num-layers 2');
-    expect(configure(line)).toMatchObject({ model: { numLayers: 2, hiddenSize: 256 }, preset: 'default' });
+    expect(configure(line)).toMatchObject({ model: { numLayers: 2, hiddenSize: 128 }, preset: 'default' });
   });
 
   it('never trains on the bundled corpus by oversight', () => {
@@ -125,7 +125,7 @@ describe('a model of its own', () => {
 
 describe('what --load or --load-hf knows', () => {
   it('lies between preset and file, and says where it comes from', () => {
-    const flags = withLoaded('--preset default --load-hf gpt --seq-length 8');
+    const flags = withLoaded('--preset gpt2-4m --load-hf gpt --seq-length 8');
     const from = (name: Parameters<typeof flags.sources.get>[0]) => [
       flags.values[name],
       flags.sources.get(name),
@@ -147,7 +147,7 @@ describe('what --load or --load-hf knows', () => {
   });
 
   it('gives way to a tokenizer of the command line as a whole', () => {
-    const flags = withLoaded('--load-hf gpt --tokenizer-type ByteLevelTokenizer --preset default');
+    const flags = withLoaded('--load-hf gpt --tokenizer-type ByteLevelTokenizer --preset gpt2-4m');
     expect(flags.values['tokenizer-model']).toBeUndefined();
     expect(validateConfiguration(flags).data.tokenizer).toEqual({ type: 'ByteLevelTokenizer' });
   });

@@ -44,6 +44,7 @@ describe('presets', () => {
     ['gpt', 'megatron-2.5b', 51_200, 2500, 50],
     ['gpt', 'megatron-4.2b', 51_200, 4200, 50],
     ['gpt', 'megatron-8.3b', 51_200, 8300, 50],
+    ['gpt', 'gpt2-4m', 4096, 4.27, 0.01],
     ['gpt', 'char-10m', 256, 10.8, 0.1],
     ['bert', 'bert-base', 30_522, 110, 1],
     ['bert', 'bert-large', 30_522, 336, 1],

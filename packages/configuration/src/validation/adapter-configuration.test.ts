@@ -3,7 +3,7 @@ import { parseFlags } from '../flags/parse-flags.js';
 import { validateConfiguration } from '../validate-configuration.js';
 
 const loraOf = (line: string) => validateConfiguration(parseFlags(line.split(' '), { model: 'gpt' })).lora;
-const gpt2 = '--preset default --load x';
+const gpt2 = '--preset gpt2-4m --load x';
 const llama =
   '--load x --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 --swiglu ' +
   '--normalization RMSNorm --position-embedding-type rope --untie-embeddings-and-output-weights ' +
@@ -32,7 +32,7 @@ describe('adapterConfiguration', () => {
   });
 
   it.each([
-    ['--preset default --lora-rank 4', 'MTL_FLAG_NEEDS', /--load-hf DIR or --load DIR/],
+    ['--preset gpt2-4m --lora-rank 4', 'MTL_FLAG_NEEDS', /--load-hf DIR or --load DIR/],
     [`${gpt2} --lora-alpha 4`, 'MTL_FLAG_NEEDS', /--lora-rank N/],
     [`${gpt2} --save-lora d`, 'MTL_FLAG_NEEDS', /--lora-rank N/],
     [`${gpt2} --lora-rank 4 --load-lora d`, 'MTL_FLAG_CONFLICT', /resumed run/],

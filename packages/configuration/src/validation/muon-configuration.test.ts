@@ -14,7 +14,7 @@ const validated = (line: string) =>
   );
 
 it("has Megatron-LM's defaults", () => {
-  expect(validated('--preset default --optimizer muon').optimizer.muon).toEqual({
+  expect(validated('--preset gpt2-4m --optimizer muon').optimizer.muon).toEqual({
     momentum: 0.9,
     nesterov: false,
     scaleMode: 'spectral',
@@ -27,7 +27,7 @@ it("has Megatron-LM's defaults", () => {
 
 it('reads every flag', () => {
   const line =
-    '--preset default --optimizer muon --muon-momentum 0.95 --muon-use-nesterov --muon-scale-mode shape_scaling ' +
+    '--preset gpt2-4m --optimizer muon --muon-momentum 0.95 --muon-use-nesterov --muon-scale-mode shape_scaling ' +
     '--muon-extra-scale-factor 0.2 --muon-coefficient-type simple --muon-num-ns-steps 7 --muon-no-split-qkv ' +
     '--muon-fp32-matmul-prec medium --muon-scalar-optimizer adam';
   const { optimizer, notices } = validated(line);
@@ -45,16 +45,16 @@ it('reads every flag', () => {
 });
 
 it('refuses updates that depend on the layout', () => {
-  expect(() => validated('--preset default --optimizer muon --muon-tp-mode blockwise')).toThrow(
+  expect(() => validated('--preset gpt2-4m --optimizer muon --muon-tp-mode blockwise')).toThrow(
     expect.objectContaining({ code: 'MTL_MUON_TP_MODE', remedy: 'leave --muon-tp-mode out' }),
   );
 });
 
 it('says what has no effect', () => {
-  const { optimizer, notices } = validated('--preset default --muon-momentum 0.95');
+  const { optimizer, notices } = validated('--preset gpt2-4m --muon-momentum 0.95');
   expect(optimizer.muon).toBeUndefined();
   expect(notices).toContain('--muon-momentum has no effect without --optimizer muon');
-  expect(validated('--preset default --optimizer muon --muon-tp-mode distributed').notices).toContain(
+  expect(validated('--preset gpt2-4m --optimizer muon --muon-tp-mode distributed').notices).toContain(
     '--muon-tp-mode distributed runs as duplicated, which gives the same update',
   );
 });

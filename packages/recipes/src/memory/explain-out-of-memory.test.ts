@@ -50,7 +50,7 @@ describe('explainOutOfMemory', () => {
   });
 
   it('names what takes less in a run whose steps are counted by epochs', async () => {
-    const flags = '--preset default --train-data a --epochs 1 --micro-batch-size 4 --global-batch-size 4';
+    const flags = '--preset gpt2-4m --train-data a --epochs 1 --micro-batch-size 4 --global-batch-size 4';
     const remedy = await remedyOf(flags, { conversations: { numTrain: 8, numValidation: 0 } });
     expect(namesOf(remedy)[0]).toBe('--micro-batch-size 1');
   });

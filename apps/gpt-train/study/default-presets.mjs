@@ -1,0 +1,125 @@
+#!/usr/bin/env node
+/**
+ * npm run preset-study -- [--out DIR] [--seeds 1,2,3,4,5] [--model gpt|bert] [--peer-python PYTHON]
+ *
+ * The default preset against the one that it replaced (gpt2-4m, bert-1m), in turns, each run in an empty folder, so
+ * that training the tokenizer and tokenizing count. Prints a row per run and writes results.json. With --peer-python
+ * also the character model of char_gpt_torch.py for as long as the former preset trained, at three learning rates.
+ * A run that is there already is not repeated. The protocol is in docs/studies/default-presets.md.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { defaultCorpusFiles } from '@mtl/recipes';
+
+const { values: options } = parseArgs({
+  options: {
+    out: { type: 'string', default: join('runs', 'preset-study') },
+    seeds: { type: 'string', default: '1,2,3,4,5' },
+    model: { type: 'string', default: 'gpt' },
+    'peer-python': { type: 'string' },
+  },
+});
+const out = resolve(options.out);
+const commands = fileURLToPath(new URL('../../../packages/cli/bin', import.meta.url));
+const presets = { gpt: ['gpt2-4m', 'default'], bert: ['bert-1m', 'bert-default'] }[options.model];
+if (presets === undefined) throw new Error('--model is gpt or bert');
+
+const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+/** The addresses that --split 95,5,0 validates on, as datasets split them. */
+function validationFiles() {
+  const files = defaultCorpusFiles();
+  return files.slice(Math.round(0.95 * files.length));
+}
+const validationBytes = validationFiles().reduce((total, file) => total + statSync(file).size, 0);
+
+function run(command, argv, cwd) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(commands, command), ...argv], {
+    cwd,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  });
+  if (status !== 0) throw new Error(`${command} ${argv.join(' ')} ended with ${status}:\n${stdout}${stderr}`);
+  return stdout;
+}
+
+/** Trains a preset in an empty folder; resolves to its time and quality. */
+function train(preset, seed) {
+  const place = join(out, `${preset}-seed-${seed}`);
+  const result = join(place, 'result.json');
+  if (existsSync(result)) return JSON.parse(readFileSync(result, 'utf8'));
+  rmSync(place, { recursive: true, force: true });
+  mkdirSync(place, { recursive: true });
+  const begun = performance.now();
+  const argv = ['--preset', preset, '--seed', String(seed), '--save', 'run'];
+  const output = run(`${options.model}-train.mjs`, argv, place);
+  const wallSeconds = (performance.now() - begun) / 1000;
+  writeFileSync(join(place, 'output.txt'), output);
+  const records = readFileSync(join(place, 'run', 'metrics.jsonl'), 'utf8').trim().split('\n');
+  const metrics = records.map((line) => JSON.parse(line));
+  const stepSeconds = metrics.reduce((total, { step_ms = 0 }) => total + step_ms, 0) / 1000;
+  const evaluation = metrics.findLast(({ type }) => type === 'validation');
+  const quality = options.model === 'gpt' ? qualityOfGpt(place, evaluation) : evaluation;
+  const measured = { preset, seed, wallSeconds, stepSeconds, ...quality };
+  writeFileSync(result, `${JSON.stringify(measured, undefined, 2)}\n`);
+  return measured;
+}
+
+/** Of all validation text, which evaluations during training read the start of. */
+function qualityOfGpt(place, evaluation) {
+  const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
+  const { total } = JSON.parse(run('mtl.mjs', argv, place));
+  return {
+    bitsPerByte: total.negativeLogLikelihood / Math.LN2 / validationBytes,
+    validationLoss: evaluation.lm_loss,
+    numScored: total.numScored,
+  };
+}
+
+/** The character model at a learning rate, for so many seconds of steps. */
+function trainPeer(lr, seconds) {
+  const files = defaultCorpusFiles();
+  const place = join(out, 'characters');
+  mkdirSync(place, { recursive: true });
+  const textOf = (part) => part.map((file) => readFileSync(file, 'utf8')).join('');
+  writeFileSync(join(place, 'valid.txt'), textOf(validationFiles()));
+  writeFileSync(join(place, 'train.txt'), textOf(files.slice(0, Math.round(0.95 * files.length))));
+  const script = fileURLToPath(new URL('char_gpt_torch.py', import.meta.url));
+  const argv = [script, '--train', 'train.txt', '--valid', 'valid.txt', '--seconds', seconds, '--lr', lr];
+  const python = resolve(options['peer-python']);
+  const { status, stdout, stderr } = spawnSync(python, argv.map(String), { cwd: place, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`char_gpt_torch.py ended with ${status}:\n${stderr}`);
+  return JSON.parse(stdout);
+}
+
+mkdirSync(out, { recursive: true });
+const results = { runs: [], peer: [] };
+for (const seed of options.seeds.split(',')) {
+  for (const preset of presets) {
+    const measured = train(preset, seed);
+    results.runs.push(measured);
+    console.log(JSON.stringify(measured));
+  }
+}
+for (const preset of presets) {
+  const of = results.runs.filter((one) => one.preset === preset);
+  const what = options.model === 'gpt' ? 'bitsPerByte' : 'mlm_loss';
+  console.log(
+    `${preset}: median wall time ${median(of.map((one) => one.wallSeconds)).toFixed(1)} s, ` +
+      `median ${what} ${median(of.map((one) => one[what])).toFixed(4)}`,
+  );
+}
+if (options['peer-python'] !== undefined && options.model === 'gpt') {
+  const former = results.runs.filter((one) => one.preset === presets[0]);
+  const seconds = Math.round(median(former.map((one) => one.wallSeconds)));
+  for (const lr of [1e-3, 2e-3, 4e-3]) {
+    const measured = trainPeer(lr, seconds);
+    results.peer.push(measured);
+    console.log(JSON.stringify(measured));
+  }
+}
+writeFileSync(join(out, `${options.model}.json`), `${JSON.stringify(results, undefined, 2)}\n`);
+console.log(`results are in ${readdirSync(out).length} entries of ${out}`);
