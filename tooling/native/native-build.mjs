@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { instructionSetsToCompile } from './instruction-sets.mjs';
 import { platformProblem } from './platform-problem.mjs';
 
 const require = createRequire(import.meta.url);
@@ -40,7 +41,8 @@ Compiles the native addon of the package with CMake and a C++ compiler.
   -DNAME=VALUE           Given to CMake, such as -DCMAKE_BUILD_TYPE=Debug or -DMTL_CUDA=ON.
   --help                 Prints this and builds nothing.
 
-CXX names another compiler.`;
+CXX names another compiler. Kernels are compiled for all instruction sets. MTL_INSTRUCTION_SETS=machine compiles
+those of this machine alone, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
 /** What CMake and Ninja or Make leave in a build folder that names other folders. */
@@ -53,15 +55,29 @@ function isSameFolder(path, other) {
   return existsSync(path) && realpathSync(path) === realpathSync(other);
 }
 
+/** An entry of the cache of a build folder; undefined where it was not configured, or has none. */
+function cacheEntry(buildDirectory, name) {
+  const path = join(buildDirectory, 'CMakeCache.txt');
+  if (!existsSync(path)) return undefined;
+  return new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(readFileSync(path, 'utf8'))?.[1];
+}
+
+/** What CMake is told about instruction sets. `buildDirectory` names one that an older version configured, too. */
+function instructionSetOption(buildDirectory) {
+  const isConfigured = cacheEntry(buildDirectory, 'CMAKE_HOME_DIRECTORY') !== undefined;
+  const sets = instructionSetsToCompile({
+    asked: process.env.MTL_INSTRUCTION_SETS,
+    configured: isConfigured ? (cacheEntry(buildDirectory, 'MTL_INSTRUCTION_SETS') ?? 'all') : undefined,
+  });
+  return `-DMTL_INSTRUCTION_SETS=${sets}`;
+}
+
 /**
  * Takes away what CMake configured elsewhere: in a checkout that was copied or moved, its cache names the
  * folder where that was, and CMake refuses to go on. The cache of another project stays, which is an error.
  */
 function forgetOtherPlace({ directory, buildDirectory }) {
-  const path = join(buildDirectory, 'CMakeCache.txt');
-  if (!existsSync(path)) return;
-  const cache = readFileSync(path, 'utf8');
-  const entryOf = (name) => new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1];
+  const entryOf = (name) => cacheEntry(buildDirectory, name);
   const source = entryOf('CMAKE_HOME_DIRECTORY');
   const build = entryOf('CMAKE_CACHEFILE_DIR');
   // a configuration that was interrupted names nothing yet
@@ -112,6 +128,7 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
     ...['-S', '.', '-B', buildDirectory, ...generator],
     `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
+    instructionSetOption(buildDirectory),
     ...options,
   ]);
   // what an optional part reports about itself

@@ -2,12 +2,13 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
 
 const script = fileURLToPath(new URL('build-native.mjs', import.meta.url));
 const { path: folder, remove } = testFolder('native-build');
 afterAll(remove);
+afterEach(() => vi.unstubAllEnvs());
 
 /** A package that takes no compiler: its one target writes where it was built. */
 function makePackage(name, project = 'made') {
@@ -45,6 +46,21 @@ describe('build-native.mjs', () => {
     const again = build(path);
     expect(again).toMatchObject({ status: 0, stderr: '' });
     expect(again.stdout).not.toContain('configured in');
+  });
+
+  it('compiles for this machine alone only in a new folder, and on request', () => {
+    const path = makePackage('sets');
+    const setsOf = (asked) => {
+      vi.stubEnv('MTL_INSTRUCTION_SETS', asked);
+      expect(build(path)).toMatchObject({ status: 0, stderr: '' });
+      const cache = readFileSync(join(path, 'build/Release/CMakeCache.txt'), 'utf8');
+      return /^MTL_INSTRUCTION_SETS:[A-Z]+=(.*)$/m.exec(cache)?.[1];
+    };
+    const machine = setsOf('machine');
+    expect(['plain', 'avx2', 'avx512']).toContain(machine);
+    expect(setsOf('machine')).toBe(machine);
+    expect(setsOf('')).toBe('all');
+    expect(setsOf('machine')).toBe('all');
   });
 
   it('leaves the build folder of another project alone', () => {

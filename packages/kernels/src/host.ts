@@ -11,8 +11,11 @@ export type InstructionSet = (typeof instructionSets)[number];
 /** What the CPU backend runs on. */
 export interface HostInformation {
   readonly numThreads: number;
+  /** The best one of this machine. */
   readonly detectedInstructionSet: InstructionSet;
-  /** The one kernels are chosen for: the detected one unless lowered by `setInstructionSet`. */
+  /** Those that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that of its machine. */
+  readonly compiledInstructionSets: readonly InstructionSet[];
+  /** The one kernels are chosen for: the best that is detected and compiled, unless `setInstructionSet` lowered it. */
   readonly instructionSet: InstructionSet;
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */

@@ -140,14 +140,14 @@ void close_mesh(const Napi::CallbackInfo& info) {
   if (read_integer(info, 0, &handle)) take(handle);
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_gloo_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("glooProblem", Napi::Function::New(env, problem));
   exports.Set("openGlooMesh", Napi::Function::New(env, open_mesh));
   exports.Set("connectGlooGroup", Napi::Function::New(env, connect_group));
   exports.Set("closeGlooMesh", Napi::Function::New(env, close_mesh));
 }
 
-const Registration registration(register_functions);
+const Registration gloo_registration(register_gloo_functions);
 
 }  // namespace
 }  // namespace mtl::comm::bindings

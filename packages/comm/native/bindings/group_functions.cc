@@ -172,7 +172,7 @@ Napi::Value statistics(const Napi::CallbackInfo& info) {
   return numbers;
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_group_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("useTensors", Napi::Function::New(env, use_tensors));
   exports.Set("startOperation", Napi::Function::New(env, start));
   exports.Set("waitForOperation", Napi::Function::New(env, wait));
@@ -180,7 +180,7 @@ void register_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("statisticsOfGroup", Napi::Function::New(env, statistics));
 }
 
-const Registration registration(register_functions);
+const Registration group_registration(register_group_functions);
 
 }  // namespace
 

@@ -127,7 +127,7 @@ Napi::Value take_trace(const Napi::CallbackInfo& info) {
   return entries;
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_job_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("createJob", Napi::Function::New(env, create_job));
   exports.Set("closeJob", Napi::Function::New(env, close_job));
   exports.Set("abortJob", Napi::Function::New(env, abort_job));
@@ -136,7 +136,7 @@ void register_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("closeGroup", Napi::Function::New(env, close_group));
 }
 
-const Registration registration(register_functions);
+const Registration job_registration(register_job_functions);
 
 }  // namespace
 

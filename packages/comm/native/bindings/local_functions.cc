@@ -94,7 +94,7 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
 
 // (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks, including this
 // process's, are on this host.
-Napi::Value create_group(const Napi::CallbackInfo& info) {
+Napi::Value create_local_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
   double timeout_ms;
@@ -117,14 +117,14 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_local_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("createHostBoard", Napi::Function::New(env, create_board));
   exports.Set("openHostBoard", Napi::Function::New(env, open_board));
   exports.Set("joinHost", Napi::Function::New(env, join_host));
-  exports.Set("createLocalGroup", Napi::Function::New(env, create_group));
+  exports.Set("createLocalGroup", Napi::Function::New(env, create_local_group));
 }
 
-const Registration registration(register_functions);
+const Registration local_registration(register_local_functions);
 
 }  // namespace
 

@@ -69,7 +69,7 @@ void claim_own_host(int rank) {
 
 // (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the other
 // ranks have connected.
-Napi::Value create_group(const Napi::CallbackInfo& info) {
+Napi::Value create_nccl_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   if (job == nullptr) return {};
   GroupIdentity identity;
@@ -107,13 +107,13 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_nccl_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("ncclInformation", Napi::Function::New(env, information));
   exports.Set("gpuOfProcess", Napi::Function::New(env, gpu_of_process));
-  exports.Set("createNcclGroup", Napi::Function::New(env, create_group));
+  exports.Set("createNcclGroup", Napi::Function::New(env, create_nccl_group));
 }
 
-const Registration registration(register_functions);
+const Registration nccl_registration(register_nccl_functions);
 
 }  // namespace
 }  // namespace mtl::comm::bindings

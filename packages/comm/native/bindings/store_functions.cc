@@ -256,7 +256,7 @@ void end_with_parent(const Napi::CallbackInfo& info) {
   if (getppid() != parent) raise(SIGKILL);
 }
 
-void register_functions(Napi::Env env, Napi::Object exports) {
+void register_store_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("createStoreServer", Napi::Function::New(env, create_server));
   exports.Set("portOfStoreServer", Napi::Function::New(env, port_of_server));
   exports.Set("failureOfStoreServer", Napi::Function::New(env, failure_of_server));
@@ -273,7 +273,7 @@ void register_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("endWithParent", Napi::Function::New(env, end_with_parent));
 }
 
-const Registration registration(register_functions);
+const Registration store_registration(register_store_functions);
 
 }  // namespace
 std::shared_ptr<store::StoreClient> find_store_client(const Napi::Env& env, int64_t handle) {

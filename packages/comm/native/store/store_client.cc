@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kSecond = 1000 * kMillisecond;
 constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // for a request that the store answers immediately
-constexpr size_t kReadBytes = 65536;
+constexpr size_t kClientReadBytes = 65536;
 
 // A complete message from a connection that has no thread yet.
 Status read_message(int socket, MessageReader* reader, int64_t deadline, Message* message) {
@@ -32,7 +32,7 @@ Status read_message(int socket, MessageReader* reader, int64_t deadline, Message
     if (left_ns <= 0 || poll(&event, 1, static_cast<int>(left_ns / kMillisecond + 1)) == 0) {
       return error_status("MTL_STORE", "it did not answer");
     }
-    char bytes[kReadBytes];
+    char bytes[kClientReadBytes];
     const long count = receive_some(socket, bytes, sizeof(bytes));
     if (count < 0) return error_status("MTL_STORE", "it closed the connection");
     reader->append(bytes, static_cast<size_t>(count));
@@ -302,7 +302,7 @@ void StoreClient::run() {
     }
     check_times();
     if ((descriptors[1].revents & ~POLLOUT) != 0) {
-      char bytes[kReadBytes];
+      char bytes[kClientReadBytes];
       const long count = receive_some(socket_.get(), bytes, sizeof(bytes));
       if (count < 0) return lose("the connection to the store of the job has ended");
       reader_.append(bytes, static_cast<size_t>(count));

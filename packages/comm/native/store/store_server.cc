@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // for a member that does not read
 constexpr size_t kMaxQuestions = 64;                  // requests that one member waits for
-constexpr size_t kReadBytes = 65536;
+constexpr size_t kServerReadBytes = 65536;
 
 Message answer_to(uint64_t id, std::string value = {}, int64_t number = 0) {
   Message answer;
@@ -193,7 +193,7 @@ void StoreServer::accept_all() {
 }
 
 void StoreServer::read_from(Connection* connection) {
-  char bytes[kReadBytes];
+  char bytes[kServerReadBytes];
   const long count = receive_some(connection->socket.get(), bytes, sizeof(bytes));
   if (count < 0) return lose(connection, "has ended without leaving the job");
   if (count == 0) return;

@@ -91,6 +91,12 @@ void choose_instruction_set(const Napi::CallbackInfo& info) {
 
 Napi::Value host(const Napi::CallbackInfo& info) {
   Napi::Object result = Napi::Object::New(info.Env());
+  Napi::Array compiled = Napi::Array::New(info.Env());
+  for (int level = 0; level < 3; ++level) {
+    if (contains_instruction_set(static_cast<InstructionSet>(level)))
+      compiled.Set(compiled.Length(), kInstructionSetNames[level]);
+  }
+  result.Set("compiledInstructionSets", compiled);
   result.Set("numThreads", num_threads());
   result.Set("detectedInstructionSet", kInstructionSetNames[static_cast<int>(detected_instruction_set())]);
   result.Set("instructionSet", kInstructionSetNames[static_cast<int>(active_instruction_set())]);

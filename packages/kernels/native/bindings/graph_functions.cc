@@ -33,7 +33,7 @@ bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) 
   return false;
 }
 
-Napi::Value supports(const Napi::CallbackInfo& info) {
+Napi::Value supports_graphs(const Napi::CallbackInfo& info) {
   double device;
   if (!read_number(info, 0, &device)) return {};
   return Napi::Boolean::New(info.Env(), find_graphs(device) != nullptr);
@@ -111,7 +111,7 @@ void refuse_in_graph(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void register_graph_functions(Napi::Env env, Napi::Object exports) {
-  exports.Set("supportsGraphs", Napi::Function::New(env, supports));
+  exports.Set("supportsGraphs", Napi::Function::New(env, supports_graphs));
   exports.Set("createGraphMemory", Napi::Function::New(env, create_memory));
   exports.Set("destroyGraphMemory", Napi::Function::New(env, destroy_memory));
   exports.Set("enterGraphMemory", Napi::Function::New(env, enter_memory));

@@ -45,7 +45,7 @@ Napi::Value operations(const Napi::CallbackInfo& info) {
   return all;
 }
 
-Napi::Value supports(const Napi::CallbackInfo& info) {
+Napi::Value supports_operation(const Napi::CallbackInfo& info) {
   double op, device;
   if (!read_number(info, 0, &op) || !read_number(info, 1, &device)) return {};
   const bool known = device >= 0 && device < kNumDeviceKinds;
@@ -77,7 +77,7 @@ Napi::Value all_statistics(const Napi::CallbackInfo& info) {
 void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers) {
   exports.Set("run", Napi::Function::New(env, run, nullptr, call_numbers));
   exports.Set("operations", Napi::Function::New(env, operations));
-  exports.Set("supports", Napi::Function::New(env, supports));
+  exports.Set("supports", Napi::Function::New(env, supports_operation));
   exports.Set("countedFlops", Napi::Function::New(env, flops));
   exports.Set("resetCountedFlops", Napi::Function::New(env, reset_flops));
   exports.Set("operationStatistics", Napi::Function::New(env, all_statistics));

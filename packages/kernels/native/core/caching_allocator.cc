@@ -5,14 +5,13 @@
 #include <cstdlib>
 
 #include "core/memory_marks.h"
+#include "core/round_up.h"
 
 namespace mtl {
 namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-
-size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 void* reserve_host(size_t bytes) {
   void* data = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/memory_marks.h"
+#include "core/round_up.h"
 
 namespace mtl {
 namespace {
@@ -12,8 +13,6 @@ constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr size_t kLargestSmall = kMebibyte;
 constexpr size_t kSmallSegment = 2 * kMebibyte;
 constexpr size_t kLargeSegment = 32 * kMebibyte;
-
-size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

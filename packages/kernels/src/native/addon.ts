@@ -20,6 +20,8 @@ export function addonPath(): string {
 const remedies: Readonly<Record<string, string>> = {
   MTL_INDEX:
     'tokens and labels must come from a tokenizer with the vocabulary of the model; labels that are not to count have weight 0 or are the ignoreIndex',
+  MTL_INSTRUCTION_SET:
+    'hostInformation() has the instruction sets of this machine and those of the build; in a checkout npm run build:native compiles for all',
   MTL_META: 'compute on device cpu or cuda, or leave the values unread: device meta only counts',
   MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
 };

@@ -105,6 +105,7 @@ export interface KernelsAddon {
   setInstructionSet(level: number): void;
   host(): {
     numThreads: number;
+    compiledInstructionSets: ('plain' | 'avx2' | 'avx512')[];
     detectedInstructionSet: 'plain' | 'avx2' | 'avx512';
     instructionSet: 'plain' | 'avx2' | 'avx512';
     onednnVersion: string;

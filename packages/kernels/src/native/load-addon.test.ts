@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadAddon } from './load-addon.js';
+import { loadAddon, requireInstructionSet } from './load-addon.js';
 
 describe('loadAddon', () => {
   const { platform } = process;
@@ -28,6 +28,30 @@ describe('loadAddon', () => {
         message: expect.stringContaining('unsupported platform: darwin'),
         remedy: expect.stringContaining('docker run'),
       }),
+    );
+  });
+});
+
+describe('requireInstructionSet', () => {
+  const host = { numThreads: 1, onednnVersion: '3.7.2' } as const;
+
+  it('accepts kernels that run here, also of a lower instruction set', () => {
+    const compiled = { ...host, compiledInstructionSets: ['avx2' as const] };
+    for (const detectedInstructionSet of ['avx2', 'avx512'] as const)
+      requireInstructionSet({
+        host: () => ({ ...compiled, detectedInstructionSet, instructionSet: 'avx2' }),
+      });
+  });
+
+  it('refuses kernels that were compiled for a better processor alone', () => {
+    const addon = {
+      ...host,
+      compiledInstructionSets: ['avx512' as const],
+      detectedInstructionSet: 'avx2' as const,
+      instructionSet: 'plain' as const,
+    };
+    expect(() => requireInstructionSet({ host: () => addon })).toThrow(
+      'compiled for avx512, which this processor does not have (its best instruction set is avx2)',
     );
   });
 });

@@ -10,6 +10,16 @@ function prepareEnvironment(): void {
   process.env.GOMP_SPINCOUNT ??= '10000';
 }
 
+/** @throws Error where no kernel of the addon runs on this machine: a first build has those of one machine alone. */
+export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
+  const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();
+  if (compiledInstructionSets.includes(instructionSet)) return;
+  throw new Error(
+    `compiled for ${compiledInstructionSets.join(' and ')}, which this processor does not have ` +
+      `(its best instruction set is ${detectedInstructionSet})`,
+  );
+}
+
 /**
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
  * package.
@@ -24,6 +34,7 @@ export function loadAddon(): LoadedAddon<KernelsAddon> {
     explicit: process.env.MTL_KERNELS_ADDON,
     command: 'mtl-kernels-build',
     needs: 'g++, cmake and libdnnl-dev',
+    accept: requireInstructionSet,
   });
   if (loaded.addon !== undefined) return loaded;
   const problem = platformProblem();

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { statfsSync } from 'node:fs';
 import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
 import { MtlError } from '@mtl/errors';
-import { hostInformation } from '@mtl/kernels';
+import { type HostInformation, hostInformation } from '@mtl/kernels';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import { formatBytes } from '@mtl/trainer';
 import { cudaFindings } from './cuda-findings.js';
@@ -70,17 +70,9 @@ function memory(): Finding {
 function kernels(): readonly Finding[] {
   try {
     const host = hostInformation();
-    const lowered =
-      host.instructionSet === host.detectedInstructionSet ? '' : ` (lowered to ${host.instructionSet})`;
-    const isPlain = host.detectedInstructionSet === 'plain';
     return [
       { name: 'native kernels', status: 'ok', value: host.addonPath },
-      {
-        name: 'instruction set',
-        status: isPlain ? 'note' : 'ok',
-        value: `${host.detectedInstructionSet}${lowered}`,
-        ...(isPlain ? { remedy: 'without AVX2 training works, but slowly' } : {}),
-      },
+      instructionSetFinding(host),
       { name: 'oneDNN', status: 'ok', value: host.onednnVersion },
       { name: 'threads', status: 'ok', value: `${host.numThreads}` },
     ];
@@ -89,6 +81,24 @@ function kernels(): readonly Finding[] {
     const { message, remedy = 'build or install the native kernels' } = error;
     return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
   }
+}
+
+type Instructions = Pick<
+  HostInformation,
+  'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet'
+>;
+
+/** Which kernels run here, and whether the machine could do better. */
+export function instructionSetFinding(host: Instructions): Finding {
+  const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
+  const name = 'instruction set';
+  if (!compiled.includes(detected)) {
+    const value = `${detected}, but the kernels were compiled for ${compiled.join(' and ')}: ${instructionSet} is used`;
+    return { name, status: 'note', value, remedy: 'compile them for this machine, too: npm run build:native' };
+  }
+  const value = instructionSet === detected ? detected : `${detected} (lowered to ${instructionSet})`;
+  if (detected !== 'plain') return { name, status: 'ok', value };
+  return { name, status: 'note', value, remedy: 'without AVX2 training works, but slowly' };
 }
 
 const tools = [

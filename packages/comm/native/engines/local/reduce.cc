@@ -3,27 +3,47 @@
 namespace mtl::comm::local {
 
 extern const ReduceTable reduce_table_plain;
-#ifdef MTL_HAS_X86_LEVELS
 extern const ReduceTable reduce_table_avx2;
 extern const ReduceTable reduce_table_avx512;
-const ReduceTable* const reduce_tables[3] = {&reduce_table_plain, &reduce_table_avx2, &reduce_table_avx512};
-#else
-const ReduceTable* const reduce_tables[3] = {&reduce_table_plain, nullptr, nullptr};
-#endif
 
-int best_reduce_level() {
-#ifdef MTL_HAS_X86_LEVELS
-  static const int level = [] {
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    return avx512 ? 2 : avx2 ? 1 : 0;
-  }();
-  return level;
+// CMakeLists.txt defines what this build contains.
+const ReduceTable* const reduce_tables[3] = {
+    &reduce_table_plain,
+#ifdef MTL_HAS_LOOPS_avx2
+    &reduce_table_avx2,
+#else
+    nullptr,
+#endif
+#ifdef MTL_HAS_LOOPS_avx512
+    &reduce_table_avx512,
+#else
+    nullptr,
+#endif
+};
+
+namespace {
+
+int highest_level_of_cpu() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return avx512 ? 2 : avx2 ? 1 : 0;
 #else
   return 0;
 #endif
+}
+
+}  // namespace
+
+int best_reduce_level() {
+  static const int level = [] {
+    int best = highest_level_of_cpu();
+    while (reduce_tables[best] == nullptr) --best;  // plain is always there
+    return best;
+  }();
+  return level;
 }
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction) {

@@ -24,7 +24,7 @@ struct ReduceTable {
 // One per instruction set, compiled from simd/reduce.cc; null if this build lacks it.
 extern const ReduceTable* const reduce_tables[3];  // plain, avx2, avx512
 
-// The highest level that this CPU supports.
+// The highest level that this CPU supports and this build contains.
 int best_reduce_level();
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction);

@@ -10,7 +10,13 @@
 namespace mtl {
 namespace {
 
-InstructionSet chosen_level = detected_instruction_set();
+InstructionSet best_level() {
+  int level = static_cast<int>(detected_instruction_set());
+  while (level > 0 && !contains_instruction_set(static_cast<InstructionSet>(level))) --level;
+  return static_cast<InstructionSet>(level);
+}
+
+InstructionSet chosen_level = best_level();
 
 Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
 void release(void* data) { host_allocator().release(data); }
@@ -80,11 +86,16 @@ InstructionSet detected_instruction_set() {
   return InstructionSet::kPlain;
 }
 
+bool contains_instruction_set(InstructionSet level) { return (MTL_COMPILED_LEVELS >> static_cast<int>(level) & 1) != 0; }
+
 InstructionSet active_instruction_set() { return chosen_level; }
 
 Status set_instruction_set(InstructionSet level) {
   if (level > detected_instruction_set()) {
     return error_status("MTL_INSTRUCTION_SET", "this processor does not have the instruction set asked for");
+  }
+  if (!contains_instruction_set(level)) {
+    return error_status("MTL_INSTRUCTION_SET", "the kernels were not compiled for the instruction set asked for");
   }
   chosen_level = level;
   return ok_status();
