@@ -95,6 +95,7 @@ it('npm run gpt-train builds the command mtl too, which its README goes on with'
     expect(JSON.parse(run.stdout)).toEqual([
       ['build', 'build:native'],
       ['@mtl/gpt-train', '@mtl/cli'],
+      { isForThisMachine: true },
     ]);
   } finally {
     remove();

@@ -13,7 +13,7 @@ if (asksForHelp(flags)) {
   process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
 }
 // and the command mtl, for all that comes after a training run
-bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli']);
+bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli'], { isForThisMachine: true });
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
 // A terminal sends Ctrl-C to both of us; the training run saves and ends, and we wait for it.

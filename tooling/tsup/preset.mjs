@@ -17,5 +17,9 @@ export function library(entry = ['src/index.ts'], { typed = entry, inlined = [] 
     sourcemap: true,
     splitting: true,
     treeshake: true,
+    // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
+    esbuildOptions: (options) => {
+      options.absWorkingDir = process.cwd();
+    },
   });
 }
