@@ -8,6 +8,7 @@ static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   mtl::bindings::register_device_functions(env, exports);
   mtl::bindings::register_cuda_functions(env, exports);
   mtl::bindings::register_graph_functions(env, exports);
+  mtl::bindings::register_mark_functions(env, exports);
   return exports;
 }
 

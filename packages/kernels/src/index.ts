@@ -25,6 +25,7 @@ export {
   synchronize,
   trimMemory,
 } from './device.js';
+export { DeviceMark, supportsMarks } from './device-mark.js';
 export { deviceRange } from './device-range.js';
 export {
   bytesPerElement,
@@ -47,6 +48,7 @@ export { numLiveTensors, setPoison } from './leak-detection.js';
 export type { MemoryStatistics } from './memory-statistics.js';
 export type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
+export type { PendingRead } from './pending-read.js';
 export {
   countedFlops,
   listOperations,

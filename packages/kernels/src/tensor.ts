@@ -11,6 +11,7 @@ import {
   type TypedArrayOf,
 } from './dtype.js';
 import { addon, callNative } from './native/addon.js';
+import { PendingRead } from './pending-read.js';
 import { adoptIntoScope } from './tidy.js';
 
 /** What a new tensor is. */
@@ -186,6 +187,16 @@ export class Tensor {
   readInto(values: TypedArray): void {
     checkTypedArray(values, this.dtype);
     callNative(() => addon().read(this.handle, values));
+  }
+
+  /**
+   * Has the elements copied to the host without waiting for the device: what they are after everything that is
+   * enqueued so far.
+   *
+   * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
+   */
+  startRead<D extends DType = DType>(): PendingRead<D> {
+    return new PendingRead<D>(this);
   }
 
   /** The elements as numbers, whatever the dtype. */

@@ -1,5 +1,6 @@
 #include "emulation/pending_work.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,12 @@ namespace {
 struct Mark {
   cudaStream_t stream;
   bool is_done = false, was_asked = false;
+  std::chrono::steady_clock::time_point reached_at = {};
+
+  void reach() {
+    is_done = true;
+    reached_at = std::chrono::steady_clock::now();
+  }
 };
 
 struct Item {
@@ -85,7 +92,7 @@ void advance(Queue& queue) {
   const Item item = std::move(queue.items.front());
   queue.items.pop_front();
   if (item.awaits != nullptr) reach(*item.awaits);
-  if (item.records != nullptr) item.records->is_done = true;
+  if (item.records != nullptr) item.records->reach();
   // after a failed kernel nothing is executed, as on a GPU
   if (item.work == nullptr || pending().failure != cudaSuccess) return;
   const DeviceMemoryInReach in_reach;
@@ -112,6 +119,7 @@ cudaError_t add(cudaStream_t stream, Item item) {
 }  // namespace mtl::emulation
 
 struct CUevent_st {
+  bool has_time;
   std::shared_ptr<mtl::emulation::Mark> last;  // null: never recorded, which counts as complete
 };
 
@@ -143,14 +151,14 @@ cudaError_t finish(cudaStream_t stream) {
   return pending().failure;
 }
 
-cudaEvent_t create_event() { return new CUevent_st(); }
+cudaEvent_t create_event(bool has_time) { return new CUevent_st{has_time, nullptr}; }
 void destroy_event(cudaEvent_t event) { delete event; }
 
 void record(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(mutex());
   event->last = std::make_shared<Mark>(Mark{stream});
   if (pending().pace == Pace::kAtOnce) {
-    event->last->is_done = true;
+    event->last->reach();
   } else {
     add(stream, {nullptr, event->last, nullptr});
   }
@@ -166,6 +174,17 @@ cudaError_t finish_event(cudaEvent_t event) {
   const DeviceMemoryInReach in_reach;
   if (event->last != nullptr) reach(*event->last);
   return pending().failure;
+}
+
+cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  const Lock lock(mutex());
+  for (const cudaEvent_t event : {start, end}) {
+    if (!event->has_time || event->last == nullptr) return cudaErrorInvalidValue;
+    if (!event->last->is_done) return cudaErrorNotReady;
+  }
+  const std::chrono::duration<float, std::milli> between = end->last->reached_at - start->last->reached_at;
+  *milliseconds = between.count();
+  return cudaSuccess;
 }
 
 // A caller that polls must see it complete eventually.

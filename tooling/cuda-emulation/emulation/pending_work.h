@@ -32,11 +32,12 @@ cudaError_t finish(cudaStream_t stream);
 
 // --- events
 
-cudaEvent_t create_event();
+cudaEvent_t create_event(bool has_time);
 void destroy_event(cudaEvent_t event);
 void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
+cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

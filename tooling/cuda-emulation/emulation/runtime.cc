@@ -246,8 +246,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return *event = mtl::emulation::create_event(), cudaSuccess;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return *event = mtl::emulation::create_event((flags & cudaEventDisableTiming) == 0), cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return mtl::emulation::destroy_event(event), cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -263,6 +263,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
   count(mtl::emulation::kSynchronizations);
   return noted(is_unsafe() ? cudaErrorStreamCaptureUnsupported : mtl::emulation::finish_event(event));
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (start == nullptr || end == nullptr) return noted(cudaErrorInvalidValue);
+  return noted(mtl::emulation::elapsed(milliseconds, start, end));
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {

@@ -68,6 +68,25 @@ bool copies(void* to, const void* from, cudaMemcpyKind kind, const Stream& strea
   return cudaMemcpyAsync(to, from, sizeof(float), kind, stream.stream) == cudaSuccess;
 }
 
+MTL_TEST(the_time_between_events_is_known_once_both_are_reached) {
+  const AtPace late(Pace::kLate);
+  const Stream stream;
+  const Event without_time;
+  cudaEvent_t first = nullptr, second = nullptr;
+  for (cudaEvent_t* const event : {&first, &second}) {
+    EXPECT(cudaEventCreateWithFlags(event, cudaEventDefault) == cudaSuccess);
+    EXPECT(cudaEventRecord(*event, stream.stream) == cudaSuccess);
+  }
+  EXPECT(cudaEventRecord(without_time.event, stream.stream) == cudaSuccess);
+  float milliseconds = -1.0f;
+  EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaErrorNotReady && milliseconds == -1.0f);
+  EXPECT(cudaStreamSynchronize(stream.stream) == cudaSuccess);
+  EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaSuccess && milliseconds >= 0.0f);
+  EXPECT(cudaEventElapsedTime(&milliseconds, first, without_time.event) == cudaErrorInvalidValue);
+  for (const cudaEvent_t event : {first, second}) EXPECT(cudaEventDestroy(event) == cudaSuccess);
+  cudaGetLastError();
+}
+
 MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   const AtPace late(Pace::kLate);
   const Stream stream, other;

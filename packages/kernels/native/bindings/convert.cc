@@ -68,6 +68,12 @@ bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, in
   return true;
 }
 
+bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) {
+  if (index >= info.Length() || !info[index].IsExternal()) return wrong(info, index, "what an earlier call has returned");
+  *pointer = info[index].As<Napi::External<void>>().Data();
+  return true;
+}
+
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes) {
   if (index >= info.Length() || !info[index].IsTypedArray()) return wrong(info, index, "a typed array");
   const Napi::TypedArray array = info[index].As<Napi::TypedArray>();

@@ -23,16 +23,6 @@ const GraphFunctions* read_graphs(const Napi::CallbackInfo& info) {
   return graphs;
 }
 
-// Memory or a graph returned by an earlier call.
-bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) {
-  if (index < info.Length() && info[index].IsExternal()) {
-    *pointer = info[index].As<Napi::External<void>>().Data();
-    return true;
-  }
-  throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument %zu is no graph and no memory of graphs", index));
-  return false;
-}
-
 Napi::Value supports_graphs(const Napi::CallbackInfo& info) {
   double device;
   if (!read_number(info, 0, &device)) return {};

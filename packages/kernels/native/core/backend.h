@@ -5,12 +5,13 @@
 #pragma once
 
 #include "core/caching_allocator.h"
+#include "core/device_marks.h"
 #include "core/graphs.h"
 #include "core/op_call.h"
 
 namespace mtl {
 
-constexpr int kBackendAbiVersion = 4;
+constexpr int kBackendAbiVersion = 5;
 
 // The numbers are shared with TypeScript (src/device.ts).
 enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2, kMeta = 3, kMetaCuda = 4 };
@@ -45,6 +46,9 @@ struct Backend {
 
   // Null if work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
+
+  // Null if all work is done before the call that asks for it returns.
+  const MarkFunctions* marks = nullptr;
 };
 
 // The backend of a device, or null when it is not loaded.

@@ -37,7 +37,7 @@ export interface NativeCudaProbe {
   }[];
 }
 
-/** A graph, or memory of graphs, of the native side. */
+/** A graph, memory of graphs, or a mark, of the native side. */
 export interface NativePointer {
   readonly _brand: unique symbol;
 }
@@ -100,6 +100,12 @@ export interface KernelsAddon {
   destroyGraph(device: number, graph: NativePointer): void;
   /** MTL_CAPTURE while this thread records a graph of the device. */
   refuseInGraph(device: number, what: string): void;
+  supportsMarks(device: number): boolean;
+  markDevice(device: number): NativePointer;
+  startRead(device: number, handle: number): NativePointer;
+  readMark(device: number, mark: NativePointer, destination: TypedArray): void;
+  millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
+  destroyMark(device: number, mark: NativePointer): void;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;

@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_library.h"
 #include "backends/cuda/runtime/device.h"
 #include "backends/cuda/runtime/device_api.h"
+#include "backends/cuda/runtime/device_marks.h"
 #include "backends/cuda/runtime/graphs.h"
 #include "backends/cuda/runtime/host_copies.h"
 #include "backends/cuda/runtime/index_report.h"
@@ -55,7 +56,8 @@ const Backend backend = {kBackendAbiVersion,
                          find_kernel,
                          push_range,
                          pop_range,
-                         graph_functions()};
+                         graph_functions(),
+                         mark_functions()};
 
 Status check_device(const CudaProbe& probe, int device) {
   if (probe.driver_version == 0) {

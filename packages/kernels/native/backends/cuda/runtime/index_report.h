@@ -19,4 +19,10 @@ IndexReport* index_report();
 // MTL_INDEX if a kernel that the host has waited for has read an index out of range since the last call.
 Status take_index_report();
 
+// Enqueues that the report moves to `destination`, pinned memory: kernels enqueued later report as if nothing
+// had been reported. (Kernels that are enqueued before the host waits for earlier ones write reports, too.)
+Status move_index_report(IndexReport* destination);
+// MTL_INDEX for a report that was moved and waited for.
+Status take_index_report(IndexReport* moved);
+
 }  // namespace mtl::cuda
