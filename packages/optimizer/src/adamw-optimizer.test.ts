@@ -151,6 +151,41 @@ describe('AdamwOptimizer', () => {
     for (const built of [whole, halves]) built.dispose();
   });
 
+  it('launched while the step before is taken for an update is the step, bit for bit', () => {
+    const [whole, late] = [build('bfloat16'), build('bfloat16')];
+    const norms = [0, 1, 2, 3].map(() => Tensor.zeros({ shape: [1], dtype: 'float64' }));
+    const expected = norms.map((gradientNorm, step) => {
+      for (const { weight } of [whole, late])
+        weight.mainGradient.write(Float32Array.from({ length: 15 }, (_, i) => gradientAt(step, i)));
+      const result = whole.optimizer.step({ learningRate: 0.01 });
+      late.optimizer.launchStep({ learningRate: 0.01, gradientNorm });
+      late.optimizer.assumeUpdate();
+      expect(late.optimizer.numSteps).toBe(step + 1);
+      // one step late
+      if (step > 0) late.optimizer.finishStep(norms[step - 1]!.item());
+      expect(late.optimizer.numSteps).toBe(step + 1);
+      return result;
+    });
+    expect(late.optimizer.finishStep(norms[3]!.item())).toEqual(expected[3]);
+    expect(late.masters()).toEqual(whole.masters());
+    expect(late.optimizer.numSteps).toBe(4);
+    for (const each of [...norms, whole, late]) each.dispose();
+  });
+
+  it('that was taken for an update and was none does not count once it is finished', () => {
+    const { optimizer, weight, masters, dispose } = build('float32');
+    const gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64' });
+    const kept = masters();
+    weight.mainGradient.write(new Float32Array(15).fill(Number.NaN));
+    optimizer.launchStep({ learningRate: 0.01, gradientNorm });
+    optimizer.assumeUpdate();
+    expect(optimizer.finishStep(gradientNorm.item()).skipped).toBe(true);
+    expect(optimizer.numSteps).toBe(0);
+    expect(masters()).toEqual(kept);
+    gradientNorm.dispose();
+    dispose();
+  });
+
   it('refuses a step before the last one is finished, and changes nothing', () => {
     const { optimizer, masters, weight, dispose } = build('float32');
     const gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64' });

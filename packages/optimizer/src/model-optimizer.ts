@@ -89,6 +89,8 @@ export class ModelOptimizer {
   /** Where the squares of this rank's own gradients are wanted. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
+  /** Steps that were taken for updates before they are finished. */
+  #numAssumed = 0;
 
   constructor(buffers: ParameterBuffers, options: ModelOptimizerOptions) {
     const { groups = {} } = options;
@@ -218,7 +220,8 @@ export class ModelOptimizer {
    * `step` without waiting for the device, which detects clipping and overflow on its own. The caller
    * reads the norm, together with other results of the step, and passes it to `finishStep`.
    *
-   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished
+   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished, nor taken for an
+   *   update (`assumeUpdate`)
    */
   launchStep({ learningRate, lossScale = 1, gradientNorm }: LaunchStepOptions): void {
     if (this.#isLaunched) {
@@ -244,11 +247,28 @@ export class ModelOptimizer {
     this.#isLaunched = true;
   }
 
-  /** Takes note of how the launched step went, by its gradient norm. */
-  finishStep(gradientNorm: number): OptimizerStepResult {
+  /**
+   * Counts the launched step as an update before its norm is known, so that another one can be launched. If
+   * its gradients turn out not to be finite, the step launched after it had the bias corrections of one update
+   * too many: for callers that end then.
+   */
+  assumeUpdate(): void {
+    if (!this.#isLaunched) return;
     this.#isLaunched = false;
+    this.#numAssumed += 1;
+    this.#numSteps += 1;
+  }
+
+  /** Takes note of how the launched step went, by its gradient norm; of several, the first of them. */
+  finishStep(gradientNorm: number): OptimizerStepResult {
     const skipped = !Number.isFinite(gradientNorm);
-    if (!skipped) this.#numSteps += 1;
+    if (this.#numAssumed > 0) {
+      this.#numAssumed -= 1;
+      if (skipped) this.#numSteps -= 1;
+    } else {
+      this.#isLaunched = false;
+      if (!skipped) this.#numSteps += 1;
+    }
     return { gradientNorm, skipped };
   }
 
