@@ -1,4 +1,4 @@
-import { type Device, hasValues, Tensor } from '@mtl/kernels';
+import { type Device, hasValues, type PendingRead, Tensor } from '@mtl/kernels';
 
 /**
  * Numbers that kernels leave on the device, read all at once: one wait for the device, however many there
@@ -31,10 +31,20 @@ export class DeviceNumbers {
   /** All numbers whose places were taken, in that order; waits for what writes them. */
   read(): readonly number[] {
     if (!hasValues(this.#device)) return this.#places.map(() => 0);
-    return this.#buffers.flatMap((buffer, index) => {
+    return this.#taken((numbers) => numbers.toArray()).flat();
+  }
+
+  /** As `read`, without waiting: on a device with marks (`supportsMarks`). This object may be disposed of. */
+  startRead(): readonly PendingRead<'float64'>[] {
+    return this.#taken((numbers) => numbers.startRead<'float64'>());
+  }
+
+  /** Of each buffer, what `body` makes of the places that were taken. */
+  #taken<Result>(body: (numbers: Tensor) => Result): Result[] {
+    return this.#buffers.map((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
       using taken = buffer.view({ shape: [numTaken] });
-      return taken.toArray();
+      return body(taken);
     });
   }
 

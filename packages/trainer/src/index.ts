@@ -48,7 +48,8 @@ export type {
   WandbSettings,
 } from './tracking/tracking-settings.js';
 export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
-export { type EvaluatedLoss, Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
+export { type EvaluatedLoss, type StepsOptions, Trainer } from './trainer.js';
+export type { TrainerOptions } from './trainer-options.js';
 export {
   gradientTensors,
   isOptimizerTensor,
@@ -60,5 +61,6 @@ export {
   weightTensors,
 } from './training-checkpoint.js';
 export type { TrainingEvent } from './training-event.js';
+export type { TrainingProgress } from './training-progress.js';
 export type { TrainingReporter } from './training-reporter.js';
 export type { SaveSettings } from './training-saves.js';

@@ -1,26 +1,24 @@
-import { type Device, deviceOfValues, Tensor } from '@mtl/kernels';
+import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 
 export interface RanksOptions {
   /** None for a process alone. */
   readonly groups: ParallelGroups;
-  readonly device: Device;
   /** The pipeline rank of the head, which knows what counts in losses. Default 0. */
   readonly lastStage?: number;
 }
 
 /**
  * Collectives of the ranks of a training run over numbers of a step. All ranks must call the same
- * methods.
+ * methods. The numbers are in host memory, on every device: the host knows them and needs them, and a device
+ * would first finish what is enqueued.
  */
 export class Ranks {
   readonly #groups: ParallelGroups;
-  readonly #device: Device;
   readonly #lastStage: number;
 
-  constructor({ groups, device, lastStage = 0 }: RanksOptions) {
+  constructor({ groups, lastStage = 0 }: RanksOptions) {
     this.#groups = groups;
-    this.#device = deviceOfValues(device);
     this.#lastStage = lastStage;
   }
 
@@ -90,6 +88,6 @@ export class Ranks {
   }
 
   #tensor(values: readonly number[]): Tensor {
-    return Tensor.from(values, { shape: [values.length], dtype: 'float64', device: this.#device });
+    return Tensor.from(values, { shape: [values.length], dtype: 'float64' });
   }
 }

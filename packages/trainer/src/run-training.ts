@@ -53,7 +53,7 @@ export interface RunTrainingOptions<Batch> {
   readonly exitInterval?: number | undefined;
   /**
    * Ends the run after the step in which `performance.now()`, the milliseconds since the process began,
-   * reaches this on some rank.
+   * reaches this on some rank, or after the next one where that has begun (`Trainer.steps`).
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
@@ -79,7 +79,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   const { trainer, save, evaluation, exitInterval } = options;
   const saves = save && new TrainingSaves({ ...options, save });
   let evaluated = -1;
-  let reason: TrainingResult['reason'] = 'data';
+  let ending: TrainingResult['reason'] | undefined;
 
   const evaluateNow = async (): Promise<void> => {
     if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
@@ -99,8 +99,16 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   try {
     rankWatch?.resume();
     // a run that is resumed may have been over when it was saved
-    if (options.earlyStopping?.isOver === true) reason = 'early-stopping';
-    for await (const metrics of reason === 'early-stopping' ? [] : trainer) {
+    if (options.earlyStopping?.isOver === true) ending = 'early-stopping';
+    const steps = trainer.steps({
+      // what follows these steps needs the weights of them, and of no later one
+      waitsAfter: (iteration) =>
+        [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
+          isMultiple(iteration, interval),
+        ),
+      isOver: () => ending !== undefined,
+    });
+    for await (const metrics of steps) {
       for (const reporter of options.reporters) reporter.step?.(metrics);
       report(options, metrics.events);
       const { iteration } = metrics;
@@ -108,24 +116,14 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
       if (metrics.rollsBack === true) {
         await aside(async () => report(options, [await rollBack(options, saves)]));
       }
-      const isMultipleOf = (interval: number | undefined): boolean =>
-        interval !== undefined && iteration % interval === 0;
-      if (isMultipleOf(evaluation?.interval)) await aside(evaluateNow);
-      if (isMultipleOf(save?.interval)) await aside(async () => await saves?.atInterval());
+      if (isMultiple(iteration, evaluation?.interval)) await aside(evaluateNow);
+      if (isMultiple(iteration, save?.interval)) await aside(async () => await saves?.atInterval());
       const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
-      if (options.earlyStopping?.isOver === true) {
-        reason = 'early-stopping';
-        break;
-      }
-      if (stop !== undefined) {
-        reason = stop;
-        break;
-      }
-      if (isMultipleOf(exitInterval)) {
-        reason = 'exit-interval';
-        break;
-      }
+      // a step may be under way that ends yet
+      if (options.earlyStopping?.isOver === true) ending ??= 'early-stopping';
+      ending ??= stop;
+      if (isMultiple(iteration, exitInterval)) ending ??= 'exit-interval';
     }
   } catch (error) {
     // what all ranks throw alike, or one alone: the checkpoint that is being written can still be had
@@ -134,14 +132,14 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     throw error;
   }
   report(options, rankWatch?.finish());
-  const finished = reason === 'data' && trainer.isDone;
-  if (finished) {
-    reason = 'done';
-    await evaluateNow();
-  }
+  const isDone = ending === undefined && trainer.isDone;
+  if (isDone) await evaluateNow();
   await saves?.atEnd();
-  return { reason, checkpointPath: saves?.newestPath };
+  return { reason: ending ?? (isDone ? 'done' : 'data'), checkpointPath: saves?.newestPath };
 }
+
+const isMultiple = (iteration: number, interval: number | undefined): boolean =>
+  interval !== undefined && iteration % interval === 0;
 
 /** Goes on from the newest checkpoint; steps and samples go on where they are. */
 async function rollBack<Batch>(

@@ -1,75 +1,41 @@
-import { TrainingError, UsageError } from '@mtl/errors';
-import { type Device, deviceRange, hasValues, memoryStatistics, Tensor } from '@mtl/kernels';
-import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
-import type { LossFactors, Pipeline, StepListener } from '@mtl/pipeline';
+import { TrainingError } from '@mtl/errors';
+import { deviceRange, hasValues, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
+import type { LossFactors } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
-import type { LossKind } from './loss-kind.js';
+import { LateNumbers } from './late-numbers.js';
 import { LossSums } from './loss-sums.js';
+import { LossTotals } from './loss-totals.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
-import type { ComputedStep, StepRerun } from './rerun/step-rerun.js';
-import type { StepGuard, StepVerdict } from './spikes/step-guard.js';
+import { refuseStepUnderWay } from './refuse-step-under-way.js';
+import type { ComputedStep } from './rerun/step-rerun.js';
+import type { StepVerdict } from './spikes/step-guard.js';
+import type { TrainerOptions } from './trainer-options.js';
+import type { TrainingProgress } from './training-progress.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
-
-/** The progress of a training run: what a checkpoint must restore in addition to tensors. */
-export interface TrainingProgress {
-  readonly iteration: number;
-  readonly consumedSamples: number;
-  readonly consumedTokens: number;
-}
-
-export interface TrainerOptions<Batch> {
-  /** The model, or this rank's stages of it. */
-  readonly pipeline: Pipeline<Batch>;
-  /** Its groups are those of the training run. */
-  readonly optimizer: ModelOptimizer;
-  /**
-   * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
-   * consumed.
-   */
-  readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
-  readonly lossScaler: LossScaler;
-  readonly microBatches: NumMicroBatches;
-  readonly device: Device;
-  /**
-   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on
-   * all stages of a pipeline as many.
-   */
-  readonly batches: AsyncIterator<Batch>;
-  /** What the loss is a sum of: every loss that a stage makes, by its name. */
-  readonly losses: readonly LossKind<Batch>[];
-  /**
-   * Losses that are known to be made by stages of ranks that do not take part: in a dry run of one rank.
-   * Default: none, each loss is made by a rank of the groups.
-   */
-  readonly lossesOfAbsentRanks?: readonly string[];
-  readonly sequenceLength: number;
-  /** Model FLOPs of one sample, forward and backward. */
-  readonly flopsPerSample: number;
-  readonly trainIterations: number;
-  /** Steps whose samples are consumed without being trained on. Default: none. */
-  readonly iterationsToSkip?: ReadonlySet<number> | undefined;
-  /**
-   * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
-   */
-  readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
-  /** Decides between the gradients of a step and its update. Default: every step is taken. */
-  readonly guard?: StepGuard | undefined;
-  /** Computes steps again that the guard finds suspicious. Default: none is. */
-  readonly rerun?: StepRerun | undefined;
-  /** Records steps; the pipeline's recorder is the same one. */
-  readonly profiler?: StepListener | undefined;
-  /** Where to go on; default: the start. */
-  readonly progress?: TrainingProgress;
-}
 
 /** What an evaluation found. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 
+/** How a caller takes the steps of a trainer. Both must be the same on all ranks. */
+export interface StepsOptions {
+  /**
+   * Whether a step is to be over, with its metrics yielded, before the next one begins: where what is decided
+   * then needs the state of this step. By configuration and number of the step alone. Default: always.
+   */
+  readonly waitsAfter?: (iteration: number) => boolean;
+  /** Asked after each step: whether none is to begin any more. One that has begun ends, and is yielded. */
+  readonly isOver?: () => boolean;
+}
+
 /** A step whose batches are here. */
 interface RunningStep<Batch> {
+  readonly startMs: number;
   readonly iteration: number;
+  /** Before the step, and after it. */
+  readonly from: TrainingProgress;
+  readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
   readonly globalBatchSize: number;
   readonly lossScale: number;
@@ -87,26 +53,16 @@ interface StepOutcome {
   readonly verdict: StepVerdict;
 }
 
+/** A step that is enqueued. */
+interface StartedStep {
+  /** Where its results are read late. */
+  readonly late?: LateNumbers;
+  /** Waits for its results, takes note of them, and returns what is known. */
+  finish(): StepMetrics;
+}
+
 /** Of a step that no guard refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
-
-const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
-
-function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
-  const names = losses.map(({ name }) => name);
-  const wrong = losses.find((kind) => !Number.isFinite(weightOf(kind)) || weightOf(kind) === 0);
-  if (wrong !== undefined) {
-    throw new UsageError('MTL_LOSS_KINDS', `the loss ${wrong.name} has the weight ${wrong.weight}`, {
-      expected: 'a finite number other than 0',
-      remedy: 'leave out losses that do not count',
-    });
-  }
-  const hasTotal = losses.some(({ isAuxiliary }) => isAuxiliary !== true);
-  if (hasTotal && new Set(names).size === names.length) return;
-  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
-    expected: 'one or more losses with different names, of which at least one is not auxiliary',
-  });
-}
 
 /** The next of an iterator, fewer at its end. */
 async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
@@ -119,9 +75,6 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
   return taken;
 }
 
-/** The sum in the order given, so that it does not depend on how micro-batches were shared out. */
-const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
-
 /**
  * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines
  * and batches, not models: the caller defines what a batch is, which losses exist and what counts in them.
@@ -132,7 +85,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
   readonly ranks: Ranks;
   readonly #options: TrainerOptions<Batch>;
+  readonly #totals: LossTotals<Batch>;
+  /** After the last step whose results are known. */
   #progress: TrainingProgress;
+  /** After the last step that has begun. */
+  #started: TrainingProgress;
+  /** A step whose results are not known yet. */
+  #underWay: StartedStep | undefined;
   #dataWaitMs = 0;
 
   /**
@@ -140,18 +99,24 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    *   finite
    */
   constructor(options: TrainerOptions<Batch>) {
-    checkLosses(options.losses);
     this.#options = options;
-    this.ranks = new Ranks({
-      groups: options.optimizer.groups,
-      device: options.device,
-      lastStage: options.pipeline.lastRank,
-    });
+    this.ranks = new Ranks({ groups: options.optimizer.groups, lastStage: options.pipeline.lastRank });
+    this.#totals = new LossTotals({ ...options, ranks: this.ranks });
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
+    this.#started = this.#progress;
   }
 
+  /** After the last step that was yielded, or that is about to be. */
   get progress(): TrainingProgress {
     return this.#progress;
+  }
+
+  /**
+   * Whether a step has begun whose results are not known: weights and optimizer are ahead of `progress`, and
+   * must neither be saved nor evaluated. Stays so where an error ended the steps, or a consumer left them.
+   */
+  get isStepUnderWay(): boolean {
+    return this.#underWay !== undefined;
   }
 
   /** Whether the last iteration is done. */
@@ -164,15 +129,45 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#dataWaitMs;
   }
 
-  /** Runs steps until the last iteration, or until the consumer leaves the loop. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
-    while (this.#progress.iteration < this.#options.trainIterations) {
-      const name = `step ${this.#progress.iteration + 1}`;
-      const metrics = await deviceRange({ device: this.#options.device, name }, () => this.#step());
-      if (metrics === undefined) return;
-      yield metrics;
-      // signals, timers and writers get their turn between steps
-      await new Promise((resolve) => setImmediate(resolve));
+  /**
+   * Runs steps until the last iteration, or until the consumer leaves the loop. Each is over when it is
+   * yielded, and none has begun after it.
+   */
+  [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
+    return this.steps();
+  }
+
+  /**
+   * Runs steps until the last iteration. On a device that works while the host goes on (`supportsMarks`), the
+   * metrics of a step may be yielded when the next one is enqueued already: so the device always has work. A
+   * step is over before the next one begins where `waitsAfter` says so, after the last one, and in all
+   * steps if their loss scale is dynamic, a guard may refuse updates, steps are computed again or recorded,
+   * or gradients are looked at. A consumer that leaves the loop otherwise than by `isOver` loses the results
+   * of a step that is under way.
+   *
+   * @throws UsageError `MTL_STEP_UNDER_WAY` where an earlier loop was left so
+   */
+  async *steps(options: StepsOptions = {}): AsyncGenerator<StepMetrics, void, undefined> {
+    const { waitsAfter = () => true, isOver = () => false } = options;
+    const { trainIterations } = this.#options;
+    refuseStepUnderWay('steps', this);
+    const isLate = options.waitsAfter !== undefined && this.#canReadLate();
+    try {
+      while (this.#started.iteration < trainIterations && !isOver()) {
+        const started = yield* this.#startNext({ isLate });
+        const earlier = this.#underWay;
+        this.#underWay = started;
+        if (earlier !== undefined) yield earlier.finish();
+        if (started === undefined) return;
+        const { iteration } = this.#started;
+        const waits = started.late === undefined || iteration === trainIterations || waitsAfter(iteration);
+        if (waits) yield this.#finishUnderWay();
+        // signals, timers and writers get their turn between steps
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      if (this.#underWay !== undefined) yield this.#finishUnderWay();
+    } finally {
+      this.#underWay?.late?.dispose();
     }
   }
 
@@ -181,6 +176,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * evaluate their own micro-batches, as many each.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
+    refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
     // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are
     // a multiple
@@ -206,69 +202,127 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       });
       done += some.length;
     }
-    const whole = this.#totalCounts(counts, 'the evaluation data hold');
-    const means = this.#totalLosses(sums).map((sum, kind) => sum / whole[kind]!);
-    return { loss: this.#reportedTotal(means), ...this.#byName(means), ...this.#tokenLosses() };
+    const whole = this.#totals.counts(counts, 'the evaluation data hold');
+    const means = this.#totals.sums(sums).map((sum, kind) => sum / whole[kind]!);
+    return {
+      loss: this.#totals.reported(means),
+      ...this.#totals.byName(means),
+      ...this.#totals.tokenLosses(),
+    };
   }
 
-  async #step(): Promise<StepMetrics | undefined> {
-    const start = performance.now();
-    const { microBatches, lossScaler, optimizer, learningRate, sequenceLength } = this.#options;
-    const { consumedSamples } = this.#progress;
+  /** Whether the results of steps can be read late: nothing of the next step depends on them. */
+  #canReadLate(): boolean {
+    const { device, lossScaler, profiler, onGradients } = this.#options;
+    const needsNone = !this.#updatesIfAccepted && !lossScaler.isDynamic;
+    return supportsMarks(device) && needsNone && profiler === undefined && onGradients === undefined;
+  }
+
+  /** Whether the results of a step decide about its update. */
+  get #updatesIfAccepted(): boolean {
+    const { guard, rerun } = this.#options;
+    return guard?.mayRefuse === true || rerun !== undefined;
+  }
+
+  /**
+   * Begins the next step; undefined at the end of the data. Where that fails on all ranks alike, the step
+   * that is under way is still finished and yielded.
+   */
+  async *#startNext(how: {
+    readonly isLate: boolean;
+  }): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
+    const { device, optimizer } = this.#options;
+    try {
+      const name = `step ${this.#started.iteration + 1}`;
+      return await deviceRange({ device, name }, () => this.#start(how));
+    } catch (error) {
+      const isEverywhere = optimizer.groups.world === undefined || error instanceof TrainingError;
+      if (isEverywhere && this.#underWay !== undefined) yield this.#finishUnderWay();
+      throw error;
+    }
+  }
+
+  #finishUnderWay(): StepMetrics {
+    const step = this.#underWay!;
+    this.#underWay = undefined;
+    return step.finish();
+  }
+
+  async #start({ isLate }: { readonly isLate: boolean }): Promise<StartedStep | undefined> {
+    const startMs = performance.now();
+    const { microBatches, lossScaler, optimizer, learningRate } = this.#options;
+    const from = this.#started;
+    const { consumedSamples } = from;
     const { globalBatchSize, numMicroBatches } = microBatches.at(consumedSamples);
     const batches = await this.#take(numMicroBatches);
     // where one rank has no data left, none can go on
     const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
     if (batches === undefined || isOver === 1) return undefined;
-    const { profiler, guard, iterationsToSkip } = this.#options;
-    const iteration = this.#progress.iteration + 1;
-    const lossScale = lossScaler.scale;
-    const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
-    if (iterationsToSkip?.has(iteration) === true) {
-      this.#advance(globalBatchSize);
-      return this.#leftOut({
-        globalBatchSize,
-        lossScale,
-        learningRate: rate,
-        stepMs: performance.now() - start,
-      });
+    const step: RunningStep<Batch> = {
+      startMs,
+      iteration: from.iteration + 1,
+      from,
+      to: this.#after(from, globalBatchSize),
+      batches,
+      globalBatchSize,
+      lossScale: lossScaler.scale,
+      learningRate: learningRate({ numUpdates: optimizer.numSteps, consumedSamples }),
+    };
+    const started = await this.#enqueue(step, { isLate });
+    this.#started = step.to;
+    return started;
+  }
+
+  async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
+    const { profiler, iterationsToSkip } = this.#options;
+    if (iterationsToSkip?.has(step.iteration) === true) {
+      const stepMs = performance.now() - step.startMs;
+      return { finish: () => this.#leftOut(step, stepMs) };
     }
-    profiler?.beginStep(iteration);
-    const step = { iteration, batches, globalBatchSize, lossScale, learningRate: rate };
-    const waits = guard?.mayRefuse === true || this.#options.rerun !== undefined;
-    const { means, peakBytes, verdict, ...measured } = await (waits
-      ? this.#updateIfAccepted(step)
-      : this.#updateAtOnce(step));
-    const { loss: lmLoss, gradientNorm } = measured;
-    this.#advance(globalBatchSize);
+    profiler?.beginStep(step.iteration);
+    if (isLate) return await this.#updateLate(step);
+    const outcome = await (this.#updatesIfAccepted ? this.#updateIfAccepted(step) : this.#updateAtOnce(step));
+    return {
+      finish: () => this.#finish(step, { ...outcome, elapsedMs: () => performance.now() - step.startMs }),
+    };
+  }
+
+  /** Takes note of a step whose results are here. */
+  #finish(
+    step: RunningStep<Batch>,
+    { means, verdict, ...measured }: StepOutcome & { readonly elapsedMs: () => number },
+  ): StepMetrics {
+    const { lossScaler, profiler, sequenceLength, flopsPerSample } = this.#options;
+    const { iteration, globalBatchSize, learningRate, lossScale } = step;
+    const { loss: lmLoss, gradientNorm, peakBytes } = measured;
+    this.#progress = step.to;
     const isOverflow = !Number.isFinite(gradientNorm);
     const isAccepted = verdict.action === 'update';
-    if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
+    if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(step, measured);
     lossScaler.update(isOverflow);
-    const stepMs = performance.now() - start;
+    const stepMs = measured.elapsedMs();
     profiler?.endStep(iteration);
     return {
-      ...this.#progress,
+      ...step.to,
       globalBatchSize,
       lmLoss,
-      ...this.#byName(means),
+      ...this.#totals.byName(means),
       gradNorm: gradientNorm,
-      learningRate: rate,
+      learningRate,
       lossScale,
       skipped: isOverflow || !isAccepted,
       ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
       ...(verdict.events.length === 0 ? {} : { events: verdict.events }),
       stepMs,
       tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
-      modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
+      modelTflops: (flopsPerSample * globalBatchSize) / stepMs / 1e9,
       peakBytes,
     };
   }
 
-  /** A step is over: its samples are consumed. */
-  #advance(globalBatchSize: number): void {
-    const { iteration, consumedSamples, consumedTokens } = this.#progress;
-    this.#progress = {
+  #after(progress: TrainingProgress, globalBatchSize: number): TrainingProgress {
+    const { iteration, consumedSamples, consumedTokens } = progress;
+    return {
       iteration: iteration + 1,
       consumedSamples: consumedSamples + globalBatchSize,
       consumedTokens: consumedTokens + globalBatchSize * this.#options.sequenceLength,
@@ -276,15 +330,18 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** What is known of a step that was left out: it has no loss, and neither rate nor gradients. */
-  #leftOut(
-    known: Pick<StepMetrics, 'globalBatchSize' | 'lossScale' | 'learningRate' | 'stepMs'>,
-  ): StepMetrics {
+  #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {
     const { losses, device } = this.#options;
+    const { globalBatchSize, lossScale, learningRate } = step;
+    this.#progress = step.to;
     return {
-      ...this.#progress,
-      ...known,
+      ...step.to,
+      globalBatchSize,
+      lossScale,
+      learningRate,
+      stepMs,
       lmLoss: Number.NaN,
-      ...this.#byName(losses.map(() => Number.NaN)),
+      ...this.#totals.byName(losses.map(() => Number.NaN)),
       gradNorm: Number.NaN,
       skipped: true,
       isLeftOut: true,
@@ -303,13 +360,52 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { learningRate, lossScale } = step;
     using numbers = this.#numbersOf(step);
     const sums = await this.#passes(step, numbers);
-    const { read, peakBytes } = this.#readNumbers(step, () => {
+    const results = this.#readNumbers(step, () => {
       optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
       return numbers.read();
     });
-    const { gradientNorm } = optimizer.finishStep(read.at(-1)!);
+    return this.#outcomeOfUpdate(step, sums, results);
+  }
+
+  /** As `#updateAtOnce`, but waits for the device when it is asked for the results, and then for this step alone. */
+  async #updateLate(step: RunningStep<Batch>): Promise<StartedStep> {
+    const { optimizer, device } = this.#options;
+    const { learningRate, lossScale, startMs } = step;
+    const late = new LateNumbers({ device, startMs, earlier: this.#underWay?.late });
+    try {
+      using numbers = this.#numbersOf(step);
+      const sums = await this.#passes(step, numbers);
+      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      // a step without an update ends the run
+      optimizer.assumeUpdate();
+      late.end(numbers.startRead());
+      const { peakBytes } = memoryStatistics(device);
+      const finish = (): StepMetrics => {
+        using _ = late;
+        const results = this.#agreeOnNumbers(
+          step,
+          findingWrongIndices(() => late.read()),
+          peakBytes,
+        );
+        const outcome = this.#outcomeOfUpdate(step, sums, results);
+        return this.#finish(step, { ...outcome, elapsedMs: () => late.milliseconds() });
+      };
+      return { late, finish };
+    } catch (error) {
+      late.dispose();
+      throw error;
+    }
+  }
+
+  /** What an update found that is enqueued. */
+  #outcomeOfUpdate(
+    step: RunningStep<Batch>,
+    sums: LossSums,
+    { read, peakBytes }: { readonly read: readonly number[]; readonly peakBytes: number },
+  ): StepOutcome {
+    const { gradientNorm } = this.#options.optimizer.finishStep(read.at(-1)!);
     const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const measured = { means, loss: this.#reportedTotal(means), gradientNorm, peakBytes };
+    const measured = { means, loss: this.#totals.reported(means), gradientNorm, peakBytes };
     return { ...measured, verdict: this.#judge(step, measured) };
   }
 
@@ -362,7 +458,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     });
     const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
     const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const loss = this.#reportedTotal(means);
+    const loss = this.#totals.reported(means);
     // a faulty rank may have another loss than those that hold the same, and all must decide alike
     const [agreed] = this.ranks.maximum([Number.isNaN(loss) ? Number.POSITIVE_INFINITY : loss]);
     return { means, loss: agreed!, gradientNorm, peakBytes, own: read.slice(0, -1) };
@@ -379,7 +475,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { loss, gradientNorm } = measured;
     if (guard === undefined || this.#isForScaler(measured)) return accepted;
     const { iteration, globalBatchSize } = step;
-    const { consumedSamples } = this.#progress;
+    const { consumedSamples } = step.from;
     return guard.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
   }
 
@@ -407,11 +503,18 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * What `body` reads from the device, which reports only now a wrong index: all ranks end, so that none
    * saves.
    */
-  #readNumbers({ iteration }: RunningStep<Batch>, body: () => readonly number[]) {
+  #readNumbers(step: RunningStep<Batch>, body: () => readonly number[]) {
     const { profiler, device } = this.#options;
     const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, body) ?? body());
+    return this.#agreeOnNumbers(step, found, memoryStatistics(device).peakBytes);
+  }
+
+  #agreeOnNumbers(
+    { iteration }: RunningStep<Batch>,
+    found: ReturnType<typeof findingWrongIndices<readonly number[]>>,
+    peakBytes: number,
+  ) {
     const read = 'value' in found ? found.value : undefined;
-    const { peakBytes } = memoryStatistics(device);
     const [peak, isWrong] = this.ranks.maximum([peakBytes, read === undefined ? 1 : 0]);
     if (read === undefined || isWrong === 1) {
       throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
@@ -421,8 +524,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /** The mean of each kind of loss over the global batch, from this rank's sums. */
   #meansOf({ lossScale }: RunningStep<Batch>, sums: ReadonlyArray<readonly number[]>): readonly number[] {
-    const { losses } = this.#options;
-    return this.#totalLosses(sums).map((sum, kind) => sum / (lossScale * weightOf(losses[kind]!)));
+    return this.#totals.sums(sums).map((sum, kind) => sum / (lossScale * this.#totals.weightOf(kind)));
   }
 
   async #take(count: number): Promise<Batch[] | undefined> {
@@ -443,8 +545,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   ): void {
     const { pipeline, optimizer, losses } = this.#options;
     const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
-    const counts = this.#totalCounts(own, 'a global batch holds');
-    const factors = losses.map((kind, index) => [kind.name, (lossScale * weightOf(kind)) / counts[index]!]);
+    const counts = this.#totals.counts(own, 'a global batch holds');
+    const factors = losses.map((kind, index) => [
+      kind.name,
+      (lossScale * this.#totals.weightOf(index)) / counts[index]!,
+    ]);
     try {
       pipeline.run({
         batches,
@@ -458,78 +563,25 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** What counts of each kind of loss over all ranks, from what counts on this one. */
-  #totalCounts(own: readonly number[], who: string): readonly number[] {
-    return this.#options.losses.map(({ name, per }, kind) => {
-      const count = this.ranks.fromLastStage(this.ranks.sumOverData(own[kind]!));
-      if (count > 0) return count;
-      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`, {
-        remedy: 'train or evaluate on data that is not all padding or masked out of the loss',
-      });
-    });
-  }
-
-  /**
-   * The sum of each kind of loss over the micro-batches of all ranks and the stages that make it.
-   *
-   * @throws UsageError MTL_LOSS_KINDS for a kind that no stage makes
-   */
-  #totalLosses(sums: ReadonlyArray<readonly number[]>): readonly number[] {
-    const ofStage = sums.map((own) => total(this.ranks.gatherMicroBatches(own)));
-    const isMade = sums.map(({ length }) => (length > 0 ? 1 : 0));
-    const all = this.ranks.sumOverStages([...ofStage, ...isMade]);
-    const { losses, lossesOfAbsentRanks = [] } = this.#options;
-    const missing = losses.filter(
-      ({ name }, kind) => all[sums.length + kind] === 0 && !lossesOfAbsentRanks.includes(name),
-    );
-    if (missing.length === 0) return all.slice(0, sums.length);
-    throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
-      expected: 'the losses that the stages of the model make',
-    });
-  }
-
-  /** The reported total of the means: the weighted sum of all but auxiliary losses. */
-  #reportedTotal(means: readonly number[]): number {
-    const parts = this.#options.losses.flatMap((kind, index) =>
-      kind.isAuxiliary === true ? [] : [weightOf(kind) * means[index]!],
-    );
-    return total(parts);
-  }
-
-  /** The losses that the reported total is a sum of, where it is one, and auxiliary losses. */
-  #byName(means: readonly number[]): Pick<EvaluatedLoss, 'otherLosses'> {
-    const { losses } = this.#options;
-    const isSum = losses.filter(({ isAuxiliary }) => isAuxiliary !== true).length > 1;
-    const named = losses.flatMap(({ name, isAuxiliary }, kind) =>
-      isSum || isAuxiliary === true ? [[name, means[kind]!] as const] : [],
-    );
-    return named.length === 0 ? {} : { otherLosses: Object.fromEntries(named) };
-  }
-
-  /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
-  #tokenLosses(): Pick<EvaluatedLoss, 'tokenLosses'> {
-    const { losses } = this.#options;
-    const parts = losses.filter(({ isAuxiliary }) => isAuxiliary !== true);
-    const ofTokens = parts.filter(({ per }) => per === 'token');
-    if (parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
-    if (losses.length === 1 && ofTokens.length === 1) return {};
-    return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
-  }
-
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
   #canBackOff(): boolean {
     const { lossScaler } = this.#options;
     return lossScaler.isDynamic && !lossScaler.isAtMinimum;
   }
 
-  #divergence(loss: number, gradientNorm: number, rate: number): TrainingError {
-    const { iteration } = this.#progress;
+  #divergence(
+    { iteration, learningRate }: RunningStep<Batch>,
+    { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
+  ): TrainingError {
+    // a step that is under way may have changed them since
+    const parameters =
+      this.#underWay === undefined ? 'the parameters were left as they were' : 'it changed no parameter';
     return new TrainingError(
       'MTL_NOT_FINITE',
-      `iteration ${iteration}: loss ${loss}, gradient norm ${gradientNorm}; the parameters were left as they were`,
+      `iteration ${iteration}: loss ${loss}, gradient norm ${gradientNorm}; ${parameters}`,
       {
         remedy:
-          `resume from the newest checkpoint with a lower --lr (it was ${rate}), more warm-up, or --clip-grad; ` +
+          `resume from the newest checkpoint with a lower --lr (it was ${learningRate}), more warm-up, or --clip-grad; ` +
           'where the same step fails again, from an older one (--ckpt-step)',
         details: { iteration, loss, gradientNorm },
       },

@@ -7,7 +7,7 @@ import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers } from './replica-numbers.js';
 import { SpikeGuard, type SpikeGuardState } from './spikes/spike-guard.js';
-import type { TrainingProgress } from './trainer.js';
+import type { TrainingProgress } from './training-progress.js';
 
 const optimizerPrefix = 'optimizer.';
 

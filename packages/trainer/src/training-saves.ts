@@ -7,6 +7,7 @@ import {
 } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { EarlyStopping } from './early-stopping.js';
+import { refuseStepUnderWay } from './refuse-step-under-way.js';
 import type { SpikeGuard } from './spikes/spike-guard.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
@@ -34,7 +35,7 @@ export interface SaveSettings {
 }
 
 export interface TrainingSavesOptions {
-  readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks'>;
+  readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay'>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
@@ -116,6 +117,7 @@ export class TrainingSaves {
   #saveOptions(): SaveOptions {
     const { trainer, optimizer, lossScaler, earlyStopping, spikeGuard, save } = this.#options;
     const { world } = optimizer.groups;
+    refuseStepUnderWay('a checkpoint', trainer);
     const { progress } = trainer;
     return {
       rank: world?.rank ?? 0,

@@ -191,7 +191,7 @@ describe('Trainer', () => {
       return { wait: () => {} };
     };
     const groups = { ...optimizer.groups, world: { allReduce } as unknown as ProcessGroup };
-    const ranks = new Ranks({ groups, device: 'cpu' });
+    const ranks = new Ranks({ groups });
     Object.defineProperty(trainer, 'ranks', { value: ranks });
     await expect(all(trainer)).rejects.toMatchObject({
       name: 'TrainingError',

@@ -4,7 +4,7 @@ import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
 import { oneStage, type PipelineSchedule } from '@mtl/pipeline/schedules';
-import { Trainer } from '@mtl/trainer';
+import { type StepMetrics, Trainer } from '@mtl/trainer';
 import type { TinyModel } from './tiny-models.js';
 
 export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
@@ -25,6 +25,14 @@ export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
   readonly numEvaluated?: number;
   /** Told the parameters as a step that failed has left them. */
   readonly onError?: (parameters: readonly Parameter[]) => void;
+  /** Of each update, by those before. */
+  readonly learningRate?: (numUpdates: number) => number;
+  /** Reads the metrics of steps late, except of those that it names; default: of none. */
+  readonly waitsAfter?: (iteration: number) => boolean;
+  /** Told when all work of a step is enqueued. */
+  readonly onEnqueued?: (iteration: number) => void;
+  /** Told when a step is yielded. */
+  readonly onStep?: (step: StepMetrics) => void;
 }
 
 export interface TinyTraining {
@@ -37,14 +45,12 @@ export interface TinyTraining {
   readonly bytesInUse: readonly number[];
 }
 
-/** Trains a tiny model with dropout, and counts where the device is an emulated one. */
-export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
-  options: TinyTrainingOptions<Batch, Chunk>,
-): Promise<TinyTraining> {
-  const { model, device, numMicroBatches, dtype = 'float32', steps = 4, numEvaluated = 0 } = options;
+/** What trains a tiny model with dropout. */
+export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrainingOptions<Batch, Chunk>) {
+  const { model, device, numMicroBatches, dtype = 'float32', steps = 4 } = options;
   const { sequenceLength, microBatchSize, losses: trained } = model;
   const { lengthOf = () => sequenceLength, wrap = (stage: Chunk) => stage, schedule = oneStage } = options;
-  const { onGraphMessage: onMessage } = options;
+  const { onGraphMessage: onMessage, learningRate = () => 0.01 } = options;
   const numChunks = schedule(1).placement.length;
   const { stages: pieces, parameters } = model.build({ device, dtype, numChunks });
   const buffers = new ParameterBuffers(parameters, { device, dtype });
@@ -68,6 +74,9 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
   async function* batches(): AsyncGenerator<Batch> {
     for (let number = 0; ; number++) yield model.batchOf(number, lengthOf(number));
   }
+  const lossScaler = new LossScaler(
+    dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },
+  );
   const trainer = new Trainer<Batch>({
     pipeline: new Pipeline({ stages, schedule, dtype, device }),
     optimizer,
@@ -76,10 +85,8 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
     flopsPerSample: 1,
     trainIterations: steps,
     losses: trained,
-    learningRate: () => 0.01,
-    lossScaler: new LossScaler(
-      dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },
-    ),
+    learningRate: ({ numUpdates }) => learningRate(numUpdates),
+    lossScaler,
     microBatches: new NumMicroBatches({
       globalBatchSize: microBatchSize * numMicroBatches,
       microBatchSize,
@@ -87,11 +94,35 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
     }),
     batches: batches(),
   });
+  const dispose = (): void => {
+    for (const stage of graphed) stage.dispose();
+    optimizer.dispose();
+    buffers.dispose();
+  };
+  return { trainer, optimizer, lossScaler, parameters, batches, dispose };
+}
+
+/** Trains a tiny model with dropout, and counts where the device is an emulated one. */
+export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
+  options: TinyTrainingOptions<Batch, Chunk>,
+): Promise<TinyTraining> {
+  const { device, numEvaluated = 0, waitsAfter, onEnqueued, onStep } = options;
+  const { trainer, optimizer, parameters, batches, dispose } = tinyTrainer(options);
+  if (onEnqueued !== undefined) {
+    const launch = optimizer.launchStep.bind(optimizer);
+    let iteration = 0;
+    optimizer.launchStep = (step) => {
+      launch(step);
+      onEnqueued(++iteration);
+    };
+  }
   const [losses, norms, evaluated]: [number[], number[], number[]] = [[], [], []];
   const [counts, bytesInUse]: [EmulationCounts[], number[]] = [[], []];
   let before = device === 'cuda' && hasEmulationCounts ? emulationCounts() : undefined;
   try {
-    for await (const { lmLoss, gradNorm } of trainer) {
+    for await (const metrics of waitsAfter === undefined ? trainer : trainer.steps({ waitsAfter })) {
+      const { lmLoss, gradNorm } = metrics;
+      onStep?.(metrics);
       losses.push(lmLoss);
       norms.push(gradNorm);
       bytesInUse.push(memoryStatistics(device).bytesInUse);
@@ -106,9 +137,7 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
     options.onError?.(parameters);
     throw error;
   } finally {
-    for (const stage of graphed) stage.dispose();
-    optimizer.dispose();
-    buffers.dispose();
+    dispose();
   }
   return { losses, norms, evaluated, counts, bytesInUse };
 }

@@ -47,12 +47,12 @@ const wrong: readonly Wrong[] = [
  * Trains two micro-batches a step, of which the sixth is wrong, and returns how that has left the parameters.
  */
 async function parametersAfter(
-  options: Pick<TinyTrainingOptions<StageBatch, never>, 'onGraphMessage'> & {
+  options: Pick<TinyTrainingOptions<StageBatch, never>, 'onGraphMessage' | 'waitsAfter'> & {
     readonly device: 'cpu' | 'cuda';
     readonly of: Wrong;
   },
 ): Promise<readonly number[][]> {
-  const { device, of, onGraphMessage } = options;
+  const { device, of, onGraphMessage, waitsAfter } = options;
   const { what, value, message } = of;
   let parameters: number[][] = [];
   const training = tinyTraining({
@@ -60,6 +60,7 @@ async function parametersAfter(
     device,
     numMicroBatches: 2,
     onGraphMessage,
+    ...(waitsAfter === undefined ? {} : { waitsAfter }),
     onError: (trained) => {
       parameters = trained.map(({ data }) => data.toArray());
     },
@@ -88,6 +89,10 @@ describe.skipIf(problem !== undefined)(
       ];
       expect(step.flat().every(Number.isFinite)).toBe(true);
       expect(graphed).toEqual(step);
+      // the next step was under way, whose update is made
+      const late = await parametersAfter({ device: 'cuda', of, waitsAfter: () => false });
+      expect(late.flat().every(Number.isFinite)).toBe(true);
+      expect(late).not.toEqual(step);
     });
   },
 );

@@ -80,7 +80,7 @@ export default async function moveCheckpoints(
     groups,
   });
   const tensors = () => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
-  const ranks = new Ranks({ groups, device: 'cpu' });
+  const ranks = new Ranks({ groups });
   const rank = world.rank;
   const act: Readonly<Record<Move, (directory: string) => Promise<unknown>>> = {
     save: (directory) =>

@@ -23,7 +23,7 @@ export interface StepMetrics {
   readonly skipped: boolean;
   /** Whether nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
   readonly isLeftOut?: true;
-  /** Wall-clock time of the step, in milliseconds. */
+  /** Wall-clock time of the step, in milliseconds; between the ends of two steps where they overlap. */
   readonly stepMs: number;
   readonly tokensPerSecond: number;
   /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */

@@ -1,7 +1,7 @@
 import { Checkpoint, loadCheckpoint } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import type { TrainingProgress } from '../trainer.js';
 import { optimizerTensors, readTrainingState, weightTensors } from '../training-checkpoint.js';
+import type { TrainingProgress } from '../training-progress.js';
 
 export interface RestoreCheckpointOptions {
   /** Of a checkpoint of this run, in any layout. */

@@ -1,0 +1,114 @@
+import { TrainingError, UsageError } from '@mtl/errors';
+import type { LossKind } from './loss-kind.js';
+import type { ValidationLoss } from './metrics/validation-loss.js';
+import type { Ranks } from './ranks.js';
+
+export interface LossTotalsOptions<Batch> {
+  readonly losses: readonly LossKind<Batch>[];
+  /** Losses that are made by stages of ranks that do not take part. */
+  readonly lossesOfAbsentRanks?: readonly string[] | undefined;
+  readonly ranks: Ranks;
+}
+
+/** The sum in the order given, so that it does not depend on how micro-batches were shared out. */
+const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
+
+/** The losses of a training run over all ranks, and what is reported of them. All ranks call its methods. */
+export class LossTotals<Batch> {
+  readonly #options: LossTotalsOptions<Batch>;
+
+  /**
+   * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not
+   *   finite
+   */
+  constructor(options: LossTotalsOptions<Batch>) {
+    checkLosses(options.losses);
+    this.#options = options;
+  }
+
+  /**
+   * What counts of each kind of loss over all ranks, from what counts on this one.
+   *
+   * @throws TrainingError `MTL_NO_DATA` where nothing counts in a kind
+   */
+  counts(own: readonly number[], who: string): readonly number[] {
+    const { losses, ranks } = this.#options;
+    return losses.map(({ name, per }, kind) => {
+      const count = ranks.fromLastStage(ranks.sumOverData(own[kind]!));
+      if (count > 0) return count;
+      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`, {
+        remedy: 'train or evaluate on data that is not all padding or masked out of the loss',
+      });
+    });
+  }
+
+  /**
+   * The sum of each kind of loss over the micro-batches of all ranks and the stages that make it.
+   *
+   * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage makes
+   */
+  sums(own: ReadonlyArray<readonly number[]>): readonly number[] {
+    const { losses, lossesOfAbsentRanks = [], ranks } = this.#options;
+    const ofStage = own.map((sums) => total(ranks.gatherMicroBatches(sums)));
+    const isMade = own.map(({ length }) => (length > 0 ? 1 : 0));
+    const all = ranks.sumOverStages([...ofStage, ...isMade]);
+    const missing = losses.filter(
+      ({ name }, kind) => all[own.length + kind] === 0 && !lossesOfAbsentRanks.includes(name),
+    );
+    if (missing.length === 0) return all.slice(0, own.length);
+    throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
+      expected: 'the losses that the stages of the model make',
+    });
+  }
+
+  /** What a loss of this kind counts as in the gradient. */
+  weightOf(kind: number): number {
+    return weightOf(this.#options.losses[kind]!);
+  }
+
+  /** The reported total of the means: the weighted sum of all but auxiliary losses. */
+  reported(means: readonly number[]): number {
+    const parts = this.#options.losses.flatMap((kind, index) =>
+      kind.isAuxiliary === true ? [] : [weightOf(kind) * means[index]!],
+    );
+    return total(parts);
+  }
+
+  /** The losses that the reported total is a sum of, where it is one, and auxiliary losses. */
+  byName(means: readonly number[]): Pick<ValidationLoss, 'otherLosses'> {
+    const { losses } = this.#options;
+    const isSum = losses.filter(({ isAuxiliary }) => isAuxiliary !== true).length > 1;
+    const named = losses.flatMap(({ name, isAuxiliary }, kind) =>
+      isSum || isAuxiliary === true ? [[name, means[kind]!] as const] : [],
+    );
+    return named.length === 0 ? {} : { otherLosses: Object.fromEntries(named) };
+  }
+
+  /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
+  tokenLosses(): Pick<ValidationLoss, 'tokenLosses'> {
+    const { losses } = this.#options;
+    const parts = losses.filter(({ isAuxiliary }) => isAuxiliary !== true);
+    const ofTokens = parts.filter(({ per }) => per === 'token');
+    if (parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
+    if (losses.length === 1 && ofTokens.length === 1) return {};
+    return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
+  }
+}
+
+const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
+
+function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
+  const names = losses.map(({ name }) => name);
+  const wrong = losses.find((kind) => !Number.isFinite(weightOf(kind)) || weightOf(kind) === 0);
+  if (wrong !== undefined) {
+    throw new UsageError('MTL_LOSS_KINDS', `the loss ${wrong.name} has the weight ${wrong.weight}`, {
+      expected: 'a finite number other than 0',
+      remedy: 'leave out losses that do not count',
+    });
+  }
+  const hasTotal = losses.some(({ isAuxiliary }) => isAuxiliary !== true);
+  if (hasTotal && new Set(names).size === names.length) return;
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
+    expected: 'one or more losses with different names, of which at least one is not auxiliary',
+  });
+}

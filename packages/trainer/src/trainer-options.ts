@@ -1,0 +1,52 @@
+import type { Device } from '@mtl/kernels';
+import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
+import type { Pipeline, StepListener } from '@mtl/pipeline';
+import type { LossKind } from './loss-kind.js';
+import type { StepRerun } from './rerun/step-rerun.js';
+import type { StepGuard } from './spikes/step-guard.js';
+import type { TrainingProgress } from './training-progress.js';
+
+export interface TrainerOptions<Batch> {
+  /** The model, or this rank's stages of it. */
+  readonly pipeline: Pipeline<Batch>;
+  /** Its groups are those of the training run. */
+  readonly optimizer: ModelOptimizer;
+  /**
+   * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
+   * consumed.
+   */
+  readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
+  readonly lossScaler: LossScaler;
+  readonly microBatches: NumMicroBatches;
+  readonly device: Device;
+  /**
+   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on
+   * all stages of a pipeline as many.
+   */
+  readonly batches: AsyncIterator<Batch>;
+  /** What the loss is a sum of: every loss that a stage makes, by its name. */
+  readonly losses: readonly LossKind<Batch>[];
+  /**
+   * Losses that are known to be made by stages of ranks that do not take part: in a dry run of one rank.
+   * Default: none, each loss is made by a rank of the groups.
+   */
+  readonly lossesOfAbsentRanks?: readonly string[];
+  readonly sequenceLength: number;
+  /** Model FLOPs of one sample, forward and backward. */
+  readonly flopsPerSample: number;
+  readonly trainIterations: number;
+  /** Steps whose samples are consumed without being trained on. Default: none. */
+  readonly iterationsToSkip?: ReadonlySet<number> | undefined;
+  /**
+   * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
+   */
+  readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
+  /** Decides between the gradients of a step and its update. Default: every step is taken. */
+  readonly guard?: StepGuard | undefined;
+  /** Computes steps again that the guard finds suspicious. Default: none is. */
+  readonly rerun?: StepRerun | undefined;
+  /** Records steps; the pipeline's recorder is the same one. */
+  readonly profiler?: StepListener | undefined;
+  /** Where to go on; default: the start. */
+  readonly progress?: TrainingProgress;
+}
