@@ -1,8 +1,11 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { memoryStatistics } from '@mtl/kernels';
-import { RankWatch } from '@mtl/trainer';
+import { RankWatch, type RankWatchOptions } from '@mtl/trainer';
 import type { TrainingProcesses } from './training-processes.js';
 import { waitedSeconds } from './waited-seconds.js';
+
+/** How often ranks are compared. Default: as in every run. */
+export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs'>;
 
 /**
  * What finds slow ranks; undefined for a process alone. On GPUs the host does not wait for communication, so
@@ -10,7 +13,15 @@ import { waitedSeconds } from './waited-seconds.js';
  */
 export function rankWatchOf(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
-  { processes, hosts }: { readonly processes: TrainingProcesses; readonly hosts: readonly string[] },
+  {
+    processes,
+    hosts,
+    times,
+  }: {
+    readonly processes: TrainingProcesses;
+    readonly hosts: readonly string[];
+    readonly times?: RankWatchTimes | undefined;
+  },
 ): RankWatch | undefined {
   const { groups, mesh } = processes;
   const { world } = groups;
@@ -25,5 +36,6 @@ export function rankWatchOf(
     interval: logging.logInterval,
     waitedSeconds: () => waitedSeconds(groups),
     peakBytes: () => memoryStatistics(device).peakBytes,
+    ...times,
   });
 }

@@ -59,7 +59,7 @@ import { newTrainer } from './new-trainer.js';
 import { openAdapters } from './open-adapters.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import { outcomeOf } from './outcome-of.js';
-import { rankWatchOf } from './rank-watch-of.js';
+import { type RankWatchTimes, rankWatchOf } from './rank-watch-of.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 import { sampleAtEvaluation } from './sample-at-evaluation.js';
@@ -91,6 +91,8 @@ export interface BuildTrainingOptions {
   readonly conversations?: OpenedConversations | undefined;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
+  /** How often ranks are compared to find slow ones: shorter in tests. */
+  readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 
 /** What else is told of the steps of a run, on this rank. */
@@ -345,7 +347,7 @@ export class Training {
       earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
       resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
       spikeGuard,
-      rankWatch: rankWatchOf(inForce, { processes, hosts }),
+      rankWatch: rankWatchOf(inForce, { processes, hosts, times: options.rankWatchTimes }),
     });
   }
 

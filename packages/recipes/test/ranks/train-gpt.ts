@@ -17,6 +17,8 @@ export interface TrainGptArgument {
   readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
   /** Injected fault: one gradient of a rank is wrong, the first time that an iteration is computed. */
   readonly wrongOnce?: { readonly iteration: number; readonly rank: number } | undefined;
+  /** Injected fault: a rank computes so many milliseconds longer in each step. Ranks are compared at once. */
+  readonly slowRank?: { readonly rank: number; readonly ms: number } | undefined;
 }
 
 export interface TrainGptResult {
@@ -49,7 +51,7 @@ async function trainGpt(
     ...faults
   }: TrainGptArgument,
 ): Promise<TrainGptResult> {
-  const { spike, wrongOnce } = faults;
+  const { spike, wrongOnce, slowRank } = faults;
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
   const parsed = parseFlags(flags, { model });
@@ -73,8 +75,10 @@ async function trainGpt(
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
     ...(spike === undefined ? {} : { onGradients: (...at) => boost(spike, ...at) }),
+    ...(slowRank === undefined ? {} : { rankWatchTimes: { leastIntervalMs: 0 } }),
   });
   if (wrongOnce?.rank === world.rank) makeWrongOnce(training, wrongOnce.iteration);
+  if (slowRank?.rank === world.rank) makeSlow(training, slowRank.ms);
   try {
     const { reason, checkpointPath } = await training.run();
     const { tp, pp } = training.processes.groups;
@@ -105,6 +109,16 @@ function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): voi
       one.write(Float32Array.of(1e9));
       optimizer.reduceGradients = reduceGradients;
     }
+    reduceGradients.call(optimizer);
+  };
+}
+
+/** Keeps the thread of this rank busy before it reduces gradients, as a host that computes slowly does. */
+function makeSlow({ optimizer }: Training, ms: number): void {
+  const { reduceGradients } = optimizer;
+  optimizer.reduceGradients = () => {
+    const end = performance.now() + ms;
+    while (performance.now() < end);
     reduceGradients.call(optimizer);
   };
 }

@@ -38,6 +38,7 @@ export interface Training {
   readonly job?: string;
   readonly spike?: TrainGptArgument['spike'];
   readonly wrongOnce?: TrainGptArgument['wrongOnce'];
+  readonly slowRank?: TrainGptArgument['slowRank'];
 }
 
 export type Line = {
@@ -151,6 +152,7 @@ export class TrainingRuns {
         job: others.job,
         spike: others.spike,
         wrongOnce: others.wrongOnce,
+        slowRank: others.slowRank,
         model: this.#model,
         flags: [
           ...withoutFlags(this.#recipe, [...flags, ...leftOut]),

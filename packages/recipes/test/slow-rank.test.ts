@@ -1,0 +1,32 @@
+import { hostname } from 'node:os';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { processTestMs } from './support/run-processes.js';
+import { TrainingRuns } from './support/training-runs.js';
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  // averages of several steps: what else the machine does for a moment must not hide the slow rank
+  runs = await TrainingRuns.create(['--log-interval', '4', '--eval-iters', '0']);
+});
+afterAll(() => runs.remove());
+
+it('names the process that computes longer than the others, with its host', { timeout: processTestMs }, async () => {
+  // a step of this model takes some ten milliseconds
+  const [results] = await runs.runInProcesses(3, [
+    { name: 'slow', flags: ['--global-batch-size', '9'], slowRank: { rank: 1, ms: 60 } },
+  ]);
+  const [first, ...others] = results!;
+  const named = new RegExp(
+    `^rank 1 \\(host ${hostname()}\\) is \\d+ % slower than others for 3 intervals: [\\d.]+ ms of computation a step`,
+    'm',
+  );
+  expect(first!.output).toMatch(named);
+  expect(first!.output).not.toMatch(/^rank [02] /m);
+  for (const { output } of others) expect(output).toBe('');
+  const records = runs.recordsOf('slow').filter(({ type }) => type === 'slow_rank');
+  expect(records[0]).toMatchObject({ rank: 1, host: hostname(), is_slow: true });
+  expect(records[0]!.iteration).toBeGreaterThanOrEqual(12);
+  const { compute_ms, median_compute_ms } = records[0]!;
+  expect((compute_ms as number) - (median_compute_ms as number)).toBeGreaterThan(30);
+  expect(new Set(records.map(({ rank }) => rank))).toEqual(new Set([1]));
+});
