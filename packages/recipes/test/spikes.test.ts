@@ -137,9 +137,10 @@ describe('steps that are left out on 2 x 2 ranks', () => {
 });
 
 describe('the ranks of a run', () => {
-  it('tell what each of them computes, waits and holds, in every interval', () => {
+  it('tell what each of them computes, waits and holds, at the start, at the end, and in between', () => {
     const records = runs.recordsOf('ranks').filter(({ type }) => type === 'ranks');
-    expect(records.map(({ iteration }) => iteration)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1));
+    // in between by the time that steps take
+    expect([records[0]!.iteration, records.at(-1)!.iteration]).toEqual([1, 12]);
     expect(records[0]!.hosts).toEqual(Array(4).fill(hostname()));
     for (const { compute_ms, waited_ms, peak_bytes } of records) {
       for (const numbers of [compute_ms, waited_ms, peak_bytes] as number[][]) {

@@ -131,7 +131,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
   }
-  report(options, rankWatch?.finish());
+  report(options, rankWatch?.end(trainer.progress.iteration));
   const isDone = ending === undefined && trainer.isDone;
   if (isDone) await evaluateNow();
   await saves?.atEnd();

@@ -42,3 +42,22 @@ it('names a rank that becomes slow where each rank is a pipeline stage of its ow
     expect(events).toMatchObject([{ iteration: 14, fields: { rank: 2, host: 'c', is_slow: true } }]);
   }
 });
+
+it('gathers at multiples of the interval that are far enough apart, whatever the interval is', async () => {
+  const steps = { slowRank: 1, slowSteps: [], numSteps: 25 };
+  // two seconds: of steps of 100 ms, 20; what is left at the end of the run is told, too
+  const byDefault = await watched({ ...steps, leastReportMs: 'that of every run' });
+  const iterations = (events: readonly TrainingEvent[]): readonly number[] =>
+    events.filter(({ type }) => type === 'ranks').map(({ iteration }) => iteration);
+  for (const events of byDefault) expect(iterations(events)).toEqual([2, 22, 25]);
+  const [others] = await watched({ ...steps, leastReportMs: 900 });
+  expect(iterations(others!)).toEqual([2, 12, 22, 25]);
+});
+
+it('gathers more seldom where steps become shorter, as all ranks agree', async () => {
+  // the first steps are slow on rank 2 alone
+  const slowSteps = [1, 2];
+  const results = await watched({ slowRank: 2, slowSteps, numSteps: 20, leastReportMs: 510 });
+  for (const events of results)
+    expect(events.map(({ iteration }) => iteration)).toEqual([2, 6, 12, 18, 20]);
+});

@@ -4,8 +4,8 @@ import { RankWatch, type RankWatchOptions } from '@mtl/trainer';
 import type { TrainingProcesses } from './training-processes.js';
 import { waitedSeconds } from './waited-seconds.js';
 
-/** How often ranks are compared. Default: as in every run. */
-export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs'>;
+/** How often ranks tell what they compute, and are compared. Default: as in every run. */
+export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
  * What finds slow ranks; undefined for a process alone. On GPUs the host does not wait for communication, so

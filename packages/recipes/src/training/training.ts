@@ -91,7 +91,7 @@ export interface BuildTrainingOptions {
   readonly conversations?: OpenedConversations | undefined;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
-  /** How often ranks are compared to find slow ones: shorter in tests. */
+  /** How often ranks are compared to find slow ones: more often in tests. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 

@@ -75,7 +75,7 @@ async function trainGpt(
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
     ...(spike === undefined ? {} : { onGradients: (...at) => boost(spike, ...at) }),
-    ...(slowRank === undefined ? {} : { rankWatchTimes: { leastIntervalMs: 0 } }),
+    ...(slowRank === undefined ? {} : { rankWatchTimes: { leastIntervalMs: 0, leastReportMs: 0 } }),
   });
   if (wrongOnce?.rank === world.rank) makeWrongOnce(training, wrongOnce.iteration);
   if (slowRank?.rank === world.rank) makeSlow(training, slowRank.ms);

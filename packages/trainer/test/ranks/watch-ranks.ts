@@ -6,6 +6,8 @@ export interface WatchRanksArgument {
   /** Steps in which that rank computes 1.3 times as long; the others wait for it. */
   readonly slowSteps: readonly number[];
   readonly numSteps: number;
+  /** Default: reports after every interval. */
+  readonly leastReportMs?: number | 'that of every run';
   /** Default: all in one pipeline stage. */
   readonly peers?: ReadonlyArray<readonly number[]>;
 }
@@ -13,7 +15,7 @@ export interface WatchRanksArgument {
 /** Watches ranks with clocks of their own, which steps of 100 ms and pauses of any length move on. */
 export default async function watchRanks(
   world: World,
-  { slowRank, slowSteps, numSteps, peers = [[0, 1, 2]] }: WatchRanksArgument,
+  { slowRank, slowSteps, numSteps, leastReportMs = 0, peers = [[0, 1, 2]] }: WatchRanksArgument,
 ): Promise<readonly TrainingEvent[]> {
   const { rank } = world;
   let [ms, waitedSeconds] = [0, 0];
@@ -26,6 +28,7 @@ export default async function watchRanks(
     peers,
     hosts: ['a', 'b', 'c'],
     leastIntervalMs: 0,
+    ...(leastReportMs === 'that of every run' ? {} : { leastReportMs }),
     now: () => ms,
   });
   watch.resume();
@@ -40,6 +43,6 @@ export default async function watchRanks(
     waitedSeconds += rank;
     watch.resume();
   }
-  events.push(...watch.finish());
+  events.push(...watch.end(numSteps));
   return events;
 }
