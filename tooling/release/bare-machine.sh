@@ -28,11 +28,18 @@ case $1 in
   yarn) node /opt/yarn/bin/yarn.js add --ignore-scripts @mtl/cli ;;
 esac
 installed=$(date +%s.%N)
-./node_modules/.bin/mtl train gpt --train-iters 1 --eval-iters 0 --log-interval 1 | tee log
+trains() {
+  "$@" --train-iters 1 --eval-iters 0 --log-interval 1 | tee log
+  grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
+}
+trains ./node_modules/.bin/mtl train gpt
 trained=$(date +%s.%N)
-grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
-./node_modules/.bin/mtl run --nproc-per-node 2 gpt -- --train-iters 1 --eval-iters 0 --log-interval 1 | tee log
-grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
+trains ./node_modules/.bin/mtl run --nproc-per-node 2 gpt --
+trains ./node_modules/.bin/mtl run --nproc-per-node 4 gpt -- --tensor-model-parallel-size 2
+trains ./node_modules/.bin/mtl train bert
+if [ "$1" = npm ]; then
+  for other in /opt/node-*/bin/node; do trains "$other" node_modules/@mtl/cli/bin/mtl.mjs train gpt; done
+fi
 seconds() { node -p "Number(($2 - $1).toFixed(1))"; }
 size() { find -L "$1" -type f -printf '%s\n' 2> /dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 bytes=$(du -s --block-size=1 node_modules | cut -f1)
