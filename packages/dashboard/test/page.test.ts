@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
@@ -8,6 +8,7 @@ import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TraceAnswer } from '../src/api-types.js';
 import { type Dashboard, openDashboard } from '../src/open-dashboard.js';
+import type { TrainInStagesArgument } from './ranks/train-in-stages.js';
 import { RunFolders, step, steps } from './run-folders.js';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync) ?? '';
@@ -201,20 +202,29 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     expect(await list.isVisible()).toBe(false);
   });
 
-  it('shows the steps that a pipeline of two ranks profiles, and the simulated one', async () => {
+  it('draws the curve of two ranks while they train, the steps that they profile, and the simulated one', async () => {
     await open(() => {});
     const flags = [
       ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
       ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-      ...['--global-batch-size', '4', '--lr', '1e-3', '--train-iters', '3', '--eval-iters', '0'],
+      ...['--global-batch-size', '4', '--lr', '1e-3', '--train-iters', '14', '--eval-iters', '0'],
       ...['--threads', '1', '--pipeline-model-parallel-size', '2', '--profile-steps', '2', '3'],
       ...['--save', join(folders.path, 'stages'), ...(await prepareCorpus(folders.path))],
     ];
-    await runInMemoryRanks({
+    const waits = { iteration: 13, file: join(folders.path, 'seen') };
+    const argument: TrainInStagesArgument = { flags, waits };
+    const training = runInMemoryRanks({
       worldSize: 2,
-      argument: flags,
+      argument,
       ...rankThreads(new URL('./ranks/train-in-stages.ts', import.meta.url)),
     });
+    // while the run is in its thirteenth step, until the file is there
+    const started = { timeout: 60_000 };
+    await expect.poll(() => run('stages').textContent(), started).toContain('step 12 / 14');
+    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeGreaterThan(50);
+    expect(await run('stages').textContent()).toMatch(/running.*step 12 / 14/);
+    writeFileSync(waits.file, '');
+    await training;
     const timeline = page.locator('section', { hasText: 'Timeline of a step' }).last();
     const text =
       /^Pipeline 0, the median of 2 profiled steps: measured \S+ ms, bubble .+ simulated .+ ms, bubble/;

@@ -1,9 +1,17 @@
+import { existsSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { Training } from '@mtl/recipes';
 
+export interface TrainInStagesArgument {
+  readonly flags: readonly string[];
+  /** The run stays in this iteration until the file exists. */
+  readonly waits: { readonly iteration: number; readonly file: string };
+}
+
 /** Trains as gpt-train does, as one rank. */
-export default async (world: World, flags: readonly string[]): Promise<void> => {
+export default async (world: World, { flags, waits }: TrainInStagesArgument): Promise<void> => {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
   const training = await Training.build({
     configuration,
@@ -11,6 +19,9 @@ export default async (world: World, flags: readonly string[]): Promise<void> => 
     stream: { write: () => true, isTTY: false },
     world,
     local: { rank: world.rank, size: world.size },
+    onGradients: async (_, iteration) => {
+      while (iteration === waits.iteration && !existsSync(waits.file)) await setTimeout(20);
+    },
   });
   try {
     await training.run();
