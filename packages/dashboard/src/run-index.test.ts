@@ -42,6 +42,35 @@ describe('RunIndex', () => {
     expect(statSync(path).size).toBeGreaterThan(1_000_000);
   });
 
+  it('reads 100,000 steps once, then one line for each further step, and gives a browser what it can show', async () => {
+    const { path, index } = newRun('long');
+    folders.append('long', ...steps(1, 100_000));
+    const parsed = vi.spyOn(JSON, 'parse');
+    await index.update();
+    expect(parsed).toHaveBeenCalledTimes(100_000);
+    expect(index.steps.length).toBe(100_000);
+    parsed.mockClear();
+    const handle = await open(path);
+    const read = vi.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'read');
+    await handle.close();
+    folders.append('long', step(100_001, { lm_loss: 99 }));
+    await index.update();
+    expect(parsed).toHaveBeenCalledTimes(1);
+    parsed.mockRestore();
+    const results = await Promise.all(
+      read.mock.results.map(({ value }) => value as ReturnType<FileHandle['read']>),
+    );
+    read.mockRestore();
+    const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+    // of the line, and those before it that show that the file went on
+    expect(bytes).toBeLessThan(1000);
+    const { x, y, smoothed } = index.series({ ...all, name: 'lm_loss', smoothing: 0.9 })!;
+    // the least and the greatest value of neighbours
+    for (const points of [x, smoothed!.x]) expect(points.length).toBeLessThanOrEqual(2 * all.numPoints + 2);
+    expect(x.at(-1)).toBe(100_001);
+    expect(Math.max(...y.map(Number))).toBe(99);
+  });
+
   it('begins again where the file was replaced or cut, as resumed runs do', async () => {
     const { path, index } = newRun('replaced');
     folders.append('replaced', ...steps(1, 20));
