@@ -69,7 +69,16 @@ describe('a training run', () => {
     expect(run.output).toMatch(/validation loss .*mlm loss value: .*sop loss value: /);
     const masks = run.output.split('Masks filled:\n')[1]!;
     expect(masks.match(/^\.\.\. .*\[____\].* \.\.\.$/gm)!.length).toBe(4);
-    expect(masks.match(/^ {4}\S+ \d+ %, \S+ \d+ %, \S+ \d+ % \(it was: \S+\)$/gm)!.length).toBe(4);
+    const lines = masks.match(/^ {4}\S+ \d+\.\d %(, \S+ \d+\.\d %){4} \(it was: \S+\)$/gm)!;
+    expect(lines.length).toBe(4);
+    for (const line of lines) {
+      const percent = [...line.matchAll(/ ([\d.]+) %/g)].map(([, number]) => Number(number));
+      expect(percent).toEqual(percent.toSorted((a, b) => b - a));
+      const sum = percent.reduce((total, each) => total + each, 0);
+      // five of a hundred words, after it has learnt; each number is rounded to a tenth
+      expect(sum).toBeGreaterThan(20);
+      expect(sum).toBeLessThanOrEqual(100.25);
+    }
   });
 
   it('goes on bitwise from a checkpoint: the same metrics, the same bytes', async () => {

@@ -5,6 +5,8 @@ import type { ShowOptions } from './model-recipe.js';
 /** Masks that are shown, each of another sample. */
 const numMasks = 4;
 const numMasksOfBrief = 2;
+/** Words shown in the place of a mask, each with its probability. */
+const numWords = 5;
 /** Tokens shown on either side of a mask. */
 const numAround = 10;
 
@@ -30,8 +32,8 @@ export async function filledMasks(
     const { maskedLogits } = stage.predict(batch);
     const { vocabularySize } = stage.model;
     const logits = maskedLogits.subarray(index * vocabularySize, (index + 1) * vocabularySize);
-    const best = bestTokens(logits, 3).map(
-      ({ token, probability }) => `${wordOf(tokenizer, token)} ${(100 * probability).toFixed(0)} %`,
+    const best = bestTokens(logits, numWords).map(
+      ({ token, probability }) => `${wordOf(tokenizer, token)} ${(100 * probability).toFixed(1)} %`,
     );
     const truth = wordOf(tokenizer, batch.maskedLabels[index]!);
     lines.push(
