@@ -227,6 +227,17 @@ describe('mtl generate', () => {
     );
   });
 
+  it('samples as the end of a run does, unless told otherwise', async () => {
+    const sampled = (...flags: readonly string[]) =>
+      mtl('generate', '--load', 'run', '--num-samples', '4', '--max-new-tokens', '30', ...flags);
+    const byDefault = await sampled();
+    expect(byDefault).toBe(await sampled('--temperature', '0.8', '--top-p', '0.95'));
+    expect(byDefault).not.toBe(await sampled('--temperature', '1', '--top-p', '1'));
+    const help = (await mtl('generate', '--help')).replace(/\s+/g, ' ');
+    expect(help).toContain('always the most probable token (default: 0.8)');
+    expect(help).toContain('sum to p (default: 0.95)');
+  });
+
   it('gives the same samples for the same seed, different ones for another', async () => {
     const sample = async (seed: string): Promise<string> =>
       await mtl(

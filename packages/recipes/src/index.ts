@@ -51,6 +51,7 @@ export {
 } from './fine-tuning/fine-tuning-presets.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/task-set.js';
+export { defaultSampling } from './inference/default-sampling.js';
 export {
   type LoadedGpt,
   type LoadGptForInferenceOptions,

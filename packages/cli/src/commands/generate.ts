@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
 import { generate, TextStream } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/recipes';
+import { defaultSampling, type LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
@@ -24,7 +24,7 @@ interface GenerateFlags extends ModelFlagValues, SharingFlagValues, SamplingFlag
 
 const examples = `
 Examples:
-  mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 0.8
+  mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 1 --top-p 1
   mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
@@ -35,7 +35,7 @@ export function generateCommand(): Command {
     .option('--prompt-file <file>', 'a file that holds it, without its last line break')
     .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
     .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens to add').default(100));
-  return addSamplingFlags(command, { temperature: 1, topP: 1 })
+  return addSamplingFlags(command, defaultSampling)
     .option('--json', 'print JSON, one object per sample')
     .addHelpText('after', examples)
     .action(runGenerate);

@@ -1,6 +1,7 @@
 import type { Tokenizer } from '@mtl/data';
 import { generateAll } from '@mtl/inference';
 import type { GptLanguageModel } from '@mtl/models';
+import { defaultSampling } from './default-sampling.js';
 
 export interface SampleContinuationOptions {
   readonly model: GptLanguageModel;
@@ -28,7 +29,7 @@ export async function sampleContinuation(options: SampleContinuationOptions): Pr
     model,
     prompts: [prompt],
     maxNewTokens,
-    sampling: { temperature: 0.8, topP: 0.95 },
+    sampling: defaultSampling,
     seed,
     stopTokens,
   });
