@@ -146,9 +146,10 @@ function linkCommands() {
 
 /**
  * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which only packed
- * packages need, unless asked for: then one process builds all packages (build:packages). Nothing is compiled, and no compiler needed, where the platform packages
- * were compiled from the native sources of this checkout, unless `compiles` asks for it. `isForThisMachine`:
- * kernels are compiled for the instruction set of this machine alone, unless the build has others already.
+ * packages need, unless asked for: then one process builds all packages (build:packages). Nothing is
+ * compiled, and no compiler needed, where the platform packages were compiled from the native sources of this
+ * checkout, unless `compiles` asks for it. `isForThisMachine`: kernels are compiled for the instruction set
+ * of this machine alone, unless the build has others already.
  */
 export function bootstrap(
   wanted = ['build', 'build:native'],
@@ -167,7 +168,8 @@ export function bootstrap(
     console.log(`compiling the native kernels${forWhat}, once: a minute or more, by the number of cores`);
   }
   // the root has build:packages; without a filter, turbo runs in all packages
-  const selection = filters.length === 0 ? [] : [...filters.map((filter) => `--filter=${filter}...`), '--filter=//'];
+  const selection =
+    filters.length === 0 ? [] : [...filters.map((filter) => `--filter=${filter}...`), '--filter=//'];
   step(needed.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only'], {
     MTL_DECLARATIONS: declarations ? '1' : '0',
     ...(isForThisMachine ? { MTL_INSTRUCTION_SETS: 'machine' } : {}),

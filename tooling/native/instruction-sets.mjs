@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 
-/** Worst first, with the flags of /proc/cpuinfo that the kernels of each need (backends/cpu/cpu_backend.cc). */
+/**
+ * Worst first, with the flags of /proc/cpuinfo that the kernels of each need (backends/cpu/cpu_backend.cc).
+ */
 const instructionSets = {
   plain: [],
   avx2: ['avx2', 'fma'],
@@ -15,8 +17,8 @@ export function instructionSetOf(cpuinfo) {
 }
 
 /**
- * What to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training run waits:
- * only what this machine runs, next to what the build folder was configured for before (`configured`;
+ * What to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training run
+ * waits: only what this machine runs, next to what the build folder was configured for before (`configured`;
  * undefined: it is new). Else all. A build that contains all keeps all.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {

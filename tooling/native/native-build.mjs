@@ -62,7 +62,10 @@ function cacheEntry(buildDirectory, name) {
   return new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(readFileSync(path, 'utf8'))?.[1];
 }
 
-/** What CMake is told about instruction sets. `buildDirectory` names one that an older version configured, too. */
+/**
+ * What CMake is told about instruction sets. `buildDirectory` names one that an older version configured,
+ * too.
+ */
 function instructionSetOption(buildDirectory) {
   const isConfigured = cacheEntry(buildDirectory, 'CMAKE_HOME_DIRECTORY') !== undefined;
   const sets = instructionSetsToCompile({
@@ -121,6 +124,7 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
   const buildDirectory = take('--build-dir') ?? 'build/Release';
   const target = take('--target');
   mkdirSync(buildDirectory, { recursive: true });
+  const instructionSets = instructionSetOption(buildDirectory); // a folder that was moved keeps its own
   forgetOtherPlace({ directory: '.', buildDirectory });
   const generator = has('ninja') ? ['-G', 'Ninja'] : [];
   const started = Date.now();
@@ -128,7 +132,7 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
     ...['-S', '.', '-B', buildDirectory, ...generator],
     `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
-    instructionSetOption(buildDirectory),
+    instructionSets,
     ...options,
   ]);
   // what an optional part reports about itself

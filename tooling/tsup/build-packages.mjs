@@ -1,13 +1,14 @@
 #!/usr/bin/env node
 /**
  * npm run build:packages: builds what is not built yet of all packages and apps with tsup, in one process and
- * without declarations. A process for each package, as `turbo run build` starts them, takes four times the CPU
- * time, most of it to start pnpm and to load tsup.
+ * without declarations. A process for each package, as `turbo run build` starts them, takes four times the
+ * CPU time, most of it to start pnpm and to load tsup.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
@@ -67,8 +68,8 @@ function packagesOf(root) {
 }
 
 /**
- * Builds the packages and apps of the checkout `root` whose sources, or those of a lower package, changed since
- * `stamps` was written, or whose dist/ is not what was built then. Returns their names.
+ * Builds the packages and apps of the checkout `root` whose sources, or those of a lower package, changed
+ * since `stamps` was written, or whose dist/ is not what was built then. Returns their names.
  *
  * @throws Error of tsup, with the name of the package
  */
@@ -98,6 +99,9 @@ export async function buildPackages({ root, stamps }) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  answerHelp(`usage: npm run build:packages
+
+Builds what is not built yet of all packages and apps, without declarations (npm run build makes them).`);
   const root = fileURLToPath(new URL('../..', import.meta.url));
   try {
     await buildPackages({ root, stamps: join(root, 'tooling', 'build', 'packages.json') });

@@ -21,7 +21,11 @@ beforeAll(() => {
   symlinkSync(join(import.meta.dirname, '../node_modules'), join(root, 'node_modules'));
   write('pnpm-lock.yaml', 'lock');
   for (const folder of ['native', 'tsup', 'tsconfig']) write(`tooling/${folder}/file`, folder);
-  writePackage('apps/top', { name: 'top', dependencies: { upper: 'workspace:*' } }, 'export const top = 1;\n');
+  writePackage(
+    'apps/top',
+    { name: 'top', dependencies: { upper: 'workspace:*' } },
+    'export const top = 1;\n',
+  );
   // in the order of names, the upper package comes first
   writePackage('packages/a', { name: 'upper', devDependencies: { lower: '1' } }, 'export const a = 1;\n');
   writePackage('packages/b', { name: 'lower' }, 'export const b: number = 1;\n');

@@ -94,7 +94,12 @@ export function instructionSetFinding(host: Instructions): Finding {
   const name = 'instruction set';
   if (!compiled.includes(detected)) {
     const value = `${detected}, but the kernels were compiled for ${compiled.join(' and ')}: ${instructionSet} is used`;
-    return { name, status: 'note', value, remedy: 'compile them for this machine, too: npm run build:native' };
+    return {
+      name,
+      status: 'note',
+      value,
+      remedy: 'compile them for this machine, too: npm run build:native',
+    };
   }
   const value = instructionSet === detected ? detected : `${detected} (lowered to ${instructionSet})`;
   if (detected !== 'plain') return { name, status: 'ok', value };
