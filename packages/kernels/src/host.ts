@@ -13,9 +13,14 @@ export interface HostInformation {
   readonly numThreads: number;
   /** The best one of this machine. */
   readonly detectedInstructionSet: InstructionSet;
-  /** Those that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that of its machine. */
+  /**
+   * Those that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that of its machine.
+   */
   readonly compiledInstructionSets: readonly InstructionSet[];
-  /** The one kernels are chosen for: the best that is detected and compiled, unless `setInstructionSet` lowered it. */
+  /**
+   * The one kernels are chosen for: the best that is detected and compiled, unless `setInstructionSet`
+   * lowered it.
+   */
   readonly instructionSet: InstructionSet;
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */

@@ -10,7 +10,10 @@ function prepareEnvironment(): void {
   process.env.GOMP_SPINCOUNT ??= '10000';
 }
 
-/** @throws Error where no kernel of the addon runs on this machine: a first build has those of one machine alone. */
+/**
+ * @throws Error where no kernel of the addon runs on this machine: a first build has those of one machine
+ *   alone.
+ */
 export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();
   if (compiledInstructionSets.includes(instructionSet)) return;

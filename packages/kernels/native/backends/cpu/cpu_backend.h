@@ -17,8 +17,8 @@ ScratchFunction cpu_scratch_of(const char* op);
 InstructionSet detected_instruction_set();
 // Whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
 bool contains_instruction_set(InstructionSet level);
-// The instruction set that kernels are selected for, unless lowered the best that the machine supports and the build
-// contains. Plain where there is none, and then the addon must not be used.
+// The instruction set that kernels are selected for, unless lowered the best that the machine supports and
+// the build contains. Plain where there is none, and then the addon must not be used.
 InstructionSet active_instruction_set();
 // Lowers or restores the selected instruction set; rejects a set that the machine or the build does not have.
 Status set_instruction_set(InstructionSet level);
