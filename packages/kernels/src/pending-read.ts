@@ -5,8 +5,8 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Elements of a tensor that its device copies to the host when it gets there, while the host goes on: what
- * `Tensor.startRead` returns, and a mark after the copy. The tensor may be disposed of at once, and written by
- * operations that follow.
+ * `Tensor.startRead` returns, and a mark after the copy. The tensor may be disposed of at once, and written
+ * by operations that follow.
  */
 export class PendingRead<D extends DType = DType> extends DeviceMark {
   readonly #values: TypedArrayOf[D];
@@ -23,10 +23,11 @@ export class PendingRead<D extends DType = DType> extends DeviceMark {
   }
 
   /**
-   * The elements, as `Tensor.read` gives them; waits for the copy, and for nothing that was enqueued after it.
+   * The elements, as `Tensor.read` gives them; waits for the copy, and for nothing that was enqueued after
+   * it.
    *
-   * @throws KernelError `MTL_INDEX` where an operation before the copy, of those since the last copy, has read
-   *   an index out of range
+   * @throws KernelError `MTL_INDEX` where an operation before the copy, of those since the last copy, has
+   *   read an index out of range
    */
   read(): TypedArrayOf[D] {
     callNative(() => addon().readMark(this.device, this.pointer, this.#values));

@@ -190,8 +190,8 @@ export class Tensor {
   }
 
   /**
-   * Has the elements copied to the host without waiting for the device: what they are after everything that is
-   * enqueued so far.
+   * Has the elements copied to the host without waiting for the device: what they are after everything that
+   * is enqueued so far.
    *
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
    */

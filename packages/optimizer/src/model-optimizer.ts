@@ -249,8 +249,8 @@ export class ModelOptimizer {
 
   /**
    * Counts the launched step as an update before its norm is known, so that another one can be launched. If
-   * its gradients turn out not to be finite, the step launched after it had the bias corrections of one update
-   * too many: for callers that end then.
+   * its gradients turn out not to be finite, the step launched after it had the bias corrections of one
+   * update too many: for callers that end then.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;

@@ -2,8 +2,8 @@ import { UsageError } from '@mtl/errors';
 import type { TrainingProgress } from './training-progress.js';
 
 /**
- * Refuses what must not happen while a step is under way: weights and optimizer are ahead of the progress that
- * is known.
+ * Refuses what must not happen while a step is under way: weights and optimizer are ahead of the progress
+ * that is known.
  *
  * @param what the subject of the error's sentence: `an evaluation`
  * @throws UsageError `MTL_STEP_UNDER_WAY`

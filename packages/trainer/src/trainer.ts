@@ -367,7 +367,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#outcomeOfUpdate(step, sums, results);
   }
 
-  /** As `#updateAtOnce`, but waits for the device when it is asked for the results, and then for this step alone. */
+  /**
+   * As `#updateAtOnce`, but waits for the device when it is asked for the results, and then for this step
+   * alone.
+   */
   async #updateLate(step: RunningStep<Batch>): Promise<StartedStep> {
     const { optimizer, device } = this.#options;
     const { learningRate, lossScale, startMs } = step;

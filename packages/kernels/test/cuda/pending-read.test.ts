@@ -60,7 +60,7 @@ describe.skipIf(problem !== undefined)(`a read that is started (${title})`, () =
     expect(counts().synchronizations).toBe(before.synchronizations + 1);
   });
 
-  it('reports indices out of range of what came before it, and none of what came after it', () => {
+  it('reports indices out of range that operations before it have read, and none of later ones', () => {
     const reads = [1, 7, 2, -1].map((id) => {
       using ids = Tensor.from([id], { shape: [1], dtype: 'int32', device });
       using table = Tensor.from([0, 1, 2, 3, 4, 5, 6], { shape: [7, 1], dtype: 'float32', device });
