@@ -5,7 +5,7 @@ import { parse as parseYaml, YAMLParseError } from 'yaml';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { bundledCorpus } from '../validation/bundled-corpus.js';
 import { findFlagAlias } from './flag-aliases.js';
-import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
+import { type FlagName, type Flags, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
 import { type UnusableFlag, unusableFlagsError } from './unusable-flags-error.js';
@@ -26,11 +26,12 @@ export const savedConfigurationFormat = 'mtl-configuration';
  * Reads a YAML or JSON file that maps flag names (with dashes or underscores) to values, and `preset` to a
  * name. The configuration that a checkpoint keeps is such a file as well.
  *
+ * @param unused values of flags that the program does not use, for keys that are harmless next to them
  * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
  *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
  *   flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
  */
-export function readConfigFile(path: string): ConfigFile {
+export function readConfigFile(path: string, unused: Flags = {}): ConfigFile {
   const where = `in ${path}`;
   const values = new Map<FlagName, unknown>();
   const notices: string[] = [];
@@ -56,7 +57,12 @@ export function readConfigFile(path: string): ConfigFile {
     }
   }
   for (const [key, value] of others) {
-    const judged = judgeOtherKey({ key, value, where, valueOfFlag: (flag) => values.get(flag) });
+    const judged = judgeOtherKey({
+      key,
+      value,
+      where,
+      valueOfFlag: (flag) => values.get(flag) ?? unused[flag],
+    });
     if (typeof judged === 'string') notices.push(judged);
     else unusable.push(judged);
   }

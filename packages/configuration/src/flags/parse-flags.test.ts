@@ -216,6 +216,9 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--rl-prompts-per-eval 3', /--rl-prompts-per-eval 3 .*reinforcement learning/],
     ['--main-grads-dtype bf16', /expected fp32/],
     ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
+    ['--tiktoken-pattern v2', /remedy: use --tokenizer-type HuggingFaceTokenizer/],
+    ['--mock-data', /made-up samples.*\n {2}remedy: name one with --data-path/],
+    ['--decoupled-lr 5e-4', /all weights have one learning rate.*\n {2}remedy: use --lr/],
   ])('is refused with a message of its own: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
   });
@@ -235,6 +238,19 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
     ['--softmax-type=vanilla', 'has no effect: that is how it always is here'],
+    ['--apply-layernorm-1p', 'has no effect: the weights of norms have no weight decay'],
+    ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in fp32, which is more exact'],
+    ['--profile', 'has no effect: profiles change no result; --profile-steps FIRST LAST records one'],
+    ['--profile-step-start 4', '--profile-step-start 4 on the command line has no effect: profiles change'],
+    ['--profile-step-end 6', '--profile-step-end 6 on the command line has no effect: profiles change'],
+    [
+      '--mock-data --data-path a',
+      '--mock-data on the command line has no effect: only samples of --data-path',
+    ],
+    [
+      '--tiktoken-pattern v2 --tokenizer-type NullTokenizer --vocab-size 9',
+      'has no effect: the tokenizer that --tokenizer-type names has no such pattern',
+    ],
   ])('is said to have no effect where leaving it out changes nothing: %s', (line, notice) => {
     expect(parse(`${line} --bf16`).notices).toEqual([expect.stringContaining(notice)]);
   });
@@ -245,6 +261,21 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--transformer-impl local other', /"other" behind --transformer-impl/],
   ])('is still read properly: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
+  });
+
+  it('has no effect next to a flag that the program does not use, in a file too', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-config-'));
+    const path = join(directory, 'run.yaml');
+    writeFileSync(path, 'mock-data: true');
+    try {
+      const unused = { 'data-path': ['bundled'] };
+      for (const line of [['--mock-data'], ['--config', path]]) {
+        expect(() => parseFlags(line)).toThrow(/mock-data/);
+        expect(parseFlags(line, { unused }).notices).toEqual([expect.stringMatching(/none by a dry run$/)]);
+      }
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it('is never one that we do have, and always has an answer', () => {

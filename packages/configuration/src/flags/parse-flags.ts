@@ -61,8 +61,9 @@ export function parseFlags(
     const request = { given: new Map(), model };
     return { ...resolveFlags(request), help: true, debug, notices: [], argv, request };
   }
-  const line = readCommandLine(argv);
-  const file: ConfigFile | undefined = line.config === undefined ? undefined : readConfigFile(line.config);
+  const line = readCommandLine(argv, unused);
+  const file: ConfigFile | undefined =
+    line.config === undefined ? undefined : readConfigFile(line.config, unused);
   checkModelOfFlags({ model, values: line.values, where });
   if (file !== undefined)
     checkModelOfFlags({ model, values: file.values, where: `in ${file.path}`, allowDefaults: true });
@@ -109,7 +110,7 @@ interface WrittenFlag {
 
 const where = 'on the command line';
 
-function readCommandLine(argv: readonly string[]): CommandLine {
+function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   const line: CommandLine = { values: new Map(), notices: [] };
   const last = new Map<string, SeenFlag>();
   const repeated = new Set<string>();
@@ -132,7 +133,7 @@ function readCommandLine(argv: readonly string[]): CommandLine {
     else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
     else if (name === 'debug') noValue(flag);
     else {
-      const judged = judgeOtherFlag(flag, (other) => last.get(other)?.value);
+      const judged = judgeOtherFlag(flag, (other) => last.get(other)?.value ?? unused[other]);
       if (typeof judged === 'string') line.notices.push(judged);
       else unusable.push(judged);
     }

@@ -14,7 +14,7 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'reuse-grad-buf-for-mxfp8': 'training in FP8',
     'keep-fp8-': 'training in FP8',
   }),
-  ...refused('the model is a GPT-2', 'leave it out', {
+  ...refused('models are GPTs, those of the Llama family among them, and BERTs', 'leave it out', {
     'mamba-': 'state-space layers',
     'disable-mamba-': 'state-space layers',
     'hybrid-': 'hybrid models',

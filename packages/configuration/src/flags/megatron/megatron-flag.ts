@@ -13,8 +13,14 @@ export interface MegatronFlag {
    * anyway. Left out for a flag that is always refused.
    */
   readonly harmless?: 'always' | readonly string[];
-  /** A flag next to which it changes nothing, where that has one of these values. */
-  readonly harmlessWith?: { readonly flag: FlagName; readonly values: readonly unknown[] };
+  /** A flag next to which it changes nothing. */
+  readonly harmlessWith?: {
+    readonly flag: FlagName;
+    /** The values of that flag for which this holds. Default: all. */
+    readonly values?: readonly unknown[];
+    /** Why. Default: that flag says the same. */
+    readonly why?: string;
+  };
   /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */
   readonly takes: 'nothing' | 'one' | 'many';
 }

@@ -50,7 +50,9 @@ export function judgeMegatronFlag(options: {
   if (harmlessWith !== undefined) {
     const { flag, values: meant } = harmlessWith;
     const value = valueOfFlag(flag);
-    if (meant.includes(value)) return `${written} ${where} has no effect: --${flag} ${value} says the same`;
+    const because = harmlessWith.why ?? `--${flag} ${value} says the same`;
+    if (value !== undefined && meant?.includes(value) !== false)
+      return `${written} ${where} has no effect: ${because}`;
   }
   return {
     code: 'MTL_FLAG_UNSUPPORTED',

@@ -35,9 +35,11 @@ const precision: Record<string, MegatronFlag> = {
   ...refused('master weights, gradients and optimizer state are fp32', 'leave it out', {
     'use-precision-aware-optimizer': 'optimizer state in lower precision',
     'store-param-remainders': 'master weights as remainders',
-    'grad-reduce-in-bf16': 'reduction of gradients in bf16',
     'fp16-lm-cross-entropy': 'a loss in fp16',
     'no-attention-softmax-in-fp32': 'softmax in lower precision',
+  }),
+  ...idle('gradients are reduced in fp32, which is more exact', {
+    'grad-reduce-in-bf16': 'reduction of gradients in bf16',
   }),
   ...idle('gradients are always summed in fp32', {
     'accumulate-allreduce-grads-in-fp32': 'sums of gradients in fp32',

@@ -1,4 +1,4 @@
-import { type MegatronFlag, only, refused } from './megatron-flag.js';
+import { idle, type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** Block variants. */
 const architecture: Record<string, MegatronFlag> = {
@@ -32,8 +32,10 @@ const architecture: Record<string, MegatronFlag> = {
       'relative-attention-max-distance': 'relative positions',
     },
   ),
+  ...idle('the weights of norms have no weight decay, so they train the same when stored as they are', {
+    'apply-layernorm-1p': 'weights of norms stored less 1',
+  }),
   ...refused('every block has norms before its parts, and one residual stream', 'leave it out', {
-    'apply-layernorm-1p': 'layer norms stored around zero',
     'apply-residual-connection-post-layernorm': 'residual connections taken after the layer norm',
     'qk-l2-norm': 'normalised queries and keys',
     'qk-clip': 'clipping of queries and keys',

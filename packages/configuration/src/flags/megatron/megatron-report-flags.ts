@@ -108,11 +108,15 @@ const reports: Record<string, MegatronFlag> = {
     'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
     'log-max-attention-logit': 'the largest attention score',
   }),
-  ...refused('other profiles are taken from outside', 'use --profile-steps, node --cpu-prof, perf or nsys', {
+  ...idle('profiles change no result; --profile-steps FIRST LAST records one', {
     profile: 'a profile by nsys',
     'use-pytorch-profiler': "PyTorch's profiler",
+  }),
+  ...idleSetting('profiles change no result; --profile-steps FIRST LAST records one', {
     'profile-step-start': 'a profile of some steps',
     'profile-step-end': 'a profile of some steps',
+  }),
+  ...refused('other profiles are taken from outside', 'use --profile-steps, node --cpu-prof, perf or nsys', {
     'profile-ranks': 'a profile of some ranks',
     'record-memory-history': 'a record of allocations',
     'memory-snapshot-path': 'a record of allocations',

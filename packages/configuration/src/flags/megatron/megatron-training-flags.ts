@@ -136,16 +136,31 @@ const data: Record<string, MegatronFlag> = {
     'per-split-data-args-path': 'datasets by part',
     'data-args-path': 'a file with --data-path',
   }),
+  'mock-data': {
+    what: 'made-up samples',
+    why: 'datasets are read from files',
+    instead: 'name one with --data-path; mtl data prepare writes them',
+    harmlessWith: { flag: 'data-path', why: 'only samples of --data-path are read, and none by a dry run' },
+    takes: 'nothing',
+  },
   ...refused('datasets are read from files', 'prepare one with mtl data prepare', {
-    'mock-data': 'made-up samples',
     'object-storage-cache-path': 'datasets in object stores',
     'dataloader-save': "the reader's state in files of its own (checkpoints hold it)",
   }),
+  'tiktoken-pattern': {
+    what: 'the pattern of a tiktoken tokenizer',
+    why: 'the tokenizer is described by its own files',
+    instead: 'use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json',
+    harmlessWith: {
+      flag: 'tokenizer-type',
+      why: 'the tokenizer that --tokenizer-type names has no such pattern',
+    },
+    takes: 'one',
+  },
   ...refused(
     'the tokenizer is described by its own files',
     'use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json',
     {
-      'tiktoken-pattern': 'a tiktoken tokenizer',
       'tiktoken-num-special-tokens': 'a tiktoken tokenizer',
       'tiktoken-special-tokens': 'a tiktoken tokenizer',
       'tokenizer-prompt-format': 'prompts of a tokenizer',
