@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run preset-study -- FLAGS: makes the checkout ready and runs the study of docs/studies/default-presets.md.
+ * npm run preset-study -- FLAGS: makes the checkout ready and runs the study of
+ * docs/studies/default-presets.md.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

@@ -39,7 +39,9 @@ function minimalSystem(cache) {
   return folder;
 }
 
-/** Node.js and npm of the machine at hand, other versions of Node.js, pnpm and yarn, in /opt of the system. */
+/**
+ * Node.js and npm of the machine at hand, other versions of Node.js, pnpm and yarn, in /opt of the system.
+ */
 function addNode({ system, cache }) {
   rmSync(join(system, 'opt'), { recursive: true, force: true });
   const node = join(system, 'opt', 'node', 'bin');
@@ -52,8 +54,7 @@ function addNode({ system, cache }) {
   const wanted = [...managers, ...otherNodes];
   const fileOf = (name) => join(downloads, `${name.replace('@', '-')}.tgz`);
   const missing = wanted.filter((name) => !existsSync(fileOf(name)));
-  if (missing.length > 0)
-    runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...missing]);
+  if (missing.length > 0) runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...missing]);
   for (const name of wanted) {
     const [tool, version] = name.split('@');
     const folder = join(system, 'opt', otherNodes.includes(name) ? `node-${version}` : tool);

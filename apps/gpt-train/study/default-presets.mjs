@@ -2,10 +2,11 @@
 /**
  * npm run preset-study -- [--out DIR] [--seeds 1,2,3,4,5] [--model gpt|bert] [--peer-python PYTHON]
  *
- * The default preset against the one that it replaced (gpt2-4m, bert-1m), in turns, each run in an empty folder, so
- * that training the tokenizer and tokenizing count. Prints a row per run and writes results.json. With --peer-python
- * also the character model of char_gpt_torch.py for as long as the former preset trained, at three learning rates.
- * A run that is there already is not repeated. The protocol is in docs/studies/default-presets.md.
+ * The default preset against the one that it replaced (gpt2-4m, bert-1m), in turns, each run in an empty
+ * folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes results.json.
+ * With --peer-python also the character model of char_gpt_torch.py for as long as the former preset trained,
+ * at three learning rates. A run that is there already is not repeated. The protocol is in
+ * docs/studies/default-presets.md.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -58,7 +59,9 @@ function train(preset, seed) {
   const output = run(`${options.model}-train.mjs`, argv, place);
   const wallSeconds = (performance.now() - begun) / 1000;
   writeFileSync(join(place, 'output.txt'), output);
-  const records = readFileSync(join(place, 'run', 'metrics.jsonl'), 'utf8').trim().split('\n');
+  const records = readFileSync(join(place, 'run', 'metrics.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
   const metrics = records.map((line) => JSON.parse(line));
   const stepSeconds = metrics.reduce((total, { step_ms = 0 }) => total + step_ms, 0) / 1000;
   const evaluation = metrics.findLast(({ type }) => type === 'validation');

@@ -222,7 +222,7 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     const started = { timeout: 60_000 };
     await expect.poll(() => run('stages').textContent(), started).toContain('step 12 / 14');
     await expect.poll(() => pixelsOf('lm_loss', 0)).toBeGreaterThan(50);
-    expect(await run('stages').textContent()).toMatch(/running.*step 12 / 14/);
+    expect(await run('stages').textContent()).toMatch(/running.*step 12 \/ 14/);
     writeFileSync(waits.file, '');
     await training;
     const timeline = page.locator('section', { hasText: 'Timeline of a step' }).last();

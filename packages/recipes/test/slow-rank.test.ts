@@ -10,7 +10,9 @@ beforeAll(async () => {
 });
 afterAll(() => runs.remove());
 
-it('names the process that computes longer than the others, with its host', { timeout: processTestMs }, async () => {
+it('names the process that computes longer than the others, with its host', {
+  timeout: processTestMs,
+}, async () => {
   // a step of this model takes some ten milliseconds
   const [results] = await runs.runInProcesses(3, [
     { name: 'slow', flags: ['--global-batch-size', '9'], slowRank: { rank: 1, ms: 60 } },

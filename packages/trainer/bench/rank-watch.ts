@@ -1,6 +1,6 @@
-// npm run bench: what it costs a run of two processes to find slow ranks: the milliseconds of the slowest rank for
-// a report, with its record in metrics.jsonl, after checking what it reports. Fails where reports as far apart as
-// they are in every run cost 0.1 % of its steps or more.
+// npm run bench: what it costs a run of two processes to find slow ranks: the milliseconds of the slowest
+// rank for a report, with its record in metrics.jsonl, after checking what it reports. Fails where reports as
+// far apart as they are in every run cost 0.1 % of its steps or more.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -58,6 +58,5 @@ it('gathers more seldom where steps become shorter, as all ranks agree', async (
   // the first steps are slow on rank 2 alone
   const slowSteps = [1, 2];
   const results = await watched({ slowRank: 2, slowSteps, numSteps: 20, leastReportMs: 510 });
-  for (const events of results)
-    expect(events.map(({ iteration }) => iteration)).toEqual([2, 6, 12, 18, 20]);
+  for (const events of results) expect(events.map(({ iteration }) => iteration)).toEqual([2, 6, 12, 18, 20]);
 });

@@ -26,9 +26,9 @@ const leastReportMs = 2000;
 
 /**
  * Measures what each rank computes, without the time that it waits in communication, and gathers it from all
- * ranks every interval, or every few intervals where steps are short: ranks agree on their number by what they
- * gathered before. Gathering overlaps with the step that follows; clocks are read between reports, so that
- * steps cost nothing. All ranks call its methods alike.
+ * ranks every interval, or every few intervals where steps are short: ranks agree on their number by what
+ * they gathered before. Gathering overlaps with the step that follows; clocks are read between reports, so
+ * that steps cost nothing. All ranks call its methods alike.
  */
 export class RankWatch {
   readonly #options: RankWatchOptions;
