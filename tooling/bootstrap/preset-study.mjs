@@ -11,7 +11,7 @@ import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 answerHelp(`usage: npm run preset-study [-- FLAGS]
 
 Builds what is not built yet, and runs the study of docs/studies/default-presets.md, which describes what it takes.`);
-bootstrap(['build', 'build:native'], ['@mtl/gpt-train', '@mtl/bert-train', '@mtl/cli']);
+bootstrap(['build', 'build:native'], ['@mtl/gpt-train', '@mtl/cli']);
 const script = join(root, 'apps/gpt-train/study/default-presets.mjs');
 const args = [script, ...process.argv.slice(2)];
 process.exit(

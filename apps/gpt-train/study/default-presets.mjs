@@ -1,15 +1,15 @@
 #!/usr/bin/env node
 /**
- * npm run preset-study -- [--out DIR] [--seeds 1,2,3,4,5] [--model gpt|bert] [--peer-python PYTHON]
+ * npm run preset-study -- [--out DIR] [--seeds 1,2,3,4,5] [--peer-python PYTHON]
  *
- * The default preset against the one that it replaced (gpt2-4m, bert-1m), in turns, each run in an empty
+ * The default preset against the one that it replaced (gpt2-4m), in turns, each run in an empty
  * folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes results.json.
  * With --peer-python also the character model of char_gpt_torch.py for as long as the former preset trained,
  * at three learning rates. A run that is there already is not repeated. The protocol is in
  * docs/studies/default-presets.md.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -19,14 +19,12 @@ const { values: options } = parseArgs({
   options: {
     out: { type: 'string', default: join('runs', 'preset-study') },
     seeds: { type: 'string', default: '1,2,3,4,5' },
-    model: { type: 'string', default: 'gpt' },
     'peer-python': { type: 'string' },
   },
 });
 const out = resolve(options.out);
 const commands = fileURLToPath(new URL('../../../packages/cli/bin', import.meta.url));
-const presets = { gpt: ['gpt2-4m', 'default'], bert: ['bert-1m', 'bert-default'] }[options.model];
-if (presets === undefined) throw new Error('--model is gpt or bert');
+const presets = ['gpt2-4m', 'default'];
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
@@ -56,7 +54,7 @@ function train(preset, seed) {
   mkdirSync(place, { recursive: true });
   const begun = performance.now();
   const argv = ['--preset', preset, '--seed', String(seed), '--save', 'run'];
-  const output = run(`${options.model}-train.mjs`, argv, place);
+  const output = run('gpt-train.mjs', argv, place);
   const wallSeconds = (performance.now() - begun) / 1000;
   writeFileSync(join(place, 'output.txt'), output);
   const records = readFileSync(join(place, 'run', 'metrics.jsonl'), 'utf8')
@@ -65,14 +63,13 @@ function train(preset, seed) {
   const metrics = records.map((line) => JSON.parse(line));
   const stepSeconds = metrics.reduce((total, { step_ms = 0 }) => total + step_ms, 0) / 1000;
   const evaluation = metrics.findLast(({ type }) => type === 'validation');
-  const quality = options.model === 'gpt' ? qualityOfGpt(place, evaluation) : evaluation;
-  const measured = { preset, seed, wallSeconds, stepSeconds, ...quality };
+  const measured = { preset, seed, wallSeconds, stepSeconds, ...qualityOf(place, evaluation) };
   writeFileSync(result, `${JSON.stringify(measured, undefined, 2)}\n`);
   return measured;
 }
 
 /** Of all validation text, which evaluations during training read the start of. */
-function qualityOfGpt(place, evaluation) {
+function qualityOf(place, evaluation) {
   const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
   const { total } = JSON.parse(run('mtl.mjs', argv, place));
   return {
@@ -109,13 +106,10 @@ for (const seed of options.seeds.split(',')) {
 }
 for (const preset of presets) {
   const of = results.runs.filter((one) => one.preset === preset);
-  const what = options.model === 'gpt' ? 'bitsPerByte' : 'mlm_loss';
-  console.log(
-    `${preset}: median wall time ${median(of.map((one) => one.wallSeconds)).toFixed(1)} s, ` +
-      `median ${what} ${median(of.map((one) => one[what])).toFixed(4)}`,
-  );
+  const [seconds, bits] = ['wallSeconds', 'bitsPerByte'].map((key) => median(of.map((one) => one[key])));
+  console.log(`${preset}: medians ${seconds.toFixed(1)} s, ${bits.toFixed(4)} bits per byte`);
 }
-if (options['peer-python'] !== undefined && options.model === 'gpt') {
+if (options['peer-python'] !== undefined) {
   const former = results.runs.filter((one) => one.preset === presets[0]);
   const seconds = Math.round(median(former.map((one) => one.wallSeconds)));
   for (const lr of [1e-3, 2e-3, 4e-3]) {
@@ -124,5 +118,5 @@ if (options['peer-python'] !== undefined && options.model === 'gpt') {
     console.log(JSON.stringify(measured));
   }
 }
-writeFileSync(join(out, `${options.model}.json`), `${JSON.stringify(results, undefined, 2)}\n`);
-console.log(`results are in ${readdirSync(out).length} entries of ${out}`);
+writeFileSync(join(out, 'results.json'), `${JSON.stringify(results, undefined, 2)}\n`);
+console.log(`written: ${join(out, 'results.json')}`);
