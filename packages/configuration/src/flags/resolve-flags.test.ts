@@ -116,9 +116,9 @@ describe('a model of its own', () => {
   });
 
   it('may have a peak learning rate below the lowest one of a preset, which then gives way', () => {
-    const configuration = configure('--lr 1.5e-4 --lr-decay-style constant');
+    const configuration = configure('--preset gpt2-4m --lr 1.5e-4 --lr-decay-style constant');
     expect(configuration.optimizer.learningRate.minLearningRate).toBe(0);
-    expect(configuration.sources.get('min-lr')).toBe('default (preset default: 0.0002, above --lr)');
+    expect(configuration.sources.get('min-lr')).toBe('default (preset gpt2-4m: 0.0002, above --lr)');
     expect(errorOf('--lr 1.5e-4 --min-lr 2e-4').code).toBe('MTL_LEARNING_RATE');
   });
 });
@@ -133,7 +133,7 @@ describe('what --load or --load-hf knows', () => {
     expect(from('num-layers')).toEqual([2, loaded.source]);
     expect(from('hidden-dropout')).toEqual([0.2, loaded.source]);
     expect(from('seq-length')).toEqual([8, 'command line']);
-    expect(from('lr')).toEqual([2e-3, 'preset default']);
+    expect(from('lr')).toEqual([2e-3, 'preset gpt2-4m']);
     const { model, data } = validateConfiguration(flags);
     expect(model).toMatchObject({ ffnHiddenSize: 24, geluKind: 'erf', vocabularySize: 99 });
     // all that the directory knows of the tokenizer
