@@ -91,7 +91,9 @@ const commands: ReadonlyArray<readonly [string, readonly string[], (model: strin
 
 const reasons: Readonly<Record<string, string>> = {
   rope: 'it needs rotary position embeddings',
-  gemma: 'it needs rotary position embeddings, RMSNorm and gated feed-forward layers',
+  // and not what a Llama has too: rope_theta is in its config.json
+  gemma:
+    'it needs feed-forward layers gated by GELU, scaled embeddings, and norms whose weights are stored less 1; expected',
   yarn: 'the model needs positions of the rope type "yarn"',
   relu: 'is "relu", which is not supported',
 };

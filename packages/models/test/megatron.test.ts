@@ -65,6 +65,8 @@ describe.each([
   ['torch-gpt-2', 'huggingface-erf'],
   ['torch-gpt-3', 'huggingface-gpt2'],
   ['torch-llama', 'huggingface-llama'],
+  ['torch-dist-gpt', 'huggingface-gpt2'],
+  ['torch-dist-gpt-1p', 'huggingface-gpt2'],
   ['torch-dist-llama', 'huggingface-llama'],
   ['torch-dist-qwen3', 'huggingface-qwen3'],
 ] as const satisfies readonly (readonly [string, FixtureName])[])('%s', (name, huggingFace) => {
@@ -136,6 +138,27 @@ describe('the state of AdamW', () => {
       expect(valuesOf(moments[name]!), name).toEqual(expected((value) => 0.25 * value - 1));
       expect(valuesOf(squares[name]!), name).toEqual(expected((value) => value * value));
     }
+  });
+
+  it('is of norms without the 1 that they are stored less, which their weights get back', async () => {
+    const [found, plain] = [
+      await open(join(fixtures, 'torch-dist-gpt-1p')),
+      await open(join(fixtures, 'torch-dist-gpt'), { weightsOnly: true }),
+    ];
+    const [updated, expected] = [await weightsOf(found, found.load), await weightsOf(plain, plain.load)];
+    const moments = await weightsOf(found, async (tensors) =>
+      found.optimizer!.load(
+        tensors.map((tensor) => ({ ...tensor, name: `optimizer.exp_avg.${tensor.name}` })),
+      ),
+    );
+    const name = 'decoder.final_layernorm.weight';
+    valuesOf(expected[name]!).forEach((weight, index) => {
+      // both were rounded, by at most 2^-24 and 2^-23: the weights are below 2
+      expect(Math.abs(valuesOf(updated[name]!)[index]! - (weight + 2 ** -12))).toBeLessThan(2 ** -22);
+      expect(valuesOf(moments[name]!)[index]).toBe(Math.fround(0.25 * (weight - 1) - 1));
+    });
+    await found.close();
+    await plain.close();
   });
 
   it('is left out with a notice where it is not there for each weight', async () => {

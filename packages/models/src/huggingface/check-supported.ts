@@ -18,7 +18,7 @@ export function checkSupported(
   const { wanted } = options;
   const type = fields.required<string>('model_type', 'a string');
   const known = modelTypeOf(type);
-  const needs = unsupportedFeatures(fields, new Set(known?.fields.flatMap(({ names }) => names)));
+  const needs = unsupportedFeatures(fields, known && new Set(known.fields.flatMap(({ names }) => names)));
   for (const [name, kind] of Object.entries(known?.typed ?? {})) {
     fields.optional<unknown>(name, kind, undefined);
   }
@@ -42,7 +42,7 @@ function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFe
   const isKnown = modelTypeOf(type) !== undefined;
   return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
     expected: isKnown ? fixable.join(', ') : `model_type ${quoted(Object.keys(modelTypes))}`,
-    remedy: 'choose another model: this one cannot be computed here',
+    remedy: 'choose another model: this one is not supported',
   });
 }
 

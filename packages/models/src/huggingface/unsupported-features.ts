@@ -11,28 +11,28 @@ const needsOfTypes: Readonly<Record<string, string>> = {
   'deberta-v2': 'disentangled attention over relative positions',
   distilbert: 'layers without token types and pooler',
   electra: 'a discriminator and a generator',
-  falcon: 'rotary position embeddings, and attention next to the feed-forward layer',
-  gemma: 'rotary position embeddings, RMSNorm and gated feed-forward layers',
+  falcon: 'attention next to the feed-forward layer',
+  gemma: 'feed-forward layers gated by GELU, scaled embeddings, and norms whose weights are stored less 1',
   gemma2: 'norms after sublayers, soft caps of logits and windows in every other layer',
   gemma3_text: 'norms after sublayers and windows in some layers',
   gpt_neo: 'local attention in every other layer',
-  gpt_neox: 'rotary position embeddings, and attention next to the feed-forward layer',
+  gpt_neox: 'attention next to the feed-forward layer',
   gpt_oss: 'attention sinks and a mixture of experts',
   granite: 'scales of embeddings, residuals, attention and logits',
-  gptj: 'rotary position embeddings, and attention next to the feed-forward layer',
+  gptj: 'attention next to the feed-forward layer',
   llama4_text: 'layers without positions and a mixture of experts',
   mamba: 'state-space layers',
-  mixtral: 'rotary position embeddings, RMSNorm and a mixture of experts',
+  mixtral: 'a mixture of experts',
   mpt: 'ALiBi position biases',
   olmo2: 'norms after sublayers, and norms of queries and keys over all heads',
   opt: 'ReLU, and positions that begin at 2',
-  phi: 'rotary position embeddings, and attention next to the feed-forward layer',
-  phi3: 'rotary position embeddings of other scalings, and fused projections',
+  phi: 'attention next to the feed-forward layer',
+  phi3: 'a reader for its fused projections, and with long texts the rope type longrope',
   qwen2_moe: 'a mixture of experts',
   qwen3_moe: 'a mixture of experts',
   roberta: 'positions that begin after the padding token, and no token types',
   smollm3: 'layers without positions',
-  stablelm: 'rotary position embeddings of a part of each head, and LayerNorm',
+  stablelm: 'a reader for gated feed-forward layers behind LayerNorm',
   t5: 'an encoder with a decoder, and relative position biases',
 };
 
@@ -54,6 +54,11 @@ interface Feature {
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** What does not ask for it. Default: none, or false. */
   readonly expected?: string;
+  /**
+   * Whether models of other types have it here: the reason why a GPT-2 or a BERT with it is refused, not why
+   * an unknown type is. Default: false
+   */
+  readonly isKnown?: true;
 }
 
 const isBert = ({ model_type: type }: Values): boolean => type === 'bert';
@@ -64,12 +69,14 @@ const features: readonly Feature[] = [
   {
     what: 'rotary position embeddings',
     fields: ['rope_theta', 'rope_scaling', 'rope_parameters', 'rotary_dim', 'rotary_pct', 'rotary_emb_base'],
+    isKnown: true,
   },
   {
     what: 'rotary position embeddings of a part of each head',
     fields: ['partial_rotary_factor'],
     asks: (value) => value !== 1,
     expected: '1',
+    isKnown: true,
   },
   { what: 'layers without positions', fields: ['no_rope_layers', 'no_rope_layer_interval'] },
   { what: 'soft caps of logits', fields: ['attn_logit_softcapping', 'final_logit_softcapping'] },
@@ -96,16 +103,18 @@ const features: readonly Feature[] = [
     fields: ['num_key_value_heads', 'num_kv_heads'],
     asks: (value, values) => value !== headsOf(values),
     expected: 'as many as attention heads',
+    isKnown: true,
   },
-  { what: 'multi-query attention', fields: ['multi_query'] },
+  { what: 'multi-query attention', fields: ['multi_query'], isKnown: true },
   {
     what: 'heads of another size than hidden size / heads',
     fields: ['head_dim'],
     asks: (value, values) => value !== sizeOf(values) / headsOf(values),
     expected: 'hidden size / heads',
+    isKnown: true,
   },
-  { what: 'RMSNorm', fields: ['rms_norm_eps'] },
-  { what: 'sliding-window attention', fields: ['sliding_window', 'window_size'] },
+  { what: 'RMSNorm', fields: ['rms_norm_eps'], isKnown: true },
+  { what: 'sliding-window attention', fields: ['sliding_window', 'window_size'], isKnown: true },
   { what: 'a mixture of experts', fields: ['num_experts', 'num_local_experts', 'n_routed_experts'] },
   { what: 'an encoder with a decoder', fields: ['is_encoder_decoder'] },
   { what: 'attention next to the feed-forward layer', fields: ['use_parallel_residual', 'parallel_attn'] },
@@ -133,18 +142,19 @@ export const checkedFields: readonly string[] = [...features, ...onSwitches].fla
 /**
  * What the model of a config.json needs and nothing here computes; nothing for one that is supported.
  *
- * @param read fields that are read for its type, and checked then
+ * @param read fields that are read for its type, and checked then; undefined for an unknown type
  */
 export function unsupportedFeatures(
   { values }: JsonFields,
-  read: ReadonlySet<string>,
+  read: ReadonlySet<string> | undefined,
 ): readonly UnsupportedFeature[] {
   const type = String(values.model_type);
   const ofType = Object.hasOwn(needsOfTypes, type) ? [{ what: needsOfTypes[type]! }] : [];
-  const asked = features.flatMap(({ what, fields, asks = () => true, expected = 'false' }) => {
+  const reasons = features.filter(({ isKnown }) => read !== undefined || isKnown !== true);
+  const asked = reasons.flatMap(({ what, fields, asks = () => true, expected = 'false' }) => {
     const field = fields.find((name) => {
       const value = values[name];
-      if (read.has(name) || value === undefined || value === null || value === false) return false;
+      if (read?.has(name) === true || value === undefined || value === null || value === false) return false;
       return asks(value, values);
     });
     return field === undefined ? [] : [{ what, field, expected }];

@@ -228,6 +228,9 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
+/** Whether weights of norms are stored less 1. */
+export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
+
 /** Args that change what a model computes, and their values without the feature. */
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
@@ -241,7 +244,6 @@ const unsupportedArguments: ReadonlyArray<
   ['is_hybrid_model', 'layers of several kinds'],
   ['heterogeneous_layers_config_path', 'layers of several kinds'],
   ['heterogeneous_layers_config_encoded_json', 'layers of several kinds'],
-  ['apply_layernorm_1p', 'norms whose weights are stored less 1'],
   ['apply_residual_connection_post_layernorm', 'residual connections after norms'],
   ['qk_l2_norm', 'L2 norms of queries and keys'],
   ['softmax_type', 'another softmax', 'vanilla'],

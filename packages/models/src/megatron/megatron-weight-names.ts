@@ -12,21 +12,41 @@ import type { MegatronModelKind } from './megatron-fields.js';
  * one dimension there, also those of heads and of the halves of SwiGLU.
  *
  * @param options.vocabularySize rows of the vocabulary in the checkpoint
+ * @param options.normsLessOne whether weights of norms are stored less 1 (`apply_layernorm_1p`). Default:
+ *   false
  */
 export function megatronWeightNames(options: {
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
   readonly vocabularySize: number;
+  readonly normsLessOne?: boolean;
 }): WeightNames {
-  const { model, vocabularySize } = options;
+  const { model, vocabularySize, normsLessOne = false } = options;
   const isTied = !('tieEmbeddings' in model) || model.tieEmbeddings;
   return {
-    mappings: modelParameters(options).map((parameter) => mappingOf(parameter, vocabularySize)),
+    mappings: modelParameters(options).map((parameter) => {
+      const mapping = mappingOf(parameter, vocabularySize);
+      return normsLessOne && isNormWeight(parameter.name) ? storedLessOne(mapping) : mapping;
+    }),
     prefix: '',
     isIgnored: (name) => isTied && name === 'output_layer.weight',
     ...(isTied && { copies: { 'output_layer.weight': 'embedding.word_embeddings.weight' } }),
   };
 }
+
+const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
+
+/** The same, of weights that are stored less 1. */
+const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
+  ...mapping,
+  toLogical: (sources, allocate) =>
+    mapping.toLogical(
+      sources.map((values) => values.map((value) => value + 1)),
+      allocate,
+    ),
+  toSources: (logical, allocate) =>
+    mapping.toSources(logical, allocate).map((values) => values.map((value) => value - 1)),
+});
 
 function mappingOf(
   { name, globalShape }: Pick<LogicalTensor, 'name' | 'globalShape'>,

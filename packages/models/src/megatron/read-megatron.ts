@@ -14,6 +14,7 @@ import { findMegatronCheckpoint, type MegatronFormat } from './megatron-director
 import { megatronError } from './megatron-error.js';
 import {
   checkMegatronFeatures,
+  hasNormsLessOne,
   type MegatronModelKind,
   megatronModelTypes,
   statedProperties,
@@ -107,7 +108,10 @@ function describe(
   const headSize = headSizeOf(configuration);
   const architecture = { layers, isGated, headSize, vocabularySize };
   const weights = files.weights(architecture);
-  const names = () => megatronWeightNames({ kind, model: configuration, vocabularySize });
+  const layout = { kind, model: configuration, vocabularySize };
+  // the moments of weights that are stored less 1 are those of the weights
+  const names = () => megatronWeightNames(layout);
+  const normsLessOne = hasNormsLessOne(fields);
   const embedding = 'embedding.word_embeddings.weight';
   checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
   const consumedSamples = countOf(fields.values.consumed_train_samples);
@@ -126,7 +130,12 @@ function describe(
         ? []
         : ['only its weights are taken: the state of its optimizer is not there for each weight']),
     ],
-    load: (tensors) => loadMappedWeights({ weights: states?.fp32_param ?? weights, tensors, names: names() }),
+    load: (tensors) =>
+      loadMappedWeights({
+        weights: states?.fp32_param ?? weights,
+        tensors,
+        names: megatronWeightNames({ ...layout, normsLessOne }),
+      }),
     optimizer: states && {
       steps: files.optimizer!.steps,
       load: (tensors) => loadStates(tensors, { states, names }),
