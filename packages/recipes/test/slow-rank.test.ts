@@ -19,11 +19,11 @@ it('names the process that computes longer than the others, with its host', {
   ]);
   const [first, ...others] = results!;
   const named = new RegExp(
-    `^rank 1 \\(host ${hostname()}\\) is \\d+ % slower than others for 3 intervals: [\\d.]+ ms of computation a step`,
+    `^ rank 1 \\(host ${hostname()}\\) is \\d+ % slower than others for 3 intervals: [\\d.]+ ms of computation a step`,
     'm',
   );
   expect(first!.output).toMatch(named);
-  expect(first!.output).not.toMatch(/^rank [02] /m);
+  expect(first!.output).not.toMatch(/^ rank [02] /m);
   for (const { output } of others) expect(output).toBe('');
   const records = runs.recordsOf('slow').filter(({ type }) => type === 'slow_rank');
   expect(records[0]).toMatchObject({ rank: 1, host: hostname(), is_slow: true });
