@@ -111,12 +111,15 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/** A command line for this model; the preset gives what else a configuration needs. */
+/**
+ * A command line for this model; the preset gives what else a configuration needs, but for its optimizer:
+ * AdamW's state is what other programs save, and what a training run without --optimizer goes on with.
+ */
 function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
   const words = Object.entries(ownFlags(kind, model)).flatMap(([name, value]) =>
     value === true ? [`--${name}`] : value === false ? [`--no-${name}`] : [`--${name}`, `${value}`],
   );
-  return ['--preset', presetsOf(kind).whenNothingIsAsked, ...words];
+  return ['--preset', presetsOf(kind).whenNothingIsAsked, '--optimizer', 'adam', ...words];
 }
 
 /** What the flags of a training run cannot express, such as three kinds of tokens. */
