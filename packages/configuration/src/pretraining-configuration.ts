@@ -5,9 +5,8 @@ import type {
   LayerLayout,
   LayerNormPlacement,
   LoraConfiguration,
-  PositionEmbeddingType,
   Recomputation,
-  RotaryVariants,
+  PositionVariants,
 } from '@mtl/models';
 import type {
   BatchSizeRampup,
@@ -18,14 +17,13 @@ import type {
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
 
-/** The architecture: what GPT and BERT share, and what only a GPT may have otherwise. */
-export interface ModelConfiguration extends BlockVariants, RotaryVariants {
+/** The architecture: what GPT and BERT share, and what only some models have otherwise. */
+export interface ModelConfiguration extends BlockVariants, PositionVariants {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly ffnHiddenSize: number;
   readonly numAttentionHeads: number;
   readonly headSize: number;
-  readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
   readonly sequenceLength: number;
   readonly maxPositionEmbeddings: number;
   readonly attentionDropout: number;

@@ -26,7 +26,7 @@ export type { PositionTable } from './blocks/position-table.js';
 export { PositionTables } from './blocks/position-tables.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
-export type { RotaryVariants } from './blocks/rotary-variants.js';
+export type { PositionEmbeddingType, PositionVariants } from './blocks/position-variants.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification } from './blocks/self-attention.js';
 export type { LossVariables } from './blocks/stage-losses.js';
@@ -37,7 +37,7 @@ export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export { type GptMatmulSizes, gptMatmulSizes } from './gpt/gpt-matmul-sizes.js';
-export type { GptModelConfiguration, PositionEmbeddingType } from './gpt/gpt-model-configuration.js';
+export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
@@ -68,6 +68,7 @@ export {
 } from './huggingface/write-huggingface-bert.js';
 export {
   type WriteHuggingFaceBertForTaskOptions,
+  huggingFaceTaskClass,
   writeHuggingFaceBertForTask,
 } from './huggingface/write-huggingface-bert-for-task.js';
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';

@@ -15,7 +15,7 @@ export interface FixtureBatch {
   readonly sentenceOrderLabels: readonly number[];
 }
 
-export const bertNames = ['huggingface-bert', 'huggingface-bert-masked'] as const;
+export const bertNames = ['huggingface-bert', 'huggingface-bert-masked', 'huggingface-roformer'] as const;
 
 export function fixturePath(name: string): string {
   return fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
@@ -63,5 +63,5 @@ export async function loadBert(
   });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype, mainGradients });
   await source.load(parameterTensors(stage.parameters));
-  return { source, stage, dispose: () => storage.dispose() };
+  return { source, stage, dispose: () => [storage, stage].forEach((owner) => owner.dispose()) };
 }

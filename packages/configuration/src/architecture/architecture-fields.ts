@@ -147,28 +147,24 @@ export const architectureFields = {
   'position-embedding-type': {
     flag: choice(
       ['learned_absolute', 'rope', 'none'],
-      'How a model knows the positions of tokens: by embeddings, by rotated queries and keys, or by its causal mask only.',
+      'How a model knows the positions of tokens: by embeddings, by rotated queries and keys, or (a GPT) by its causal mask only.',
       { default: 'learned_absolute' },
     ),
-    kind: 'gpt',
     key: 'positionEmbeddingType',
     decides: 'weights',
   },
   'rotary-base': {
     flag: positiveNumber('Base of the frequencies of rope.', { default: 10_000 }),
-    kind: 'gpt',
     key: 'rotaryBase',
     decides: 'weights',
   },
   'rotary-percent': {
     flag: share('Share of the features of a head that rope rotates.', { default: 1 }),
-    kind: 'gpt',
     key: 'rotaryPercent',
     decides: 'weights',
   },
   'rotary-interleaved': {
     flag: toggle('Let rope rotate pairs of neighbouring features instead of halves of a head.'),
-    kind: 'gpt',
     key: 'rotaryInterleaved',
     decides: 'weights',
   },
@@ -176,19 +172,16 @@ export const architectureFields = {
     flag: count('Divide all angles of rope by this, for sequences longer than those of pretraining.', {
       default: 1,
     }),
-    kind: 'gpt',
     key: 'rotarySeqLenInterpolationFactor',
     decides: 'weights',
   },
   'use-rope-scaling': {
     flag: toggle('Scale the frequencies of rope as Llama 3.1 does.'),
-    kind: 'gpt',
     key: 'useRopeScaling',
     decides: 'weights',
   },
   'rope-scaling-factor': {
     flag: positiveNumber('Factor of --use-rope-scaling.', { default: 8 }),
-    kind: 'gpt',
     key: 'ropeScalingFactor',
     decides: 'weights',
   },

@@ -95,6 +95,17 @@ const rotaryFlags = [
 ] as const;
 
 function checkRotary(flags: FlagReader, headSize: number): void {
+  if (flags.model === 'bert' && flags.required('position-embedding-type') === 'none') {
+    throw new ConfigurationError(
+      'MTL_FLAG_VALUE',
+      `${flags.written('position-embedding-type')}: a BERT sees all tokens and would not know their order`,
+      {
+        expected: 'learned_absolute or rope',
+        remedy: 'pass --position-embedding-type rope',
+        details: { flag: 'position-embedding-type', value: 'none' },
+      },
+    );
+  }
   if (flags.required('position-embedding-type') !== 'rope') {
     const given = rotaryFlags.find((name) => flags.isGiven(name));
     if (given !== undefined) flags.needs(given, '--position-embedding-type rope', 'has no effect without it');

@@ -1,5 +1,6 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import { gatherRows } from '@mtl/tensor-parallel';
+import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import {
   type BatchSize,
@@ -25,6 +26,9 @@ export abstract class BertEncoderStage<
   Batch extends BatchSize,
   OnDevice extends DeviceSequences,
 > extends TransformerStage<Batch, OnDevice, BertModelConfiguration> {
+  /** Whether the embedding has a row for each position. */
+  readonly #hasPositionTable: boolean;
+
   /**
    * @param heads.isTied whether the last stage computes with the word embedding too
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
@@ -32,21 +36,23 @@ export abstract class BertEncoderStage<
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
     const { model, block = bertBlock(options.model) } = options;
+    const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'encoder',
       block,
       tables: {
-        position_embeddings: model.maxPositionEmbeddings,
+        ...(numPositions > 0 && { position_embeddings: numPositions }),
         tokentype_embeddings: model.tokenTypeVocabularySize,
       },
       isTied,
       finalNormOf: 'rows',
     });
+    this.#hasPositionTable = numPositions > 0;
   }
 
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
-    const ids = [batch.rows.of('positions'), batch.tokenTypes!];
+    const ids = [...(this.#hasPositionTable ? [batch.rows.of('positions')] : []), batch.tokenTypes!];
     const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
@@ -58,10 +64,10 @@ export abstract class BertEncoderStage<
     return [numPackedRows(this.sizeOf(batch), this.#rowDivisor), 1];
   }
 
-  /** The first stage embeds positions. */
+  /** The first stage embeds positions, where the model has a table of them. */
   protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const reads = super.rowReads(call);
-    return this.isFirst ? new Set([...reads, 'positions']) : reads;
+    return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;
   }
 
   /** How a micro-batch is packed here. */

@@ -1,12 +1,16 @@
 import type { LayerNormPlacement } from '../blocks/block-specification.js';
+import { numLearnedPositions, type PositionVariants } from '../blocks/position-variants.js';
 import {
   numBlockParameters,
   paddedVocabularySize,
   type TransformerConfiguration,
 } from '../blocks/transformer-configuration.js';
 
-/** The architecture of a BERT: what its weights look like and what they compute. */
-export interface BertModelConfiguration extends TransformerConfiguration {
+/**
+ * The architecture of a BERT: what its weights look like and what they compute. With rotary position embeddings
+ * it is a RoFormer.
+ */
+export interface BertModelConfiguration extends TransformerConfiguration, PositionVariants {
   /** Kinds of tokens: 2, those of the first and of the second text. */
   readonly tokenTypeVocabularySize: number;
   /**
@@ -23,9 +27,9 @@ export interface BertModelConfiguration extends TransformerConfiguration {
 
 /** Trained parameters of a BERT, the padded vocabulary included. */
 export function numBertParameters(configuration: BertModelConfiguration): number {
-  const { hiddenSize: h, maxPositionEmbeddings, tokenTypeVocabularySize } = configuration;
+  const { hiddenSize: h, tokenTypeVocabularySize } = configuration;
   const vocabulary = paddedVocabularySize(configuration);
-  const embeddings = (vocabulary + maxPositionEmbeddings + tokenTypeVocabularySize) * h;
+  const embeddings = (vocabulary + numLearnedPositions(configuration) + tokenTypeVocabularySize) * h;
   // after the embedding, or after the last layer
   const norm = 2 * h;
   const maskedHead = h * h + h + 2 * h + vocabulary;

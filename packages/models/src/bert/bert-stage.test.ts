@@ -102,8 +102,14 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(live));
 
-describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers', (layerNormPlacement) => {
-  const placed = { model: { ...model, layerNormPlacement } };
+const rotary = { positionEmbeddingType: 'rope', rotaryInterleaved: true } as const;
+
+describe.each([
+  ['layer norm before sublayers', { layerNormPlacement: 'pre' }],
+  ['layer norm after sublayers', { layerNormPlacement: 'post' }],
+  ['rotary positions', { layerNormPlacement: 'post', ...rotary }],
+] as const)('BertStage with %s', (_, variant) => {
+  const placed = { model: { ...model, ...variant } };
 
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64', placed);

@@ -1,17 +1,20 @@
 import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { BlockSpecification, LayerNormPlacement } from './block-specification.js';
 import type { BlockVariants } from './block-variants.js';
+import type { PositionVariants } from './position-variants.js';
+import { rotarySpecification } from './rotary-specification.js';
 import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import { headSizeOf, type TransformerConfiguration } from './transformer-configuration.js';
 
 /**
  * The blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward network
- * with GELU, all with biases, except for the variants that it has.
+ * with GELU, all with biases, except for the variants that it has; rotary position embeddings are part of
+ * attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export function transformerBlockSpecification(
-  model: TransformerConfiguration & BlockVariants,
+  model: TransformerConfiguration & BlockVariants & PositionVariants,
   normPlacement: LayerNormPlacement,
 ): BlockSpecification {
   const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
@@ -19,6 +22,8 @@ export function transformerBlockSpecification(
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
   const { normalization = 'LayerNorm', qkLayernorm = false, windowSize } = model;
   const epsilon = model.layerNormEpsilon;
+  const headSize = headSizeOf(model);
+  const rotary = rotarySpecification(model, headSize);
   return {
     hiddenSize,
     norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
@@ -27,12 +32,13 @@ export function transformerBlockSpecification(
       kind: 'self-attention',
       numHeads: numAttentionHeads,
       ...(groupQueryAttention && { numGroups: numQueryGroups }),
-      headSize: headSizeOf(model),
+      headSize,
       bias,
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
       ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
       ...(qkLayernorm && { queryKeyNormEpsilon: epsilon }),
+      ...(rotary !== undefined && { rotary }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
     hiddenDropout: model.hiddenDropout,

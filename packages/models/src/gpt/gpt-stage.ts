@@ -3,6 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { numLearnedPositions } from '../blocks/position-variants.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import {
@@ -39,16 +40,15 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    */
   constructor(options: GptStageOptions) {
     const { model, block = gptBlock(options.model), tensorParallel } = options;
-    const { positionEmbeddingType = 'learned_absolute', maxPositionEmbeddings } = model;
-    const hasPositionTable = positionEmbeddingType === 'learned_absolute';
+    const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',
       block,
-      tables: hasPositionTable ? { position_embeddings: maxPositionEmbeddings } : {},
+      tables: numPositions > 0 ? { position_embeddings: numPositions } : {},
       isTied: model.tieEmbeddings,
       finalNormOf: 'sequence',
     });
-    this.#hasPositionTable = hasPositionTable;
+    this.#hasPositionTable = numPositions > 0;
     const untied = this.isLast && !model.tieEmbeddings;
     this.outputWeight = untied
       ? vocabularyTable({ model, tensorParallel, name: 'output_layer.weight', isOnFirstAndLastRank: false })

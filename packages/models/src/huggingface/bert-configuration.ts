@@ -2,13 +2,11 @@ import type { BertModelConfiguration } from '../bert/bert-model-configuration.js
 import { checkSupported } from './check-supported.js';
 import { inOrder, readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
-import { modelTypes } from './model-types.js';
-
-const { fields: table, fixed } = modelTypes.bert;
+import { type BertTypeName, modelTypes } from './model-types.js';
 
 /**
- * The architecture that a BERT config.json describes. Sizes must be there; what transformers has defaults
- * for, has the same ones here.
+ * The architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
+ * transformers has defaults for, has the same ones here.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -17,8 +15,13 @@ export function parseBertConfiguration(
   ours: Pick<BertModelConfiguration, 'makeVocabularySizeDivisibleBy' | 'sentenceOrderHead'>,
 ): BertModelConfiguration {
   checkSupported(fields, { wanted: 'bert' });
+  const { fields: table, fixed } = modelTypes[fields.required<BertTypeName>('model_type', 'a string')];
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
+
+/** The model type of transformers that computes a BERT, if one does: by the positions of the model. */
+export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
+  positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
 /** What config.json states about the class of transformers that a BERT is loaded as. */
 export interface BertArchitecture {
@@ -32,12 +35,13 @@ export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
 ): Record<string, unknown> {
+  const type = bertTypeOf(model);
   return inOrder({
-    ...writeConfigFields(model, table),
+    ...writeConfigFields(model, modelTypes[type].fields),
     architectures: [className],
     dtype,
     ...(labels === undefined ? {} : labelFields(labels)),
-    model_type: 'bert',
+    model_type: type,
     pad_token_id: paddingToken,
     tie_word_embeddings: true,
     // the name of `dtype` before transformers 4.56

@@ -1,6 +1,8 @@
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import type { BertTask } from '../bert/bert-task.js';
+import { numLearnedPositions } from '../blocks/position-variants.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
+import { bertTypeOf } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';
 
@@ -61,6 +63,7 @@ const poolerMappings = ({ hiddenSize: h }: BertModelConfiguration): WeightMappin
 /** Embeddings and layers. */
 function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
+  const numPositions = numLearnedPositions(model);
   const table = (name: string, source: string, rows: number): WeightMapping =>
     sameLayout(`embedding.${name}.weight`, { name: `embeddings.${source}.weight`, shape: [rows, h] });
   return [
@@ -69,7 +72,7 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
       { name: 'embeddings.word_embeddings.weight', shape: [vocabularySize, h] },
       paddedVocabularySize(model),
     ),
-    table('position_embeddings', 'position_embeddings', model.maxPositionEmbeddings),
+    ...(numPositions > 0 ? [table('position_embeddings', 'position_embeddings', numPositions)] : []),
     table('tokentype_embeddings', 'token_type_embeddings', model.tokenTypeVocabularySize),
     ...norm('embedding.layernorm', 'embeddings.LayerNorm', h),
     ...Array.from({ length: model.numLayers }, (_, layer) => layerMappings(layer, model)).flat(),
@@ -77,8 +80,8 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
 }
 
 /**
- * The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with
- * `cls.`).
+ * The name map of transformers' BERT and RoFormer, names without the prefix `bert.` or `roformer.` (those of
+ * the heads begin with `cls.`).
  */
 function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
@@ -134,33 +137,34 @@ export function bertTaskWeightNames(
       ...(has.pooler ? poolerMappings(model) : []),
       ...(has.head ? dense(name, source, shape) : []),
     ],
-    prefix,
+    prefix: prefixOf(model),
     isIgnored: (tensor) => ignored.test(tensor) || otherHeads.test(tensor),
     canonical,
   };
 }
 
-const prefix = 'bert.';
+const prefixOf = (model: BertModelConfiguration): string => `${bertTypeOf(model)}.`;
 
 /** Norms had `gamma` and `beta` in the first files. */
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
 /** The embedding's name in files, and how names there become those of the name maps. */
-export const bertEmbedding = {
+export const bertEmbedding = (model: BertModelConfiguration) => ({
   embedding: 'embeddings.word_embeddings.weight',
-  naming: { prefix, canonical },
-};
+  naming: { prefix: prefixOf(model), canonical },
+});
 
-// the tied decoder, buffers of older versions, and the heads that a model without sentence order leaves out
-const ignored = /^cls\.predictions\.decoder\.(weight|bias)$|^embeddings\.position_ids$/;
+// the tied decoder, what a RoFormer computes itself, buffers of older versions, and the heads that a model without sentence order leaves out
+const ignored =
+  /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 
-/** How files of BERT are named. */
+/** How files of BERT and RoFormer are named. */
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),
-    prefix,
+    prefix: prefixOf(model),
     isIgnored: (name) => ignored.test(name) || (!model.sentenceOrderHead && orderHead.test(name)),
     canonical,
   };

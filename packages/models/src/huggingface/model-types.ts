@@ -1,5 +1,6 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
 import { gatedActivation, headSize, keyValueHeads, llamaBiases, qwen3Biases } from './llama-fields.js';
+import { roformerFields } from './roformer-fields.js';
 import { ropeFields } from './rope-fields.js';
 import { mistralWindow, qwenWindow } from './window-fields.js';
 
@@ -62,6 +63,24 @@ const llamaFixed = {
   hiddenDropout: 0,
   geluKind: 'tanh',
 } as const;
+
+/** What a BERT and a RoFormer have in common. */
+const bertFields: readonly ConfigField[] = [
+  size('hiddenSize', ['hidden_size']),
+  heads(['num_attention_heads']),
+  epsilon('layerNormEpsilon', 'layer_norm_eps', 1e-12),
+  deviation('initMethodStd', 'initializer_range', 0.02),
+  size('numLayers', ['num_hidden_layers']),
+  size('ffnHiddenSize', ['intermediate_size']),
+  size('maxPositionEmbeddings', ['max_position_embeddings']),
+  size('vocabularySize', ['vocab_size']),
+  size('tokenTypeVocabularySize', ['type_vocab_size'], () => 2),
+  geluField('hidden_act', 'gelu'),
+  probability('hiddenDropout', 'hidden_dropout_prob', 0.1),
+  probability('attentionDropout', 'attention_probs_dropout_prob', 0.1),
+];
+
+const bertCommands = 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2 or a Llama';
 
 const gptCommands = 'train it with gpt-train, or pass a BERT';
 
@@ -175,36 +194,41 @@ export const modelTypes = {
     kind: 'bert',
     className: 'BertForPreTraining',
     name: 'a BERT',
-    trainedWith: 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2 or a Llama',
+    trainedWith: bertCommands,
     typed: {
       is_decoder: 'true or false',
       add_cross_attention: 'true or false',
       tie_word_embeddings: 'true or false',
       position_embedding_type: 'a string',
     },
-    fields: [
-      size('hiddenSize', ['hidden_size']),
-      heads(['num_attention_heads']),
-      epsilon('layerNormEpsilon', 'layer_norm_eps', 1e-12),
-      deviation('initMethodStd', 'initializer_range', 0.02),
-      size('numLayers', ['num_hidden_layers']),
-      size('ffnHiddenSize', ['intermediate_size']),
-      size('maxPositionEmbeddings', ['max_position_embeddings']),
-      size('vocabularySize', ['vocab_size']),
-      size('tokenTypeVocabularySize', ['type_vocab_size'], () => 2),
-      geluField('hidden_act', 'gelu'),
-      probability('hiddenDropout', 'hidden_dropout_prob', 0.1),
-      probability('attentionDropout', 'attention_probs_dropout_prob', 0.1),
-    ],
+    fields: bertFields,
     fixed: { layerNormPlacement: 'post' },
     inWeights: ['sentenceOrderHead'],
+  },
+  roformer: {
+    kind: 'bert',
+    className: 'RoFormerForMaskedLM',
+    name: 'a RoFormer',
+    trainedWith: bertCommands,
+    typed: {
+      is_decoder: 'true or false',
+      add_cross_attention: 'true or false',
+      tie_word_embeddings: 'true or false',
+    },
+    fields: [...bertFields, ...roformerFields],
+    // it has no pooler either
+    fixed: { layerNormPlacement: 'post', sentenceOrderHead: false },
+    inWeights: [],
   },
 } as const satisfies Readonly<Record<string, ModelType>>;
 
 export type ModelTypeName = keyof typeof modelTypes;
 
 /** The types of causal language models. */
-export type GptTypeName = Exclude<ModelTypeName, 'bert'>;
+export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
+
+/** The types of models that see all tokens. */
+export type BertTypeName = 'bert' | 'roformer';
 
 /** The types of a kind, the first ones first where several can state a model. */
 export const modelTypesOf = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>

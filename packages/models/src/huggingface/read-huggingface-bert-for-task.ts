@@ -1,6 +1,6 @@
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { BertTask } from '../bert/bert-task.js';
-import { parseBertConfiguration } from './bert-configuration.js';
+import { bertTypeOf, parseBertConfiguration } from './bert-configuration.js';
 import { bertEmbedding, bertTaskWeightNames, taskHeadTensor } from './bert-weight-mappings.js';
 import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
@@ -31,7 +31,7 @@ export async function readHuggingFaceBertForTask(options: {
   });
   const { source, shape } = taskHeadTensor(task, configuration);
   const has = await lookInto(directory, (weights) => {
-    const find = (name: string) => weights.tensors.get(name) ?? weights.tensors.get(`bert.${name}`);
+    const find = (name: string) => weights.tensors.get(name) ?? weights.tensors.get(`${bertTypeOf(configuration)}.${name}`);
     return {
       pooler: task.kind !== 'span' && find('pooler.dense.weight') !== undefined,
       head: `${find(`${source}.weight`)?.shape}` === `${shape}`,
@@ -40,7 +40,7 @@ export async function readHuggingFaceBertForTask(options: {
   await checkHuggingFaceWeights({
     ...configuration,
     directory,
-    ...bertEmbedding,
+    ...bertEmbedding(configuration),
     names: () => bertTaskWeightNames(configuration, { task, has }),
   });
   const names = bertTaskWeightNames(configuration, { task, has });

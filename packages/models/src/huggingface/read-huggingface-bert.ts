@@ -26,8 +26,8 @@ export interface HuggingFaceBert {
 }
 
 /**
- * Reads a BERT directory of the transformers library, saved from BertForPreTraining or BertForMaskedLM:
- * config.json and weights in safetensors (one file or shards with their index). Its layer norms come after
+ * Reads a BERT directory of the transformers library, saved from BertForPreTraining, BertForMaskedLM or
+ * RoFormerForMaskedLM: config.json and weights in safetensors (one file or shards with their index). Its layer norms come after
  * the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
@@ -48,10 +48,11 @@ export async function readHuggingFaceBert(options: {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,
   });
-  const sentenceOrderHead = options.sentenceOrderHead ?? (await hasSentenceHead(directory));
+  const sentenceOrderHead =
+    options.sentenceOrderHead ?? (described.sentenceOrderHead && (await hasSentenceHead(directory)));
   const configuration = { ...described, sentenceOrderHead };
   const names = () => bertWeightNames(configuration);
-  await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding, names });
+  await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding(configuration), names });
   return {
     directory,
     configuration,

@@ -61,7 +61,7 @@ interface Feature {
   readonly isKnown?: true;
 }
 
-const isBert = ({ model_type: type }: Values): boolean => type === 'bert';
+const isBert = ({ model_type: type }: Values): boolean => type === 'bert' || type === 'roformer';
 const headsOf = (values: Values): number => Number(values.num_attention_heads ?? values.n_head);
 const sizeOf = (values: Values): number => Number(values.hidden_size ?? values.n_embd);
 

@@ -1,7 +1,9 @@
 import { CheckpointError } from '@mtl/errors';
+import { bertBlock } from '../bert/bert-block.js';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
-import { type BertArchitecture, encodeBertConfiguration } from './bert-configuration.js';
+import { type BertArchitecture, bertTypeOf, encodeBertConfiguration } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
+import { asStatedBy } from './statable-models.js';
 import {
   dtypeNames,
   type SaveHuggingFaceOptions,
@@ -19,7 +21,7 @@ export interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly lowersCase?: boolean;
 }
 
-// what classes of transformers put on the encoder; everything else is below `bert.`
+// what classes of transformers put on the encoder; everything else is below `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /** Writes a BERT with any head. @throws CheckpointError, UsageError as `writeHuggingFaceBert` does */
@@ -39,6 +41,18 @@ export async function writeBertDirectory(
       },
     );
   }
+  if (!isStated(model)) {
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_CONFIG',
+      "the model has rotary positions or a sentence-order head that transformers' RoFormer does not compute",
+      {
+        expected:
+          'pairs of neighbouring features rotated (rotaryInterleaved) with base 10000, unscaled, in whole heads; no sentence-order head',
+        remedy: 'train such a model, or keep this one as a checkpoint of ours',
+        exitCode: 2,
+      },
+    );
+  }
   const settings = { dtype: dtypeNames[dtype], paddingToken, ...architecture };
   await writeHuggingFaceDirectory(options, {
     names,
@@ -52,4 +66,12 @@ export async function writeBertDirectory(
           }),
     },
   });
+}
+
+/** Whether what would be read of the directory is the same model. */
+function isStated(model: BertModelConfiguration): boolean {
+  const stated = asStatedBy(bertTypeOf(model), model);
+  const computed = (of: BertModelConfiguration): string =>
+    JSON.stringify([bertBlock(of), of.sentenceOrderHead]);
+  return stated !== undefined && computed(stated) === computed(model);
 }

@@ -1,11 +1,13 @@
+import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { bertTypeOf } from './bert-configuration.js';
 import { bertWeightNames } from './bert-weight-mappings.js';
 import { type SaveHuggingFaceBertOptions, writeBertDirectory } from './write-bert-directory.js';
 
 export type WriteHuggingFaceBertOptions = SaveHuggingFaceBertOptions;
 
 /**
- * Saves a BERT as transformers' BertForPreTraining, or BertForMaskedLM for one without sentence-order head:
- * `from_pretrained` loads it. The vocabulary's padding is dropped. It is written next to the target and
+ * Saves a BERT as transformers' BertForPreTraining, as BertForMaskedLM without sentence-order head, and with
+ * rotary position embeddings as RoFormerForMaskedLM: `from_pretrained` loads it. The vocabulary's padding is dropped. It is written next to the target and
  * renamed, so that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
@@ -18,6 +20,11 @@ export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions)
   const { model } = options;
   await writeBertDirectory(options, {
     names: bertWeightNames(model),
-    className: model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM',
+    className: classNameOf(model),
   });
+}
+
+function classNameOf(model: BertModelConfiguration): string {
+  if (bertTypeOf(model) === 'roformer') return 'RoFormerForMaskedLM';
+  return model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM';
 }

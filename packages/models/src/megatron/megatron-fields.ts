@@ -85,6 +85,7 @@ const positionEmbeddingType: ConfigField = {
     });
   },
   write: (type) => type ?? 'learned_absolute',
+  writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
 };
 
 /** A field that only models with rotary positions have. */
@@ -93,6 +94,21 @@ const rotary = (field: ConfigField): ConfigField => ({
   read: (fields, known) => (known.positionEmbeddingType === 'rope' ? field.read(fields, known) : undefined),
   check: (value, known) => (value === undefined ? undefined : field.check?.(value, known)),
 });
+
+/** How blocks know positions. */
+const positionFields: readonly ConfigField[] = [
+  positionEmbeddingType,
+  rotary(positive('rotaryBase', 'rotary_base', 10_000)),
+  rotary(
+    checkedNumber({ isValid: (value) => value > 0 && value <= 1, expected: 'a number above 0, at most 1' })(
+      ...(['rotaryPercent', 'rotary_percent', 1] as const),
+    ),
+  ),
+  rotary(truth('rotaryInterleaved', 'rotary_interleaved', false)),
+  rotary(size('rotarySeqLenInterpolationFactor', ['rotary_seq_len_interpolation_factor'], () => 1)),
+  rotary(truth('useRopeScaling', 'use_rope_scaling', false)),
+  rotary(positive('ropeScalingFactor', 'rope_scaling_factor', 8)),
+];
 
 const headSize: ConfigField = {
   key: 'kvChannels',
@@ -169,17 +185,7 @@ const gptFields: readonly ConfigField[] = [
   whereTrue('groupQueryAttention', 'group_query_attention'),
   queryGroups,
   windowSize,
-  positionEmbeddingType,
-  rotary(positive('rotaryBase', 'rotary_base', 10_000)),
-  rotary(
-    checkedNumber({ isValid: (value) => value > 0 && value <= 1, expected: 'a number above 0, at most 1' })(
-      ...(['rotaryPercent', 'rotary_percent', 1] as const),
-    ),
-  ),
-  rotary(truth('rotaryInterleaved', 'rotary_interleaved', false)),
-  rotary(size('rotarySeqLenInterpolationFactor', ['rotary_seq_len_interpolation_factor'], () => 1)),
-  rotary(truth('useRopeScaling', 'use_rope_scaling', false)),
-  rotary(positive('ropeScalingFactor', 'rope_scaling_factor', 8)),
+  ...positionFields,
   normalization,
   whereTrue('swiglu', 'swiglu'),
   whereTrue('squaredRelu', 'squared_relu'),
@@ -197,15 +203,12 @@ const gptFields: readonly ConfigField[] = [
     // the activation is another: the value of models without one of their own
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
-    writeOthers: (kind, model) => ({
-      ...geluKind.writeOthers!(kind, model),
-      add_position_embedding: (model.positionEmbeddingType ?? 'learned_absolute') === 'learned_absolute',
-    }),
   },
 ];
 
 const bertFields: readonly ConfigField[] = [
   ...commonFields,
+  ...positionFields,
   geluKind,
   truth('sentenceOrderHead', 'bert_binary_head', true),
 ];
@@ -221,7 +224,6 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
     alwaysStated: {
       add_bias_linear: true,
       normalization: 'LayerNorm',
-      position_embedding_type: 'learned_absolute',
       swiglu: false,
       untie_embeddings_and_output_weights: false,
     },

@@ -13,6 +13,7 @@ const cases: readonly (readonly [string, StepOptions])[] = [
   ['layer norm before sublayers', { bert: 'pre' }],
   ['layer norm after sublayers', { bert: 'post' }],
   ['recomputing every layer, halves apart', { bert: 'pre', recomputation: uniform, split: true }],
+  ['with rotary positions', { bert: 'post', model: { positionEmbeddingType: 'rope' } }],
   ['in bfloat16', { bert: 'pre', dtype: 'bfloat16' }],
 ];
 

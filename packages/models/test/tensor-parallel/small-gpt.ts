@@ -5,6 +5,7 @@ import {
   BertStage,
   type BertTask,
   BertTaskStage,
+  type BertModelConfiguration,
   type GptModelConfiguration,
   GptStage,
   type LayerNormPlacement,
@@ -56,7 +57,7 @@ export function smallBatch({ positions = true }: { positions?: boolean } = {}): 
 
 /** One step to be computed, by one process or by a rank. */
 export interface StepOptions {
-  readonly model?: Partial<GptModelConfiguration>;
+  readonly model?: Partial<GptModelConfiguration & BertModelConfiguration>;
   /** A BERT instead, with its layer norms there. */
   readonly bert?: LayerNormPlacement;
   /** With this head instead of those of pretraining. */
@@ -118,7 +119,7 @@ function buildBert(
   options: StepOptions,
   tensorParallel: TensorParallel | undefined,
 ): BuiltModel<BertStage> {
-  const model = { ...smallBert, layerNormPlacement };
+  const model = { ...smallBert, ...options.model, layerNormPlacement };
   const stage = new BertStage({ ...stageOptions(options, tensorParallel), model });
   const batch = smallMaskedBatch();
   const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };

@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { checkHuggingFaceArchitecture } from '@mtl/configuration';
 import { writeFileAtomically } from '@mtl/data';
-import { CheckpointError } from '@mtl/errors';
-import { type BertModelConfiguration, writeHuggingFaceBertForTask } from '@mtl/models';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { type BertModelConfiguration, huggingFaceTaskClass, writeHuggingFaceBertForTask } from '@mtl/models';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
 import { bertTokenizerSettings } from '../models/bert-tokenizer-settings.js';
@@ -37,7 +37,7 @@ export class HuggingFaceExports {
   /**
    * Checks before the run that all can be written after it.
    *
-   * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
+   * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE, MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
    */
   check({ worldSize }: { readonly worldSize: number }): void {
     const { configuration, seeds, model } = this.#options;
@@ -45,6 +45,17 @@ export class HuggingFaceExports {
     if (saveHuggingFace === undefined) return;
     checkSaveForHuggingFace({ worldSize, save, saveHuggingFace });
     checkHuggingFaceArchitecture({ kind: 'bert', model });
+    const { task } = configuration;
+    if (huggingFaceTaskClass(model, fineTuningTasks[task].bertTask) === undefined) {
+      throw new ConfigurationError(
+        'MTL_HUGGING_FACE_ARCHITECTURE',
+        `--save-hf: a RoFormer of transformers, a BERT with rotary positions, has other layers for ${task}`,
+        {
+          expected: 'a BERT with learned positions',
+          remedy: 'leave --save-hf out, or fine-tune a BERT with --position-embedding-type learned_absolute',
+        },
+      );
+    }
     for (const seed of seeds) {
       if (!this.#isThere(seed)) checkHuggingFaceTarget(this.#directoryOf(seed)!);
     }
