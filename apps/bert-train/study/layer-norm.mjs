@@ -33,7 +33,7 @@ const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 /** All that the runs have in common. */
 const recipe = [
-  ...['--preset', 'bert-default', '--hidden-size', '64', '--num-attention-heads', '4'],
+  ...['--preset', 'bert-1m', '--hidden-size', '64', '--num-attention-heads', '4'],
   ...['--seq-length', '128'],
   ...['--micro-batch-size', '8', '--global-batch-size', '8', '--lr', '2e-3', '--lr-warmup-iters', '100'],
   ...['--lr-decay-style', 'linear', '--min-lr', '2e-4', '--clip-grad', '1', '--eval-iters', '0'],

@@ -84,7 +84,7 @@ function plan({ model, numLayers, flags, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
   const argv = [
-    ...['--preset', model === 'bert' ? 'bert-default' : 'gpt2-4m', ...recipe, ...flags],
+    ...['--preset', model === 'bert' ? 'bert-1m' : 'gpt2-4m', ...recipe, ...flags],
     ...['--num-layers', String(numLayers), '--train-iters', options.steps],
     ...['--metrics-jsonl', metrics],
     ...(precision === 'bf16' ? ['--bf16'] : []),
