@@ -120,6 +120,38 @@ function run(stage: BertTaskStage, batch: TaskTokenBatch, how: 'forward' | 'eval
   return result;
 }
 
+describe('a RoFormer', () => {
+  it('begins a fine-tuning, and is saved only where its class of transformers has the same head', async () => {
+    const start = fixturePath('huggingface-roformer');
+    const parent = mkdtempSync(join(tmpdir(), 'mtl-bert-task-'));
+    for (const [, task] of tasks) {
+      const source = await readHuggingFaceBertForTask({ directory: start, task });
+      const model = source.configuration;
+      const stage = new BertTaskStage({ model, task, device: 'cpu', dtype: 'float32', seed: 1 });
+      const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
+      const held = stage.parameters.filter(({ name }) => source.parameterNames.has(name));
+      // two layers of 12, three of embeddings
+      expect(held.length).toBe(2 * 12 + 4);
+      for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 1);
+      await source.load(parameterTensors(held));
+      const directory = join(parent, task.kind);
+      const tensors = parameterTensors(stage.parameters);
+      const writing = writeHuggingFaceBertForTask({ directory, task, model, tensors });
+      if (task.kind === 'span') {
+        await writing;
+        const again = await readHuggingFaceBertForTask({ directory, task });
+        expect(again.configuration).toEqual(model);
+        expect([...again.parameterNames].sort()).toEqual(stage.parameters.map(({ name }) => name).sort());
+      } else {
+        await expect(writing).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_CONFIG', exitCode: 2 });
+      }
+      storage.dispose();
+      stage.dispose();
+    }
+    rmSync(parent, { recursive: true });
+  });
+});
+
 describe.each(tasks)('%s', (name, task) => {
   const expected = readFixture<Expected>(`huggingface-bert-${name}/expected.json`);
   const batch = batchOf(expected);

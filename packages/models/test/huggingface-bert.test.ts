@@ -122,6 +122,36 @@ describe('Hugging Face directories of BERT', () => {
     });
   });
 
+  it.each([
+    ['rotary_value', true, 'false'],
+    ['embedding_size', 16, 'the hidden size, 32'],
+    ['is_decoder', true, 'false'],
+  ])('of a RoFormer with %s %s are refused', async (field, value, expected) => {
+    const target = join(directory, 'broken');
+    cpSync(fixturePath('huggingface-roformer'), target, { recursive: true });
+    const path = join(target, 'config.json');
+    const fields = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    writeFileSync(path, JSON.stringify({ ...fields, [field]: value }));
+    await expect(readHuggingFaceBert({ directory: target })).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_CONFIG',
+      expected: expect.stringContaining(expected) as string,
+    });
+  });
+
+  it.each([
+    ['halves of heads rotated', { rotaryInterleaved: false }],
+    ['another base', { rotaryBase: 500 }],
+    ['scaled angles', { useRopeScaling: true }],
+    ['a sentence-order head', { sentenceOrderHead: true }],
+  ])('are not written for a RoFormer with %s', async (_, change) => {
+    const { source, dispose } = await loadBert(fixturePath('huggingface-roformer'));
+    const model = { ...source.configuration, ...change };
+    const saving = writeHuggingFaceBert({ directory: join(directory, 'other'), model, tensors: [] });
+    await expect(saving).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_CONFIG', exitCode: 2 });
+    expect(readdirSync(directory)).toEqual([]);
+    dispose();
+  });
+
   it('are not written for layer norm before the sublayers', async () => {
     const { source, dispose } = await loadBert(fixturePath('huggingface-bert'));
     const model = { ...source.configuration, layerNormPlacement: 'pre' } as const;

@@ -9,6 +9,10 @@ import {
 } from './support/training-runs.js';
 
 const deep = ['--num-layers', '4'];
+const rotary = [
+  ...['--position-embedding-type', 'rope', '--rotary-interleaved', '--layer-norm-placement', 'post'],
+  ...['--optimizer', 'muon', '--lr', '5e-3'],
+];
 
 let runs: TrainingRuns;
 /** What one process wrote. */
@@ -21,6 +25,7 @@ beforeAll(async () => {
     { name: 'alone' },
     { name: 'alone-post', flags: ['--layer-norm-placement', 'post'] },
     { name: 'alone-masks', flags: ['--bert-no-binary-head'] },
+    { name: 'alone-rotary', flags: rotary },
     { name: 'alone-bf16', flags: ['--bf16'] },
     { name: 'alone-deep', flags: deep },
     { name: 'alone-odd', flags: ['--seq-length', '31'] },
@@ -94,6 +99,7 @@ describe('a BERT on several ranks', () => {
   it.each([
     { name: 'post', flags: ['--layer-norm-placement', 'post'] },
     { name: 'masks', flags: ['--bert-no-binary-head'] },
+    { name: 'rotary', flags: rotary },
     { name: 'bf16', flags: ['--bf16'] },
     // which the ranks that cut the sequence do not divide
     { name: 'odd', flags: ['--seq-length', '31'] },
@@ -114,6 +120,13 @@ describe('a BERT on several ranks', () => {
     },
     processTestMs,
   );
+
+  it('trains as in one process with rotary positions in two stages', async () => {
+    await runs.run(2, [{ name: 'rotary-stages', flags: [...rotary, ...stages] }]);
+    expectSame('rotary-stages', 'alone-rotary');
+    // and they are another model's
+    expect(runs.differences('rotary-stages', 'alone-post').loss).toBeGreaterThan(1e-3);
+  });
 
   it('goes on in another layout', async () => {
     const load = ['--load', runs.pathOf('moved')];

@@ -50,6 +50,7 @@ const batchOf = (flags: readonly string[]): string[] =>
 const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const post = ['--layer-norm-placement', 'post'];
+const rotary = [...post, '--position-embedding-type', 'rope', '--rotary-interleaved'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
 const lora = ['--lora-rank', '8', '--lora-dropout', '0.1', '--lora-targets', 'c_attn', 'mlp.c_proj'];
 
@@ -97,6 +98,7 @@ const cases = [
   },
   { name: 'BERT, one process', worldSize: 1, model: 'bert', flags: [] },
   { name: 'BERT, one process, norms after sublayers', worldSize: 1, model: 'bert', flags: post },
+  { name: 'BERT, pp 2, rotary positions', worldSize: 2, model: 'bert', flags: [...pipeline(2, '1f1b'), ...rotary] },
   { name: 'BERT, tp 2, sequence parallel', worldSize: 2, model: 'bert', flags: [...tensor(2), sequence] },
   { name: 'BERT, dp 2, distributed optimizer', worldSize: 2, model: 'bert', flags: distributed },
   { name: 'BERT, pp 2', worldSize: 2, model: 'bert', flags: [...pipeline(2, '1f1b'), ...post] },
