@@ -5,8 +5,8 @@ import type {
   LayerLayout,
   LayerNormPlacement,
   LoraConfiguration,
-  Recomputation,
   PositionVariants,
+  Recomputation,
 } from '@mtl/models';
 import type {
   BatchSizeRampup,

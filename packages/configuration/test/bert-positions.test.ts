@@ -1,6 +1,11 @@
 import { MtlError } from '@mtl/errors';
 import { expect, it } from 'vitest';
-import { bertModelOf, checkHuggingFaceArchitecture, parseFlags, validateConfiguration } from '../src/index.js';
+import {
+  bertModelOf,
+  checkHuggingFaceArchitecture,
+  parseFlags,
+  validateConfiguration,
+} from '../src/index.js';
 
 const modelOf = (...flags: readonly string[]) => {
   const given = ['--preset', 'bert-base', '--layer-norm-placement', 'post', ...flags];

@@ -24,9 +24,9 @@ export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { PositionTable } from './blocks/position-table.js';
 export { PositionTables } from './blocks/position-tables.js';
+export type { PositionEmbeddingType, PositionVariants } from './blocks/position-variants.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
-export type { PositionEmbeddingType, PositionVariants } from './blocks/position-variants.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification } from './blocks/self-attention.js';
 export type { LossVariables } from './blocks/stage-losses.js';
@@ -67,8 +67,8 @@ export {
   writeHuggingFaceBert,
 } from './huggingface/write-huggingface-bert.js';
 export {
-  type WriteHuggingFaceBertForTaskOptions,
   huggingFaceTaskClass,
+  type WriteHuggingFaceBertForTaskOptions,
   writeHuggingFaceBertForTask,
 } from './huggingface/write-huggingface-bert-for-task.js';
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';

@@ -98,7 +98,12 @@ const cases = [
   },
   { name: 'BERT, one process', worldSize: 1, model: 'bert', flags: [] },
   { name: 'BERT, one process, norms after sublayers', worldSize: 1, model: 'bert', flags: post },
-  { name: 'BERT, pp 2, rotary positions', worldSize: 2, model: 'bert', flags: [...pipeline(2, '1f1b'), ...rotary] },
+  {
+    name: 'BERT, pp 2, rotary positions',
+    worldSize: 2,
+    model: 'bert',
+    flags: [...pipeline(2, '1f1b'), ...rotary],
+  },
   { name: 'BERT, tp 2, sequence parallel', worldSize: 2, model: 'bert', flags: [...tensor(2), sequence] },
   { name: 'BERT, dp 2, distributed optimizer', worldSize: 2, model: 'bert', flags: distributed },
   { name: 'BERT, pp 2', worldSize: 2, model: 'bert', flags: [...pipeline(2, '1f1b'), ...post] },

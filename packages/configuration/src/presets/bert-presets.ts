@@ -25,8 +25,8 @@ const bertRecipe: Flags = {
 };
 
 /**
- * What the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained on it, in short
- * samples; narrow, and with layer norm after sublayers, which learns faster in shallow models
+ * What the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained on it, in
+ * short samples; narrow, and with layer norm after sublayers, which learns faster in shallow models
  * (docs/studies/layer-norm-placement.md). float32, so that every machine gives the same losses.
  */
 const onBundledCorpus: Flags = {
@@ -50,8 +50,8 @@ const onBundledCorpus: Flags = {
 /** Named sets of flags (--preset) for BERT, from the smallest model to the largest. */
 export const bertPresets: Readonly<Record<string, Flags>> = {
   // What trains when nothing is asked for: a BERT of 1.4 million parameters with the rotary positions of a
-  // RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A masked-language
-  // loss of 5.9 is that of the frequencies of words alone.
+  // RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A
+  // masked-language loss of 5.9 is that of the frequencies of words alone.
   'bert-default': {
     ...onBundledCorpus,
     'position-embedding-type': 'rope',

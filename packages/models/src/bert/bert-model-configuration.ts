@@ -7,8 +7,8 @@ import {
 } from '../blocks/transformer-configuration.js';
 
 /**
- * The architecture of a BERT: what its weights look like and what they compute. With rotary position embeddings
- * it is a RoFormer.
+ * The architecture of a BERT: what its weights look like and what they compute. With rotary position
+ * embeddings it is a RoFormer.
  */
 export interface BertModelConfiguration extends TransformerConfiguration, PositionVariants {
   /** Kinds of tokens: 2, those of the first and of the second text. */

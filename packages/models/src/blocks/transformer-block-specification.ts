@@ -1,9 +1,9 @@
 import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { BlockSpecification, LayerNormPlacement } from './block-specification.js';
 import type { BlockVariants } from './block-variants.js';
+import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import type { PositionVariants } from './position-variants.js';
 import { rotarySpecification } from './rotary-specification.js';
-import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import { headSizeOf, type TransformerConfiguration } from './transformer-configuration.js';
 
 /**

@@ -155,7 +155,8 @@ export const bertEmbedding = (model: BertModelConfiguration) => ({
   naming: { prefix: prefixOf(model), canonical },
 });
 
-// the tied decoder, what a RoFormer computes itself, buffers of older versions, and the heads that a model without sentence order leaves out
+// the tied decoder, what a RoFormer computes itself, buffers of older versions, and the heads that a model
+// without sentence order leaves out
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;

@@ -31,7 +31,8 @@ export async function readHuggingFaceBertForTask(options: {
   });
   const { source, shape } = taskHeadTensor(task, configuration);
   const has = await lookInto(directory, (weights) => {
-    const find = (name: string) => weights.tensors.get(name) ?? weights.tensors.get(`${bertTypeOf(configuration)}.${name}`);
+    const find = (name: string) =>
+      weights.tensors.get(name) ?? weights.tensors.get(`${bertTypeOf(configuration)}.${name}`);
     return {
       pooler: task.kind !== 'span' && find('pooler.dense.weight') !== undefined,
       head: `${find(`${source}.weight`)?.shape}` === `${shape}`,

@@ -27,8 +27,8 @@ export interface HuggingFaceBert {
 
 /**
  * Reads a BERT directory of the transformers library, saved from BertForPreTraining, BertForMaskedLM or
- * RoFormerForMaskedLM: config.json and weights in safetensors (one file or shards with their index). Its layer norms come after
- * the sublayers.
+ * RoFormerForMaskedLM: config.json and weights in safetensors (one file or shards with their index). Its
+ * layer norms come after the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @param options.sentenceOrderHead whether to take pooler and sentence head; default: where the file has them

@@ -35,8 +35,8 @@ export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTa
  * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
  * `from_pretrained` loads it, and `readHuggingFaceBertForTask`.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task that transformers' class has other layers for; else,
- *   and UsageError, as `writeHuggingFaceBert` does
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task that transformers' class has other layers for;
+ *   else, and UsageError, as `writeHuggingFaceBert` does
  */
 export async function writeHuggingFaceBertForTask(
   options: WriteHuggingFaceBertForTaskOptions,

@@ -7,8 +7,8 @@ export type WriteHuggingFaceBertOptions = SaveHuggingFaceBertOptions;
 
 /**
  * Saves a BERT as transformers' BertForPreTraining, as BertForMaskedLM without sentence-order head, and with
- * rotary position embeddings as RoFormerForMaskedLM: `from_pretrained` loads it. The vocabulary's padding is dropped. It is written next to the target and
- * renamed, so that a failed save leaves nothing behind.
+ * rotary position embeddings as RoFormerForMaskedLM: `from_pretrained` loads it. The vocabulary's padding is
+ * dropped. It is written next to the target and renamed, so that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
  *   sublayers, which transformers' BERT cannot compute; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,

@@ -2,10 +2,10 @@ import { allocateParameters, initializeParameter, Parameter } from '@mtl/autogra
 import type { DType } from '@mtl/kernels';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import {
+  type BertModelConfiguration,
   BertStage,
   type BertTask,
   BertTaskStage,
-  type BertModelConfiguration,
   type GptModelConfiguration,
   GptStage,
   type LayerNormPlacement,

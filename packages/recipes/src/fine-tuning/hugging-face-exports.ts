@@ -37,7 +37,8 @@ export class HuggingFaceExports {
   /**
    * Checks before the run that all can be written after it.
    *
-   * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE, MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
+   * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
+   *   MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
    */
   check({ worldSize }: { readonly worldSize: number }): void {
     const { configuration, seeds, model } = this.#options;
