@@ -63,5 +63,9 @@ export async function loadBert(
   });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype, mainGradients });
   await source.load(parameterTensors(stage.parameters));
-  return { source, stage, dispose: () => [storage, stage].forEach((owner) => owner.dispose()) };
+  const dispose = (): void => {
+    storage.dispose();
+    stage.dispose();
+  };
+  return { source, stage, dispose };
 }

@@ -10,7 +10,11 @@ const build = (model: typeof smallBert) => {
   const stage = new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 1 });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
   const values = () => stage.parameters.map(({ name, data }) => [name, data.toArray()] as const);
-  return { stage, values, dispose: () => [storage, stage].forEach((owner) => owner.dispose()) };
+  const dispose = (): void => {
+    storage.dispose();
+    stage.dispose();
+  };
+  return { stage, values, dispose };
 };
 
 it.each([

@@ -2,17 +2,27 @@ import { maskingVocabulary, type Tokenizer } from '@mtl/data';
 import type { BertStage, MaskedStageBatch, MaskedTokenBatch } from '@mtl/models';
 import type { ShowOptions } from './model-recipe.js';
 
-/** Masks that are shown, each of another sample. */
-const numMasks = 4;
-const numMasksOfBrief = 2;
+/** Masks that are shown, each of another sample, and those from which they are chosen. */
+const numMasks = { shown: 4, tried: 32 };
+const numMasksOfBrief = { shown: 2, tried: 8 };
 /** Words shown in the place of a mask, each with its probability. */
 const numWords = 5;
 /** Tokens shown on either side of a mask. */
 const numAround = 10;
 
+/** A mask of a sample, and what a model puts there. */
+interface Filled {
+  readonly batch: MaskedTokenBatch;
+  /** Of the mask in those of the sample. */
+  readonly index: number;
+  /** [V] */
+  readonly probabilities: Float32Array;
+}
+
 /**
  * What a BERT puts in the place of some masks of held-out text: for a first look at what a model has learnt.
- * Undefined where no stage holds the whole model.
+ * They are those of the first samples about whose word the context tells the model most: where its
+ * probability is most times its mean over all those masks. Undefined where no stage holds the whole model.
  */
 export async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
@@ -22,35 +32,55 @@ export async function filledMasks(
   const dataset = datasets.valid ?? datasets.train;
   if (stage === undefined || !stage.isLast || dataset === undefined) return undefined;
   const { mask } = maskingVocabulary(tokenizer);
-  const most = isBrief ? numMasksOfBrief : numMasks;
-  const lines: string[] = [];
-  for (let number = 0; number < dataset.length && lines.length < most; number++) {
+  const { shown, tried } = isBrief ? numMasksOfBrief : numMasks;
+  const all: Filled[] = [];
+  for (let number = 0; number < dataset.length && all.length < tried; number++) {
     // what datasets give is never only an outline
     const batch = dataset.sample(number) as MaskedTokenBatch;
-    const index = maskInTheMiddle(batch, mask);
+    const index = loneliestMask(batch, mask);
     if (index === undefined) continue;
     const { maskedLogits } = stage.predict(batch);
     const { vocabularySize } = stage.model;
     const logits = maskedLogits.subarray(index * vocabularySize, (index + 1) * vocabularySize);
-    const best = bestTokens(logits, numWords).map(
-      ({ token, probability }) => `${wordOf(tokenizer, token)} ${(100 * probability).toFixed(1)} %`,
-    );
-    const truth = wordOf(tokenizer, batch.maskedLabels[index]!);
-    lines.push(
-      `... ${textAround(batch, { index, tokenizer })} ...\n    ${best.join(', ')} (it was: ${truth})`,
-    );
+    all.push({ batch, index, probabilities: softmax(logits) });
   }
-  return lines.length === 0 ? undefined : `Masks filled:\n${lines.join('\n')}`;
+  const lines = mostTold(all, shown).map((filled) => lineOf(filled, tokenizer));
+  if (lines.length === 0) return undefined;
+  return `Masks filled (of ${all.length}, those that the words around tell most about):\n${lines.join('\n')}`;
 }
 
-/** The masked token nearest to the middle of a sample that really shows `[MASK]`. */
-function maskInTheMiddle(batch: MaskedTokenBatch, mask: number): number | undefined {
-  const middle = batch.lengths[0]! / 2;
-  const shown = Array.from({ length: batch.numMasked }, (_, index) => index).filter(
-    (index) => batch.tokens[batch.maskedPositions[index]!] === mask,
-  );
-  const distance = (index: number): number => Math.abs(batch.maskedPositions[index]! - middle);
-  return shown.sort((a, b) => distance(a) - distance(b))[0];
+/** The masks with the largest pointwise mutual information of word and context, the largest first. */
+function mostTold(all: readonly Filled[], count: number): readonly Filled[] {
+  const told = ({ batch, index, probabilities }: Filled): number => {
+    const word = batch.maskedLabels[index]!;
+    const sum = all.reduce((total, other) => total + other.probabilities[word]!, 0);
+    return probabilities[word]! / sum;
+  };
+  return all.toSorted((one, other) => told(other) - told(one)).slice(0, count);
+}
+
+function lineOf({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): string {
+  const best = Array.from(probabilities.keys())
+    .sort((a, b) => probabilities[b]! - probabilities[a]!)
+    .slice(0, numWords)
+    .map((token) => `${wordOf(tokenizer, token)} ${(100 * probabilities[token]!).toFixed(1)} %`);
+  const truth = wordOf(tokenizer, batch.maskedLabels[index]!);
+  return `... ${textAround(batch, { index, tokenizer })} ...\n    ${best.join(', ')} (it was: ${truth})`;
+}
+
+/** The token that really shows `[MASK]` farthest from others that do and from the ends of the sample. */
+function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
+  const positions = batch.maskedPositions.subarray(0, batch.numMasked);
+  const shown = Array.from(positions.keys()).filter((index) => batch.tokens[positions[index]!] === mask);
+  const distance = (index: number): number =>
+    Math.min(
+      ...shown
+        .filter((other) => other !== index)
+        .map((other) => Math.abs(positions[other]! - positions[index]!)),
+      positions[index]!,
+      batch.lengths[0]! - 1 - positions[index]!,
+    );
+  return shown.sort((one, other) => distance(other) - distance(one))[0];
 }
 
 function textAround(
@@ -68,14 +98,10 @@ function wordOf(tokenizer: Tokenizer, token: number): string {
   return tokenizer.decode([token]);
 }
 
-function bestTokens(
-  logits: Float32Array,
-  count: number,
-): Array<{ readonly token: number; readonly probability: number }> {
+/** [V] */
+function softmax(logits: Float32Array): Float32Array {
   const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  const total = logits.reduce((sum, value) => sum + Math.exp(value - largest), 0);
-  return Array.from(logits.keys())
-    .sort((a, b) => logits[b]! - logits[a]!)
-    .slice(0, count)
-    .map((token) => ({ token, probability: Math.exp(logits[token]! - largest) / total }));
+  const weights = logits.map((value) => Math.exp(value - largest));
+  const total = weights.reduce((sum, value) => sum + value, 0);
+  return weights.map((value) => value / total);
 }
