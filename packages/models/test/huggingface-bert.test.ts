@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { SafetensorsDirectory } from '@mtl/checkpoint';
 import { numLiveTensors } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type BertStage, parameterTensors, readHuggingFaceBert, writeHuggingFaceBert } from '../src/index.js';
@@ -29,6 +30,18 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
   expect(numLiveTensors()).toBe(live);
 });
+
+/** The tensors of a directory, those of 32 bits as floats. */
+async function floatsOf(path: string): Promise<Map<string, Float32Array>> {
+  const weights = await SafetensorsDirectory.open(path);
+  const all = new Map<string, Float32Array>();
+  for (const [name, { bytes }] of weights.tensors) {
+    const target = await weights.read({ name, target: new Uint8Array(bytes) });
+    all.set(name, new Float32Array(Uint8Array.from(target).buffer.slice(0, bytes - (bytes % 4))));
+  }
+  await weights.close();
+  return all;
+}
 
 function expectNear(actual: ArrayLike<number>, expected: readonly number[], tolerance: number): void {
   expect(actual.length).toBeGreaterThanOrEqual(expected.length);
@@ -80,6 +93,14 @@ describe.each(bertNames)('%s', (name) => {
     );
     for (const key of Object.keys(ours!).filter((key) => key !== 'torch_dtype'))
       expect(ours![key], key).toEqual(theirs![key]);
+    const [written, original] = [await floatsOf(target), await floatsOf(fixturePath(name))];
+    const newNames = (all: typeof original) =>
+      [...all.keys()].map((key) => key.replace('gamma', 'weight').replace('beta', 'bias')).toSorted();
+    expect(newNames(written)).toEqual(newNames(original));
+    const angles = 'roformer.encoder.embed_positions.weight';
+    expect(written.has(angles)).toBe(name === 'huggingface-roformer');
+    // sines of numpy and of the engine may round apart
+    if (written.has(angles)) expectNear(written.get(angles)!, [...original.get(angles)!], 2 ** -23);
     dispose();
     again.dispose();
   });

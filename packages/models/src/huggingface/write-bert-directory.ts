@@ -3,6 +3,7 @@ import { bertBlock } from '../bert/bert-block.js';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import { type BertArchitecture, bertTypeOf, encodeBertConfiguration } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
+import { roformerAngles } from './roformer-angles.js';
 import { asStatedBy } from './statable-models.js';
 import {
   dtypeNames,
@@ -57,6 +58,7 @@ export async function writeBertDirectory(
   await writeHuggingFaceDirectory(options, {
     names,
     fileName: (name) => (isHead(name) ? name : `${names.prefix}${name}`),
+    constants: bertTypeOf(model) === 'roformer' ? [roformerAngles(model, dtype)] : [],
     jsonFiles: {
       'config.json': encodeBertConfiguration(model, settings),
       ...(lowersCase === undefined

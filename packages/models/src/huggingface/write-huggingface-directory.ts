@@ -44,6 +44,8 @@ export interface HuggingFaceFamily {
   readonly names: WeightNames;
   /** The name in the file of a name without prefix. */
   fileName(name: string): string;
+  /** Tensors of the files that are no parameters of the model. */
+  readonly constants?: readonly TensorSource[];
   /** config.json and others, by their names. */
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
 }
@@ -90,7 +92,7 @@ async function writeFiles(
   const { tokenizerFiles = {}, maxShardBytes } = options;
   await writeSafetensorsDirectory({
     directory,
-    tensors: weightSources(options, family),
+    tensors: [...weightSources(options, family), ...(family.constants ?? [])],
     metadata: { format: 'pt' },
     ...(maxShardBytes === undefined ? {} : { maxShardBytes }),
   });
