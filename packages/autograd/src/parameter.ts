@@ -39,6 +39,11 @@ export interface ParameterOptions {
    * output layers, biases and norms.
    */
   readonly matrices?: readonly (readonly Slice[])[];
+  /**
+   * Whether it has a row for each entry of the vocabulary: the word embedding and the output layer, which may
+   * have a learning rate of their own. Default false.
+   */
+  readonly isVocabularyTable?: boolean;
 }
 
 /**
@@ -61,6 +66,7 @@ export class Parameter {
   readonly initialization: Initialization;
   readonly decays: boolean;
   readonly matrices: readonly (readonly Slice[])[];
+  readonly isVocabularyTable: boolean;
   #isFrozen = false;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
@@ -93,6 +99,7 @@ export class Parameter {
     }
     this.decays = options.decays ?? options.globalShape.length > 1;
     this.matrices = options.matrices ?? [];
+    this.isVocabularyTable = options.isVocabularyTable ?? false;
   }
 
   /**

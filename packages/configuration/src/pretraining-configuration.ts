@@ -82,6 +82,13 @@ export interface OptimizerConfiguration {
     /** What the schedule's steps are: iterations, or samples where training is counted in samples. */
     readonly unit: 'iterations' | 'samples';
   };
+  /**
+   * The rates of the word embedding and the output layer, on the schedule of `learningRate`; undefined: those
+   * of all other parameters.
+   */
+  readonly decoupledLearningRate?: Required<
+    Pick<LearningRateScheduleOptions, 'maxLearningRate' | 'minLearningRate'>
+  >;
   readonly weightDecay: number;
   readonly adamBeta1: number;
   readonly adamBeta2: number;

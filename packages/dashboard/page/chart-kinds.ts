@@ -26,6 +26,7 @@ const known: Readonly<Record<string, KnownKind>> = {
   'validation.lm_loss': { title: 'Validation loss', unit: 'nats per token' },
   grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
   learning_rate: { title: 'Learning rate', isFromZero: true, canBeSmoothed: false },
+  decoupled_learning_rate: { title: 'Decoupled learning rate', isFromZero: true, canBeSmoothed: false },
   tokens_per_s: { title: 'Throughput', unit: 'tokens per second', format: formatCount, isFromZero: true },
   step_ms: { title: 'Step time', unit: 'ms', isFromZero: true },
   peak_bytes: {

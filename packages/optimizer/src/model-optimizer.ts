@@ -10,11 +10,13 @@ import type { ParameterBuffers } from './parameter-buffers.js';
 import { ParameterGatherer } from './parameter-gatherer.js';
 import { PartialGradients } from './partial-gradients.js';
 import { type OptimizerStateTensor, RuleOfParameters } from './rule-of-parameters.js';
-import { type RunOfParameters, runsByRule } from './runs-by-rule.js';
+import { type ParameterUpdate, type RunOfParameters, runsByRule } from './runs-by-rule.js';
 
 export interface ModelOptimizerOptions {
   /** The update rule, or that of each parameter, such as `muonWith` gives. */
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
+  /** The parameters that the decoupled learning rate of a step is for. Default: none. */
+  readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
   readonly weightDecay: number;
   /** Largest gradient norm; larger gradients are scaled down to it. 0: no clipping. */
   readonly clipGradient: number;
@@ -45,6 +47,8 @@ export interface ModelOptimizerOptions {
 
 export interface OptimizerStepOptions {
   readonly learningRate: number;
+  /** Of parameters with `ModelOptimizerOptions.isDecoupled`. Default: `learningRate`. */
+  readonly decoupledLearningRate?: number | undefined;
   /** What the loss was multiplied with (fp16); gradients are divided by it. Default 1. */
   readonly lossScale?: number;
 }
@@ -98,11 +102,7 @@ export class ModelOptimizer {
     this.buffers = buffers;
     this.#options = options;
     this.weightDecay = options.weightDecay;
-    const { optimizer } = options;
-    const { rules, runs } = runsByRule(
-      buffers,
-      typeof optimizer === 'function' ? optimizer : () => optimizer,
-    );
+    const { rules, runs } = runsByRule(buffers, updateOf(options));
     this.#runs = runs;
     this.#rules = rules.map((rule) => new RuleOfParameters(rule, { buffers, groups }));
     const { device } = buffers.model;
@@ -223,7 +223,8 @@ export class ModelOptimizer {
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished, nor taken for an
    *   update (`assumeUpdate`)
    */
-  launchStep({ learningRate, lossScale = 1, gradientNorm }: LaunchStepOptions): void {
+  launchStep(options: LaunchStepOptions): void {
+    const { learningRate, decoupledLearningRate = learningRate, lossScale = 1, gradientNorm } = options;
     if (this.#isLaunched) {
       throw new UsageError('MTL_OPTIMIZER_STEP', 'a step was launched before the last one was finished', {
         remedy: 'give finishStep the gradient norm of the last one',
@@ -231,10 +232,10 @@ export class ModelOptimizer {
     }
     const squares = this.measureGradients();
     this.#forgetGradients();
-    for (const { optimizer } of this.#rules) {
+    for (const { optimizer, isDecoupled } of this.#rules) {
       optimizer.beginStep({
         step: this.#numSteps + 1,
-        learningRate,
+        learningRate: isDecoupled ? decoupledLearningRate : learningRate,
         weightDecay: this.weightDecay,
         lossScale,
         maximumNorm: this.#options.clipGradient,
@@ -309,6 +310,23 @@ export class ModelOptimizer {
     gradients.zero();
     if (!overlapParameterGather) gatherer.finish();
   }
+}
+
+/** The update of each parameter: one value for all that are updated in the same way. */
+function updateOf({
+  optimizer,
+  isDecoupled = () => false,
+}: ModelOptimizerOptions): (parameter: Parameter) => ParameterUpdate {
+  const optimizerOf = typeof optimizer === 'function' ? optimizer : (): Optimizer => optimizer;
+  const updates: ParameterUpdate[] = [];
+  return (parameter) => {
+    const update = { optimizer: optimizerOf(parameter), isDecoupled: isDecoupled(parameter) };
+    const known = updates.find(
+      (each) => each.optimizer === update.optimizer && each.isDecoupled === update.isDecoupled,
+    );
+    if (known === undefined) updates.push(update);
+    return known ?? update;
+  };
 }
 
 /**

@@ -26,12 +26,14 @@ const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, 
 /** An update rule with the parameters that it updates on this rank, and their states. */
 export class RuleOfParameters {
   readonly optimizer: BoundOptimizer;
+  /** Whether its parameters are updated with the decoupled learning rate of a step. */
+  readonly isDecoupled: boolean;
   readonly states: readonly OptimizerStateTensor[];
   readonly matrices: WholeMatrices;
   readonly #ranges: readonly OptimizerRange[];
 
   constructor(
-    { optimizer, runs, stateSize, isRuleOf }: RunsOfRule,
+    { optimizer, isDecoupled, runs, stateSize, isRuleOf }: RunsOfRule,
     { buffers, groups }: { readonly buffers: ParameterBuffers; readonly groups: ParallelGroups },
   ) {
     const { device } = buffers.model;
@@ -41,6 +43,7 @@ export class RuleOfParameters {
       const buffer = Tensor.zeros({ shape: [stateSize], dtype, device });
       return { name, dtype, buffer, partsOf };
     });
+    this.isDecoupled = isDecoupled;
     this.matrices = new WholeMatrices(buffers, { groups, isRead: isRuleOf });
     this.#ranges = runs.map((run) => this.#rangeOf(run, buffers));
     this.optimizer = optimizer.bind(this.#ranges, { device, matrices: this.matrices });

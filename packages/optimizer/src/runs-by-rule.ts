@@ -16,8 +16,14 @@ export interface RunOfParameters extends FlatRange {
   readonly stateStart: number;
 }
 
-export interface RunsOfRule {
+/** How a parameter is updated. Parameters with the same value, compared by identity, are updated together. */
+export interface ParameterUpdate {
   readonly optimizer: Optimizer;
+  /** Whether with the decoupled learning rate of a step. */
+  readonly isDecoupled: boolean;
+}
+
+export interface RunsOfRule extends ParameterUpdate {
   readonly runs: readonly RunOfParameters[];
   /** Elements of the runs. */
   readonly stateSize: number;
@@ -31,20 +37,21 @@ export interface RunsOfRule {
  */
 export function runsByRule(
   { owned, ranges }: ParameterBuffers,
-  ruleOf: (parameter: Parameter) => Optimizer,
+  ruleOf: (parameter: Parameter) => ParameterUpdate,
 ): { readonly rules: readonly RunsOfRule[]; readonly runs: readonly (readonly RunOfParameters[])[] } {
-  const optimizers = [...new Set(ranges.map(({ parameter }) => ruleOf(parameter)))];
-  const rules = optimizers.map((optimizer) => ({
-    optimizer,
+  const updates = [...new Set(ranges.map(({ parameter }) => ruleOf(parameter)))];
+  const rules = updates.map((update) => ({
+    optimizer: update.optimizer,
+    isDecoupled: update.isDecoupled,
     runs: [] as RunOfParameters[],
     stateSize: 0,
-    isRuleOf: (parameter: Parameter) => ruleOf(parameter) === optimizer,
+    isRuleOf: (parameter: Parameter) => ruleOf(parameter) === update,
   }));
   const runs = owned.map((held) =>
     groupsIn(held, { ranges, ruleOf }).map((group, number, groups) => {
       const start = number === 0 ? held.start : group.start;
       const end = groups[number + 1]?.start ?? held.end;
-      const ofRule = Math.max(0, optimizers.indexOf(group.rule ?? optimizers[0]!));
+      const ofRule = Math.max(0, updates.indexOf(group.rule ?? updates[0]!));
       const rule = rules[ofRule]!;
       const index = rule.runs.length;
       const run = {
@@ -66,7 +73,7 @@ export function runsByRule(
 
 interface Group {
   /** Of its first parameter; absent where there is padding only. */
-  readonly rule: Optimizer | undefined;
+  readonly rule: ParameterUpdate | undefined;
   readonly start: number;
   readonly ranges: ParameterRange[];
 }
@@ -75,7 +82,7 @@ function groupsIn(
   held: OwnedRange,
   options: {
     readonly ranges: readonly ParameterRange[];
-    readonly ruleOf: (parameter: Parameter) => Optimizer;
+    readonly ruleOf: (parameter: Parameter) => ParameterUpdate;
   },
 ): Group[] {
   const { ranges, ruleOf } = options;

@@ -9,55 +9,99 @@ import {
   tolerances,
   validationDifference,
 } from './support/training-runs.js';
+import { withoutFlags } from './support/without-flags.js';
 
-/**
- * Megatron-LM's example for Llama 3 8B, without its flags of FP8 and context parallelism; sizes are divided
- * by `divisor`.
- */
-const llama3 = (divisor: number): readonly string[] => [
-  ...['--use-mcore-models', '--num-layers', '32', '--hidden-size', `${4096 / divisor}`],
-  ...['--ffn-hidden-size', `${14_336 / divisor}`, '--num-attention-heads', '32', '--group-query-attention'],
-  ...['--num-query-groups', '8', '--kv-channels', `${128 / divisor}`, '--seq-length', '8192'],
-  ...['--max-position-embeddings', '8192', '--position-embedding-type', 'rope', '--rotary-base', '1000000'],
-  ...['--rotary-percent', '1.0', '--attention-dropout', '0.0', '--hidden-dropout', '0.0', '--swiglu'],
-  ...['--init-method-std', '0.0134', '--attention-backend', 'fused', '--normalization', 'RMSNorm'],
-  ...['--norm-epsilon', '1e-5', '--untie-embeddings-and-output-weights', '--disable-bias-linear'],
-  ...['--transformer-impl', 'transformer_engine', '--micro-batch-size', '1', '--global-batch-size', '128'],
-  ...['--train-samples', '1953125000', '--lr-decay-samples', '1949218748', '--lr-warmup-samples', '3906252'],
-  ...['--lr', '0.00015', '--min-lr', '0.00001', '--lr-decay-style', 'cosine', '--clip-grad', '1.0'],
-  ...['--weight-decay', '0.1', '--adam-beta1', '0.9', '--adam-beta2', '0.95', '--bf16'],
-  ...['--cross-entropy-loss-fusion', '--manual-gc', '--use-distributed-optimizer', '--overlap-grad-reduce'],
-  ...['--overlap-param-gather', '--sequence-parallel', '--tensor-model-parallel-size', '2'],
+const words = (line: string): readonly string[] => line.trim().split(/\s+/);
+
+/** What Megatron-LM's example for Llama 3 8B on 8 GPUs passes to its training program: every flag. */
+const script = words(`
+  --use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
+  --group-query-attention --num-query-groups 8 --kv-channels 128 --seq-length 8192
+  --max-position-embeddings 8192 --position-embedding-type rope --rotary-base 1000000 --rotary-percent 1.0
+  --attention-dropout 0.0 --hidden-dropout 0.0 --swiglu --init-method-std 0.0134 --attention-backend fused
+  --apply-layernorm-1p --untie-embeddings-and-output-weights --disable-bias-linear
+  --micro-batch-size 1 --global-batch-size 128 --train-samples 1953125000 --lr-decay-samples 1949218748
+  --lr-warmup-samples 3906252 --lr 0.00015 --min-lr 0.00001 --decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5
+  --lr-decay-style cosine --clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --bf16
+  --grad-reduce-in-bf16 --cross-entropy-loss-fusion --calculate-per-token-loss --manual-gc
+  --empty-unused-memory-level 1 --exit-duration-in-mins 235
+  --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+  --fp8-format hybrid --fp8-amax-history-len 1024 --fp8-amax-compute-algo max --fp8-param-gather
+  --tensor-model-parallel-size 1 --context-parallel-size 1 --sequence-parallel
+  --mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --data-cache-path cache --tiktoken-pattern v2
+  --split 99,1,0 --no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1
+  --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 --log-throughput --profile
+  --profile-step-start 4 --profile-step-end 6 --ckpt-format torch_dist --distributed-timeout-minutes 60
+  --save llama3 --load llama3 --tensorboard-dir logs`);
+
+/** The flags of the script that no training run here can have: FP8. */
+const leftOut = ['--fp8-format', '--fp8-amax-history-len', '--fp8-amax-compute-algo', '--fp8-param-gather'];
+
+/** Those that it can have, and that have no effect. */
+const withoutEffect = [
+  ...['--use-mcore-models', '--attention-backend', '--apply-layernorm-1p', '--grad-reduce-in-bf16'],
+  ...['--cross-entropy-loss-fusion', '--calculate-per-token-loss', '--manual-gc'],
+  ...['--empty-unused-memory-level', '--context-parallel-size', '--mock-data', '--tiktoken-pattern'],
+  ...['--no-create-attention-mask-in-dataloader', '--no-mmap-bin-files', '--num-workers'],
+  ...['--log-throughput', '--profile', '--profile-step-start', '--profile-step-end', '--ckpt-format'],
 ];
 
+const accepted = withoutFlags(script, leftOut);
+const namesOf = (notices: readonly string[]): readonly (string | undefined)[] =>
+  notices.map((notice) => /^--\S+(?=.* has no effect)/.exec(notice)?.[0]);
+
 describe("Megatron-LM's example for Llama 3 8B", () => {
-  const parsed = parseFlags([...llama3(1), '--tokenizer-type', 'NullTokenizer', '--vocab-size', '128256'], {
-    unused: { 'data-path': ['bundled'] },
+  const unused = { 'data-path': ['bundled'] };
+  const configuration = validateConfiguration(parseFlags(accepted, { unused }), { worldSize: 8 });
+
+  it('is refused with the flags to leave out, all of them and no other', () => {
+    const refusal = (): unknown => parseFlags(script, { unused });
+    expect(refusal).toThrow(
+      expect.objectContaining({
+        code: 'MTL_FLAG_UNSUPPORTED',
+        details: {
+          flags: leftOut.map((name) => expect.objectContaining({ flag: name.slice(2) }) as unknown),
+        },
+      }) as Error,
+    );
+    const why = 'in Megatron-LM) is not supported: matmuls are computed in fp32, bf16 or fp16; use --bf16';
+    expect(refusal).toThrow(
+      [
+        '4 flags on the command line cannot be used:',
+        `  --fp8-format hybrid (training in FP8 ${why}`,
+        `  --fp8-amax-history-len 1024 (training in FP8 ${why}`,
+        `  --fp8-amax-compute-algo max (training in FP8 ${why}`,
+        `  --fp8-param-gather (weights in FP8 ${why}`,
+      ].join('\n'),
+    );
   });
-  const configuration = validateConfiguration(parsed, { worldSize: 16 });
+
+  it('names the flags that have no effect', () => {
+    expect(namesOf(configuration.notices)).toEqual([...withoutEffect, '--sequence-parallel']);
+  });
 
   it('is a model of 8 billion parameters, of which a dry run counts the memory of a rank', async () => {
     const { numParameters, ranks } = await dryRun(configuration);
+    // those of Llama 3, and the biases of LayerNorm, which the script does not replace with RMSNorm
+    expect(numParameters).toBe(8_030_261_248 + 65 * 4096);
+    expect(ranks.length).toBe(1);
+    expect(ranks[0]!.numParameters).toBe(numParameters);
+    // bf16 values, fp32 gradients, and a shard of an eighth of what the optimizer keeps
+    expect(ranks[0]!.peakBytes).toBeGreaterThan((2 + 4 + 12 / 8) * numParameters);
+  });
+
+  it('is divided by tensor parallelism', async () => {
+    const divided = [...accepted, '--tensor-model-parallel-size', '2', '--normalization', 'RMSNorm'];
+    const parsed = parseFlags(divided, { unused });
+    const { numParameters, ranks } = await dryRun(validateConfiguration(parsed, { worldSize: 16 }));
     expect(numParameters).toBe(8_030_261_248);
     expect(ranks.length).toBe(2);
     for (const rank of ranks) {
       // half of the matrices
       expect(rank.numParameters / numParameters).toBeGreaterThan(0.5);
       expect(rank.numParameters / numParameters).toBeLessThan(0.501);
-      // bf16 values, fp32 gradients, and a shard of an eighth of what the optimizer keeps
       expect(rank.peakBytes).toBeGreaterThan((2 + 4 + 12 / 8) * rank.numParameters);
     }
-  });
-
-  it('names the flags that have no effect', () => {
-    const names = configuration.notices.map((notice) => /^--\S+/.exec(notice)?.[0]);
-    expect(names).toEqual([
-      '--use-mcore-models',
-      '--attention-backend',
-      '--transformer-impl',
-      '--cross-entropy-loss-fusion',
-      '--manual-gc',
-    ]);
   });
 
   it('is written with the meaning of each flag', () => {
@@ -69,13 +113,31 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
       ffnHiddenSize: 14_336,
       positionEmbeddingType: 'rope',
       rotaryBase: 1_000_000,
-      normalization: 'RMSNorm',
       swiglu: true,
       addBiasLinear: false,
       untieEmbeddingsAndOutputWeights: true,
     });
+    expect(resolved.optimizer).toMatchObject({
+      learningRate: { maxLearningRate: 1.5e-4, minLearningRate: 1e-5, unit: 'samples' },
+      decoupledLearningRate: { maxLearningRate: 5e-4, minLearningRate: 4.5e-5 },
+    });
   });
 });
+
+/** 1/64 of the width, in fewer and shorter rows; larger initial values, which few steps change visibly. */
+const sizes: Readonly<Record<string, string>> = {
+  '--hidden-size': `${4096 / 64}`,
+  '--ffn-hidden-size': `${14_336 / 64}`,
+  '--kv-channels': `${128 / 64}`,
+  '--num-layers': '4',
+  '--seq-length': '32',
+  '--max-position-embeddings': '32',
+  '--init-method-std': '0.1',
+};
+
+/** A command line with other values of some of its flags. */
+const resized = (flags: readonly string[], values: Readonly<Record<string, string>>): readonly string[] =>
+  flags.map((word, index) => values[flags[index - 1]!] ?? word);
 
 describe('a Llama 3 of 1/64 of the width', () => {
   let runs: TrainingRuns;
@@ -89,24 +151,13 @@ describe('a Llama 3 of 1/64 of the width', () => {
   const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 
   beforeAll(async () => {
-    const architecture = llama3(64).slice(0, llama3(64).indexOf('--transformer-impl'));
-    const ofTest = ['--num-layers', '4', '--seq-length', '32', '--max-position-embeddings', '32'];
-    const recipe = ['--train-iters', '8', '--eval-interval', '4', '--lr', '2e-3', '--init-method-std', '0.1'];
-    runs = await TrainingRuns.create([...withoutSizes(architecture), ...ofTest, ...recipe]);
+    const architecture = resized(script.slice(0, script.indexOf('--micro-batch-size')), sizes);
+    const norms = ['--normalization', 'RMSNorm', '--norm-epsilon', '1e-5'];
+    const recipe = ['--train-iters', '8', '--eval-interval', '4', '--lr', '2e-3'];
+    runs = await TrainingRuns.create([...architecture, ...norms, ...recipe]);
     alone = (await runs.run(1, [{ name: 'alone' }]))[0]![0]!;
   });
   afterAll(() => runs.remove());
-
-  /** Without the sizes that the test has otherwise. */
-  function withoutSizes(flags: readonly string[]): readonly string[] {
-    const others = new Set([
-      '--num-layers',
-      '--seq-length',
-      '--max-position-embeddings',
-      '--init-method-std',
-    ]);
-    return flags.filter((flag, index) => !others.has(flag) && !others.has(flags[index - 1]!));
-  }
 
   it('learns', () => {
     const losses = runs.metricsOf('alone').map(({ lm_loss: loss }) => loss);
@@ -145,5 +196,52 @@ describe('a Llama 3 of 1/64 of the width', () => {
       expect(Math.abs(loss! / expectedLoss! - 1)).toBeLessThan(tolerances.fp32.loss);
       expect(Math.abs(norm! / expectedNorm! - 1)).toBeLessThan(tolerances.fp32.norm);
     });
+  });
+});
+
+describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
+  let runs: TrainingRuns;
+  const numSteps = 8;
+  // the corpus has a tokenizer of its own; the example's numbers of samples, for so many steps of 8 samples
+  const flags = resized(withoutFlags(accepted, ['--tokenizer-type', '--vocab-size', '--save', '--load']), {
+    ...sizes,
+    '--global-batch-size': '8',
+    '--train-samples': `${8 * numSteps}`,
+    '--lr-decay-samples': `${8 * numSteps - 1}`,
+    '--lr-warmup-samples': '8',
+    '--lr': '2e-3',
+    '--eval-iters': '1',
+    '--eval-interval': '4',
+  });
+  const leftOut = ['--train-iters', '--lr-decay-iters'];
+
+  beforeAll(async () => {
+    runs = await TrainingRuns.create(flags);
+  });
+  afterAll(() => runs.remove());
+
+  async function train(worldSize: number, name: string, more: readonly string[] = []): Promise<string> {
+    const files = ['--data-cache-path', '--tensorboard-dir'].flatMap((flag) => [flag, runs.pathOf(flag)]);
+    const load = ['--load', runs.pathOf(name)];
+    const [ranks] = await runs.run(worldSize, [{ name, leftOut, flags: [...files, ...load, ...more] }]);
+    return ranks![0]!.output;
+  }
+
+  it('trains with every flag of its list, and learns', async () => {
+    await train(1, 'alone');
+    const steps = runs.recordsOf('alone').filter(({ type }) => type === undefined);
+    const losses = steps.map(({ lm_loss: loss }) => loss);
+    expect(losses.length).toBe(numSteps);
+    expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.2);
+    // after warm-up, the peaks
+    expect(steps[1]).toMatchObject({ learning_rate: 2e-3, decoupled_learning_rate: 5e-4 });
+  });
+
+  it('trains the same on two replicas of two ranks', async () => {
+    const output = await train(4, 'sharded', ['--tensor-model-parallel-size', '2']);
+    const { loss, norm } = runs.differences('sharded', 'alone');
+    expect(loss).toBeLessThan(tolerances.bf16.loss);
+    expect(norm).toBeLessThan(tolerances.bf16.norm);
+    expect(output).toContain('validation loss at iteration 8');
   });
 });

@@ -16,6 +16,8 @@ export interface TrainerOptions<Batch> {
    * consumed.
    */
   readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
+  /** The rate of the optimizer's decoupled parameters. Default: `learningRate`, and it is not reported. */
+  readonly decoupledLearningRate?: TrainerOptions<Batch>['learningRate'] | undefined;
   readonly lossScaler: LossScaler;
   readonly microBatches: NumMicroBatches;
   readonly device: Device;

@@ -11,6 +11,7 @@ import { Ranks } from './ranks.js';
 import { refuseStepUnderWay } from './refuse-step-under-way.js';
 import type { ComputedStep } from './rerun/step-rerun.js';
 import type { StepVerdict } from './spikes/step-guard.js';
+import { type StepRates, stepRates } from './step-rates.js';
 import type { TrainerOptions } from './trainer-options.js';
 import type { TrainingProgress } from './training-progress.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
@@ -39,7 +40,7 @@ interface RunningStep<Batch> {
   readonly batches: readonly Batch[];
   readonly globalBatchSize: number;
   readonly lossScale: number;
-  readonly learningRate: number;
+  readonly rates: StepRates;
 }
 
 /** What a step has found, and what was decided about it. */
@@ -250,7 +251,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   async #start({ isLate }: { readonly isLate: boolean }): Promise<StartedStep | undefined> {
     const startMs = performance.now();
-    const { microBatches, lossScaler, optimizer, learningRate } = this.#options;
+    const { microBatches, lossScaler } = this.#options;
     const from = this.#started;
     const { consumedSamples } = from;
     const { globalBatchSize, numMicroBatches } = microBatches.at(consumedSamples);
@@ -266,7 +267,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       batches,
       globalBatchSize,
       lossScale: lossScaler.scale,
-      learningRate: learningRate({ numUpdates: optimizer.numSteps, consumedSamples }),
+      rates: stepRates(this.#options, consumedSamples),
     };
     const started = await this.#enqueue(step, { isLate });
     this.#started = step.to;
@@ -293,7 +294,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     { means, verdict, ...measured }: StepOutcome & { readonly elapsedMs: () => number },
   ): StepMetrics {
     const { lossScaler, profiler, sequenceLength, flopsPerSample } = this.#options;
-    const { iteration, globalBatchSize, learningRate, lossScale } = step;
+    const { iteration, globalBatchSize, rates, lossScale } = step;
     const { loss: lmLoss, gradientNorm, peakBytes } = measured;
     this.#progress = step.to;
     const isOverflow = !Number.isFinite(gradientNorm);
@@ -308,7 +309,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       lmLoss,
       ...this.#totals.byName(means),
       gradNorm: gradientNorm,
-      learningRate,
+      ...rates,
       lossScale,
       skipped: isOverflow || !isAccepted,
       ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
@@ -332,13 +333,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** What is known of a step that was left out: it has no loss, and neither rate nor gradients. */
   #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {
     const { losses, device } = this.#options;
-    const { globalBatchSize, lossScale, learningRate } = step;
+    const { globalBatchSize, lossScale, rates } = step;
     this.#progress = step.to;
     return {
       ...step.to,
       globalBatchSize,
       lossScale,
-      learningRate,
+      ...rates,
       stepMs,
       lmLoss: Number.NaN,
       ...this.#totals.byName(losses.map(() => Number.NaN)),
@@ -357,11 +358,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    */
   async #updateAtOnce(step: RunningStep<Batch>): Promise<StepOutcome> {
     const { optimizer } = this.#options;
-    const { learningRate, lossScale } = step;
+    const { rates, lossScale } = step;
     using numbers = this.#numbersOf(step);
     const sums = await this.#passes(step, numbers);
     const results = this.#readNumbers(step, () => {
-      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
       return numbers.read();
     });
     return this.#outcomeOfUpdate(step, sums, results);
@@ -373,12 +374,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    */
   async #updateLate(step: RunningStep<Batch>): Promise<StartedStep> {
     const { optimizer, device } = this.#options;
-    const { learningRate, lossScale, startMs } = step;
+    const { rates, lossScale, startMs } = step;
     const late = new LateNumbers({ device, startMs, earlier: this.#underWay?.late });
     try {
       using numbers = this.#numbersOf(step);
       const sums = await this.#passes(step, numbers);
-      optimizer.launchStep({ learningRate, lossScale, gradientNorm: numbers.next() });
+      optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
       // a step without an update ends the run
       optimizer.assumeUpdate();
       late.end(numbers.startRead());
@@ -415,12 +416,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** Passes, and the update where the guard accepts what they found. */
   async #updateIfAccepted(step: RunningStep<Batch>): Promise<StepOutcome> {
     const { optimizer, profiler } = this.#options;
-    const { learningRate, lossScale } = step;
+    const { rates, lossScale } = step;
     const { measured, events } = await this.#measureAndCheck(step);
     const verdict = this.#judge(step, measured);
     using place = this.#deviceNumbers(1);
     const update = (): void => {
-      optimizer.launchStep({ learningRate, lossScale, gradientNorm: place.next() });
+      optimizer.launchStep({ ...rates, lossScale, gradientNorm: place.next() });
       optimizer.finishStep(measured.gradientNorm);
     };
     if (verdict.action !== 'update') optimizer.discardGradients();
@@ -573,7 +574,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   #divergence(
-    { iteration, learningRate }: RunningStep<Batch>,
+    { iteration, rates: { learningRate } }: RunningStep<Batch>,
     { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
   ): TrainingError {
     // a step that is under way may have changed them since

@@ -50,6 +50,8 @@ interface BuildOptions {
   batches?: AsyncIterator<BigramBatch>;
   iterationsToSkip?: readonly number[];
   rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
+  /** Of the head. */
+  decoupledRate?: BuildOptions['rate'];
   losses?: readonly LossKind<BigramBatch>[];
 }
 
@@ -58,6 +60,7 @@ function build(options: BuildOptions = {}) {
   const buffers = new ParameterBuffers([stage.head], { device: 'cpu', dtype: 'float32' });
   buffers.initialize(1);
   const optimizer = new AdamwOptimizer(buffers, {
+    isDecoupled: options.decoupledRate && (() => true),
     beta1: 0.9,
     beta2: 0.99,
     epsilon: 1e-8,
@@ -79,6 +82,7 @@ function build(options: BuildOptions = {}) {
       sequenceLength: 2,
       flopsPerSample: 100,
       learningRate: options.rate ?? (() => 0.05),
+      decoupledLearningRate: options.decoupledRate,
       microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
       batches: options.batches ?? batches(options.progress?.consumedSamples),
       losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
@@ -225,6 +229,17 @@ describe('Trainer', () => {
       { numUpdates: 2, consumedSamples: 8 },
     ]);
     dispose();
+  });
+
+  it('gives decoupled parameters a rate of their own, and reports both', async () => {
+    const rate = ({ numUpdates }: { numUpdates: number }): number => 0.05 / (1 + numUpdates);
+    const [expected, built] = [build({ rate }), build({ rate: () => 0.7, decoupledRate: rate })];
+    const [wanted, steps] = [await all(expected.trainer), await all(built.trainer)];
+    expect(steps.map(({ lmLoss }) => lmLoss)).toEqual(wanted.map(({ lmLoss }) => lmLoss));
+    expect(built.stage.head.data.toArray()).toEqual(expected.stage.head.data.toArray());
+    expect(steps[3]).toMatchObject({ learningRate: 0.7, decoupledLearningRate: 0.05 / 4 });
+    expect(wanted[3]).not.toHaveProperty('decoupledLearningRate');
+    for (const { dispose } of [expected, built]) dispose();
   });
 
   it('backs a dynamic loss scale off on overflow, skips the update, and goes on', async () => {

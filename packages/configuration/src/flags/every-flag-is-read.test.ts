@@ -12,7 +12,7 @@ const lines = [
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 1, '--lr-decay-style WSD --lr-wsd-decay-iters 5'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
-  ['gpt', 1, '--train-samples 800 --optimizer muon'],
+  ['gpt', 1, '--train-samples 800 --optimizer muon --decoupled-lr 1e-3'],
   ['gpt', 1, '--preset gpt2-4m --lora-rank 4 --load x --save-lora y'],
   ['gpt', 1, '--preset gpt2-4m --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
   ['bert', 1, ''],

@@ -109,9 +109,22 @@ function nearestChoice({ name, value }: GivenValue): string | undefined {
 const asTokenizerJson =
   'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
 
+const asMuonOrAdam = 'there are AdamW and Muon: use --optimizer adam or --optimizer muon';
+const asKnownCoefficients =
+  "leave it out for quintic, Megatron-LM's default too: only the coefficients of these two are known here";
+
 /** Choices of other programs that are not here, and what to do instead. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
+  'optimizer sgd': asMuonOrAdam,
+  'optimizer lion': asMuonOrAdam,
+  'optimizer soap': asMuonOrAdam,
+  'optimizer adaptive_muon': asMuonOrAdam,
+  'muon-coefficient-type polar_express': asKnownCoefficients,
+  'muon-coefficient-type cans': asKnownCoefficients,
+  'muon-coefficient-type aol': asKnownCoefficients,
+  'muon-coefficient-type deepseekv4': asKnownCoefficients,
+  'muon-coefficient-type cubic5': asKnownCoefficients,
   'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type Llama2Tokenizer': asTokenizerJson,

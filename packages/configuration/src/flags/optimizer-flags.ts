@@ -41,13 +41,19 @@ export const muonFlags = {
 /** AdamW and Muon, the learning rate of each step, clipping and loss scaling. */
 export const optimizerFlags = {
   optimizer: choice(
-    ['adam', 'adamw', 'muon'],
-    'AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else.',
+    ['adam', 'adamw', 'muon', 'dist_muon'],
+    'AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else; dist_muon means --optimizer muon --use-distributed-optimizer.',
     { default: 'adam' },
   ),
   ...muonFlags,
   lr: positiveNumber('Peak learning rate.'),
   'min-lr': nonNegativeNumber('Learning rate at the end of decay.', { default: 0 }),
+  'decoupled-lr': positiveNumber('Peak learning rate of the word embedding and the output layer.', {
+    defaultText: '--lr',
+  }),
+  'decoupled-min-lr': nonNegativeNumber('Their learning rate at the end of decay, next to --decoupled-lr.', {
+    defaultText: '--min-lr',
+  }),
   'lr-decay-style': choice(
     ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'],
     'How the learning rate falls after warm-up; WSD stays at the peak until its last phase.',

@@ -72,7 +72,7 @@ type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
  * command line.
  *
  * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name; `MTL_FLAG_CONFLICT`
- *   for flags that contradict the loaded model.
+ *   for flags that contradict the loaded model, and for dist_muon without the distributed optimizer.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   const { model = 'gpt', file, given, unused = {} } = options;
@@ -89,6 +89,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
     ['command line', [...given]],
   ];
   const { values, sources } = layOver(layers);
+  replaceDistMuon({ values, sources, asked });
   keepBelowPeak({ values, sources, preset });
   return {
     values: Object.freeze(Object.fromEntries(values)) as Flags,
@@ -145,6 +146,30 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
     }
   }
   return { values, sources };
+}
+
+/** Megatron-LM's old name of Muon with the distributed optimizer. */
+function replaceDistMuon(options: {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+  readonly asked: ReadonlyMap<FlagName, unknown>;
+}): void {
+  const { values, sources, asked } = options;
+  if (values.get('optimizer') !== 'dist_muon') return;
+  if (asked.get('use-distributed-optimizer') === false) {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      '--optimizer dist_muon and --no-use-distributed-optimizer contradict each other',
+      {
+        expected: '--optimizer dist_muon, which means --optimizer muon --use-distributed-optimizer',
+        remedy: 'use --optimizer muon for Muon without the distributed optimizer',
+        details: { flags: ['optimizer', 'use-distributed-optimizer'] },
+      },
+    );
+  }
+  values.set('optimizer', 'muon');
+  values.set('use-distributed-optimizer', true);
+  sources.set('use-distributed-optimizer', `${sources.get('optimizer')}: --optimizer dist_muon`);
 }
 
 /** A lowest learning rate that only the preset asks for gives way to a peak below it. */

@@ -44,6 +44,16 @@ it('reads every flag', () => {
   expect(notices.filter((notice) => notice.includes('without --optimizer'))).toEqual([]);
 });
 
+it("takes Megatron-LM's old name of Muon with the distributed optimizer", () => {
+  const { optimizer, parallel, flags } = validated('--preset gpt2-4m --optimizer dist_muon');
+  expect(optimizer.muon).toMatchObject({ coefficientType: 'quintic' });
+  expect(parallel.useDistributedOptimizer).toBe(true);
+  // as it is saved with a checkpoint
+  expect(flags).toMatchObject({ optimizer: 'muon', 'use-distributed-optimizer': true });
+  const other = '--preset gpt2-4m --optimizer dist_muon --no-use-distributed-optimizer';
+  expect(() => validated(other)).toThrow(expect.objectContaining({ code: 'MTL_FLAG_CONFLICT' }));
+});
+
 it('refuses updates that depend on the layout', () => {
   expect(() => validated('--preset gpt2-4m --optimizer muon --muon-tp-mode blockwise')).toThrow(
     expect.objectContaining({ code: 'MTL_MUON_TP_MODE', remedy: 'leave --muon-tp-mode out' }),

@@ -19,8 +19,62 @@ describe('optimizerConfiguration', () => {
   });
 });
 
+describe('the learning rates of word embedding and output layer', () => {
+  const decoupledOf = (flags: string) => configure(`${small} ${flags}`).optimizer.decoupledLearningRate;
+
+  it('are those of all other parameters unless --decoupled-lr is given', () => {
+    expect(decoupledOf('')).toBeUndefined();
+    expect(decoupledOf('--decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5')).toEqual({
+      maxLearningRate: 5e-4,
+      minLearningRate: 4.5e-5,
+    });
+  });
+
+  it('end at --min-lr where --decoupled-min-lr is missing', () => {
+    const rates = { maxLearningRate: 0.02, minLearningRate: 1e-5 };
+    expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
+    // above the main peak, and below the main floor
+    expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
+      maxLearningRate: 1e-6,
+      minLearningRate: 0,
+    });
+  });
+
+  it('have no effect where only adapters are trained', () => {
+    const { optimizer, notices } = configure(`${small} --load x --lora-rank 2 --decoupled-lr 5e-4`);
+    expect(optimizer.decoupledLearningRate).toBeUndefined();
+    expect(notices).toContain(
+      '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained',
+    );
+  });
+});
+
 refusals(
   [
+    [
+      '--decoupled-min-lr 1e-5',
+      1,
+      'MTL_FLAG_NEEDS',
+      /the lowest rate of a schedule without a peak; expected --decoupled-lr X/,
+    ],
+    [
+      '--decoupled-lr 1e-5 --decoupled-min-lr 1e-4',
+      1,
+      'MTL_LEARNING_RATE',
+      /--decoupled-min-lr 0.0001 is above --decoupled-lr 0.00001; expected at most 0.00001\n {2}remedy: pass --decoupled-min-lr 0.000001$/,
+    ],
+    [
+      '--min-lr 1e-4 --decoupled-lr 1e-5',
+      1,
+      'MTL_LEARNING_RATE',
+      /--min-lr 0.0001 is above --decoupled-lr 0.00001.*remedy: pass --decoupled-min-lr 0.000001$/s,
+    ],
+    [
+      '--lr-warmup-init 1e-4 --decoupled-lr 1e-5',
+      1,
+      'MTL_LEARNING_RATE',
+      /--lr-warmup-init 0.0001 is above --decoupled-lr 0.00001/,
+    ],
     [
       '--lr-warmup-iters 10 --lr-warmup-fraction 0.1',
       1,
@@ -64,5 +118,5 @@ refusals(
       /--min-loss-scale 4 is above --initial-loss-scale 2/,
     ],
   ],
-  { numAdvised: 3 },
+  { numAdvised: 6 },
 );

@@ -41,6 +41,7 @@ export interface OptimizerConfigurationOptions {
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
   const { flags, training, notices } = options;
   const learningRate = learningRateOf(flags, training);
+  const decoupled = decoupledOf(flags, notices);
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
   // Both check their numbers when they are made, and those are the numbers they will be made from.
@@ -48,6 +49,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   new LossScaler(lossScale);
   return {
     learningRate,
+    ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),
     weightDecay: flags.required('weight-decay'),
     adamBeta1: flags.required('adam-beta1'),
     adamBeta2: flags.required('adam-beta2'),
@@ -67,7 +69,7 @@ function learningRateOf(
   const names = counting[unit];
   const decaySteps = flags.get(names.decay) ?? training.trainSamples ?? training.trainIterations;
   const decayStyle = flags.required('lr-decay-style');
-  refuseLowPeak(flags);
+  refuseAbovePeak(flags, { name: 'min-lr', peakName: 'lr' });
   return {
     unit,
     maxLearningRate: flags.required('lr'),
@@ -81,18 +83,58 @@ function learningRateOf(
 }
 
 /** A lowest rate of a preset with a peak of the command line: the error names the source of each. */
-function refuseLowPeak(flags: FlagReader): void {
-  const [peak, lowest] = [flags.required('lr'), flags.required('min-lr')];
+function refuseAbovePeak(
+  flags: FlagReader,
+  options: {
+    readonly name: 'min-lr' | 'decoupled-min-lr';
+    readonly peakName: 'lr' | 'decoupled-lr';
+    /** The flag that lowers it. Default: `name`. */
+    readonly instead?: FlagName;
+  },
+): void {
+  const { name, peakName, instead = name } = options;
+  const [peak, lowest] = [flags.required(peakName), flags.required(name)];
   if (lowest <= peak) return;
   throw new ConfigurationError(
     'MTL_LEARNING_RATE',
-    `${flags.written('min-lr')} is above ${flags.written('lr')}`,
+    `${flags.written(name)} is above ${flags.written(peakName)}`,
     {
       expected: `at most ${peak}`,
       // without the last bits of a division
-      remedy: `pass --min-lr ${Number((peak / 10).toPrecision(12))}`,
+      remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
     },
   );
+}
+
+/**
+ * What of the schedule is another for the word embedding and the output layer: Megatron-LM's rule, with one
+ * start of warm-up for all.
+ */
+function decoupledOf(
+  flags: FlagReader,
+  notices: string[],
+): OptimizerConfiguration['decoupledLearningRate'] | undefined {
+  const peak = flags.get('decoupled-lr');
+  if (peak === undefined) {
+    if (flags.isGiven('decoupled-min-lr'))
+      flags.needs('decoupled-min-lr', '--decoupled-lr X', 'is the lowest rate of a schedule without a peak');
+    return undefined;
+  }
+  if (flags.get('lora-rank') !== undefined) {
+    notices.push('--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained');
+    return undefined;
+  }
+  const lowestFlag = flags.get('decoupled-min-lr') === undefined ? 'min-lr' : 'decoupled-min-lr';
+  const lowest = flags.required(lowestFlag);
+  refuseAbovePeak(flags, { name: lowestFlag, instead: 'decoupled-min-lr', peakName: 'decoupled-lr' });
+  if (flags.required('lr-warmup-init') > peak) {
+    throw new ConfigurationError(
+      'MTL_LEARNING_RATE',
+      `${flags.written('lr-warmup-init')} is above ${flags.written('decoupled-lr')}`,
+      { expected: `at most ${peak}`, remedy: 'pass --lr-warmup-init 0' },
+    );
+  }
+  return { maxLearningRate: peak, minLearningRate: lowest };
 }
 
 /** A schedule in iterations cannot be mixed with a training run in samples, since the batch may grow. */

@@ -33,5 +33,6 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
     // two copies, each used for one of two purposes: replicated, with gradients that are partial sums
     shardedOver: isOnFirstAndLastRank ? ['tp'] : ['tp', 'pp'],
+    isVocabularyTable: true,
   });
 }

@@ -2,7 +2,7 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';
-import type { LossKind, StepGuard, StepRerun, Trainer, TrainingProgress } from '@mtl/trainer';
+import type { LossKind, StepGuard, StepRerun, Trainer, TrainerOptions, TrainingProgress } from '@mtl/trainer';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AssembledTraining } from './assembled-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
@@ -35,7 +35,7 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
     profiler,
     guard,
     rerun,
-    learningRate: learningRateOf(configuration),
+    ...learningRatesOf(configuration),
     microBatches: microBatchesOf(configuration),
     device: parallel.device,
     sequenceLength: model.sequenceLength,
@@ -47,9 +47,17 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   });
 }
 
-function learningRateOf({ optimizer }: PretrainingConfiguration) {
-  const { unit, ...options } = optimizer.learningRate;
-  const schedule = new LearningRateSchedule(options);
-  return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>
-    schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
+function learningRatesOf({
+  optimizer: { learningRate, decoupledLearningRate },
+}: PretrainingConfiguration): Pick<TrainerOptions<NumberedBatch>, 'learningRate' | 'decoupledLearningRate'> {
+  const { unit, ...options } = learningRate;
+  const rateOf = (extremes: typeof decoupledLearningRate): TrainerOptions<NumberedBatch>['learningRate'] => {
+    const schedule = new LearningRateSchedule({ ...options, ...extremes });
+    return ({ numUpdates, consumedSamples }) =>
+      schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
+  };
+  return {
+    learningRate: rateOf(undefined),
+    decoupledLearningRate: decoupledLearningRate && rateOf(decoupledLearningRate),
+  };
 }

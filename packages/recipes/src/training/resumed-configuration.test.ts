@@ -58,6 +58,7 @@ describe('a resumed run', () => {
     ['--lr-warmup-init 1e-5', '--lr-warmup-init 0, and this run has --lr-warmup-init 0.00001'],
     ['--lr-decay-style linear', '--lr-decay-style cosine, and this run has --lr-decay-style linear'],
     ['--weight-decay 0.3', '--weight-decay 0.01, and this run has --weight-decay 0.3'],
+    ['--decoupled-lr 2e-3', 'and this run has --decoupled-lr 0.002 --decoupled-min-lr 0.0001'],
     [
       '--lr-decay-iters 90',
       '--lr-warmup-iters 10.5 --lr-decay-iters 100, and this run has --lr-warmup-iters 9.45 --lr-decay-iters 90',
@@ -104,6 +105,19 @@ describe('a resumed run', () => {
     );
     const constant = '--lr-decay-style constant --lr-warmup-fraction 0 --train-iters';
     expect(resume(`${constant} 200`, { before: `${constant} 100` }).notes).toEqual([]);
+  });
+
+  it("takes the learning rates of the checkpoint's word embedding, or none of their own", () => {
+    const decoupled = '--decoupled-lr 2e-3';
+    const { optimizer, flags } = resume('--use-checkpoint-opt_param-scheduler', {
+      before: decoupled,
+    }).configuration;
+    expect(optimizer.decoupledLearningRate).toEqual({ maxLearningRate: 2e-3, minLearningRate: 1e-4 });
+    expect(flags).toMatchObject({ 'decoupled-lr': 2e-3, 'decoupled-min-lr': 1e-4 });
+    const other = resume(`${decoupled} --use-checkpoint-opt_param-scheduler`).configuration;
+    expect(other.optimizer).not.toHaveProperty('decoupledLearningRate');
+    expect(other.flags['decoupled-lr']).toBeUndefined();
+    expect(resume(decoupled, { before: decoupled }).notes).toEqual([]);
   });
 
   it('takes the schedule of the command line with --override-opt_param-scheduler', () => {

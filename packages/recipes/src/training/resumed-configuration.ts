@@ -87,11 +87,13 @@ function resumedSchedule(
   if (changes.length === 0 || schedule === 'override') return { configuration, changes };
   const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
   if (schedule !== 'checkpoint' || !isSameUnit) throw refusal({ ...options, before, changes });
-  const { learningRate, weightDecay } = before;
+  const { decoupledLearningRate: _, ...optimizer } = configuration.optimizer;
+  const { learningRate, decoupledLearningRate, weightDecay } = before;
+  const decoupled = decoupledLearningRate && { decoupledLearningRate };
   return {
     configuration: {
       ...configuration,
-      optimizer: { ...configuration.optimizer, learningRate, weightDecay },
+      optimizer: { ...optimizer, learningRate, ...decoupled, weightDecay },
       flags: flagsWithSchedule(configuration.flags, before),
     },
     changes: changes.map(({ flag, before, now }) => ({

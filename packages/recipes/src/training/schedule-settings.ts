@@ -1,7 +1,7 @@
 import type { FlagName, OptimizerConfiguration } from '@mtl/configuration';
 
 /** What a schedule consists of: Megatron-LM keeps these with a checkpoint. */
-export type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'weightDecay'>;
+export type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
 /** One value of a schedule, by the flag that sets it. */
 export interface ScheduleSetting {
@@ -18,12 +18,15 @@ const stepFlags = {
 export const decayFlagOf = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
 /** The values of a schedule, those that have no effect left out. */
-export function scheduleSettings({ learningRate, weightDecay }: Schedule): readonly ScheduleSetting[] {
+export function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
+  const { learningRate, decoupledLearningRate, weightDecay } = schedule;
   const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
   const { warmup, decay, wsdDecay } = stepFlags[unit];
   const settings: readonly ScheduleSetting[] = [
     { flag: 'lr', value: learningRate.maxLearningRate },
     { flag: 'min-lr', value: learningRate.minLearningRate ?? 0 },
+    { flag: 'decoupled-lr', value: decoupledLearningRate?.maxLearningRate },
+    { flag: 'decoupled-min-lr', value: decoupledLearningRate?.minLearningRate },
     { flag: 'lr-warmup-init', value: learningRate.initialLearningRate ?? 0 },
     { flag: warmup, value: learningRate.warmupSteps ?? 0 },
     { flag: 'lr-decay-style', value: decayStyle },
@@ -37,7 +40,15 @@ export function scheduleSettings({ learningRate, weightDecay }: Schedule): reado
 }
 
 const replaced: readonly FlagName[] = [
-  ...(['lr', 'min-lr', 'lr-warmup-init', 'lr-warmup-fraction', 'lr-decay-style'] as const),
+  ...([
+    'lr',
+    'min-lr',
+    'decoupled-lr',
+    'decoupled-min-lr',
+    'lr-warmup-init',
+    'lr-warmup-fraction',
+    'lr-decay-style',
+  ] as const),
   ...(['lr-wsd-decay-style', 'weight-decay'] as const),
   ...Object.values(stepFlags).flatMap((flags) => Object.values(flags)),
 ];

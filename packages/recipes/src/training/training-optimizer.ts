@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import type {
+  CheckpointConfiguration,
   OptimizerConfiguration,
   ParallelConfiguration,
   TrainingConfiguration,
@@ -19,8 +20,10 @@ import type { TrainingProcesses } from './training-processes.js';
 export interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
-    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'muon' | 'weightDecay' | 'clipGrad'
+    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'muon' | 'decoupledLearningRate' | 'weightDecay' | 'clipGrad'
   >;
+  /** Default: the schedule is the configuration's. */
+  readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<
     ParallelConfiguration,
     'dataParallelSize' | 'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
@@ -43,7 +46,8 @@ export interface TrainingOptimizerOptions {
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
   const { parameters, chunks, processes, device, dtype, initializes = true } = options;
-  const { optimizer, parallel, training } = options.configuration;
+  const { optimizer, parallel, training, checkpoint } = options.configuration;
+  const mayDecouple = optimizer.decoupledLearningRate !== undefined || checkpoint?.schedule === 'checkpoint';
   const buffers = new ParameterBuffers(parameters, {
     device,
     dtype,
@@ -56,6 +60,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
   if (initializes) buffers.initialize(training.seed);
   return new ModelOptimizer(buffers, {
     optimizer: updateRule(optimizer, { device, dtype }),
+    isDecoupled: mayDecouple ? ({ isVocabularyTable }) => isVocabularyTable : undefined,
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
     groups: processes.groups,

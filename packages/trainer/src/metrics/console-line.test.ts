@@ -35,6 +35,12 @@ describe('formatStepLine', () => {
     );
   });
 
+  it('has a second learning rate where the embeddings have one', () => {
+    expect(formatStepLine({ ...interval, decoupledLearningRate: 5e-4 })).toContain(
+      '| learning rate: 1.500000E-04 | decoupled learning rate: 5.000000E-04 | global batch size:',
+    );
+  });
+
   it('writes what is not finite as Python does', () => {
     const line = formatStepLine({ ...interval, losses: { 'lm loss': Number.NaN }, gradNorm: Infinity });
     expect(line).toContain('lm loss: nan |');

@@ -16,6 +16,8 @@ export interface IntervalMetrics {
   /** Mean over the steps of the interval. */
   readonly stepMs: number;
   readonly learningRate: number;
+  /** As in `StepMetrics`. */
+  readonly decoupledLearningRate?: number | undefined;
   /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
   readonly losses: Readonly<Record<string, number>>;
   readonly lossScale: number;
@@ -30,11 +32,13 @@ export interface IntervalMetrics {
  * A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this.
  */
 export function formatStepLine(metrics: IntervalMetrics): string {
+  const { decoupledLearningRate: decoupled } = metrics;
   const parts = [
     ` iteration ${pad(metrics.iteration, 8)}/${pad(metrics.trainIterations, 8)}`,
     `consumed samples: ${pad(metrics.consumedSamples, 12)}`,
     `elapsed time per iteration (ms): ${metrics.stepMs.toFixed(1)}`,
     `learning rate: ${formatScientific(metrics.learningRate)}`,
+    ...(decoupled === undefined ? [] : [`decoupled learning rate: ${formatScientific(decoupled)}`]),
     `global batch size: ${pad(metrics.globalBatchSize, 5)}`,
     ...Object.entries(metrics.losses).map(([name, loss]) => `${name}: ${formatScientific(loss)}`),
     `loss scale: ${metrics.lossScale.toFixed(1)}`,
@@ -236,6 +240,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     globalBatchSize: last.globalBatchSize,
     stepMs,
     learningRate: last.learningRate,
+    decoupledLearningRate: last.decoupledLearningRate,
     losses,
     lossScale: last.lossScale,
     gradNorm: last.gradNorm,

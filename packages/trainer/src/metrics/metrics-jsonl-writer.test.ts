@@ -73,6 +73,13 @@ describe('MetricsJsonlWriter', () => {
     expect(line).toMatchObject({ grad_norm: null, skipped: true, mlm_loss: 2, sop_loss: 0.7 });
   });
 
+  it('writes the second learning rate where there is one', async () => {
+    const writer = await MetricsJsonlWriter.open({ path });
+    writer.step({ ...metricsOf(1), decoupledLearningRate: 5e-4 });
+    writer.close();
+    expect(recordsIn(path)[0]).toMatchObject({ learning_rate: 1.5e-4, decoupled_learning_rate: 5e-4 });
+  });
+
   it('writes a record of each evaluation, with the losses that its loss is a sum of', async () => {
     const writer = await writeSteps([1]);
     writer.validation({ iteration: 1, loss: 1 / 3 });

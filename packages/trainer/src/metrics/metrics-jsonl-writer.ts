@@ -177,6 +177,8 @@ function metricsObject(metrics: StepMetrics): Record<string, unknown> {
     ...metrics.otherLosses,
     grad_norm: metrics.gradNorm,
     learning_rate: metrics.learningRate,
+    // undefined is not written
+    decoupled_learning_rate: metrics.decoupledLearningRate,
     loss_scale: metrics.lossScale,
     skipped: metrics.skipped,
     step_ms: metrics.stepMs,

@@ -18,6 +18,8 @@ export interface StepMetrics {
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
   readonly gradNorm: number;
   readonly learningRate: number;
+  /** Of the word embedding and the output layer, where they have one of their own. */
+  readonly decoupledLearningRate?: number;
   readonly lossScale: number;
   /** Whether the weights were left alone: a gradient overflowed, a guard refused, or it was left out. */
   readonly skipped: boolean;

@@ -80,6 +80,18 @@ describe('TensorboardWriter', () => {
     });
   });
 
+  it('has the second learning rate where there is one', () => {
+    const writer = new TensorboardWriter({ directory, ...clock });
+    writer.step({ ...metricsOf(1), decoupledLearningRate: 0.5 });
+    writer.step(metricsOf(2));
+    writer.close();
+    const all = points();
+    expect(all.get('learning-rate@1')).toBe(0.25);
+    expect(all.get('decoupled-learning-rate@1')).toBe(0.5);
+    expect(all.get('decoupled-learning-rate vs samples@4')).toBe(0.5);
+    expect(all.has('decoupled-learning-rate@2')).toBe(false);
+  });
+
   it("has BERT's losses and the losses on held-out data", () => {
     const writer = new TensorboardWriter({ directory, ...clock });
     writer.step({ ...metricsOf(1), otherLosses: { sop_loss: 0.5 } });

@@ -65,8 +65,12 @@ export class TensorboardWriter implements MetricsSink {
 
   /** Writes what is known about a training step, each curve over iterations and over samples. */
   step(metrics: StepMetrics): void {
+    const { decoupledLearningRate } = metrics;
     const scalars = [
       { tag: 'learning-rate', value: metrics.learningRate },
+      ...(decoupledLearningRate === undefined
+        ? []
+        : [{ tag: 'decoupled-learning-rate', value: decoupledLearningRate }]),
       { tag: 'batch-size', value: metrics.globalBatchSize },
       { tag: 'lm loss', value: metrics.lmLoss },
       ...Object.entries(metrics.otherLosses ?? {}).map(([name, value]) => ({

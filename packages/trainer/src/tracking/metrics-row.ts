@@ -11,6 +11,7 @@ export interface MetricsRow {
 const namesOfKeys: Readonly<Record<string, string>> = {
   consumed_samples: 'samples vs steps',
   consumed_tokens: 'consumed-tokens',
+  decoupled_learning_rate: 'decoupled-learning-rate',
   grad_norm: 'grad-norm',
   learning_rate: 'learning-rate',
   loss_scale: 'loss-scale',

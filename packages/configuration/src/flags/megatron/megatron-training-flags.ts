@@ -31,9 +31,7 @@ const recipe: Record<string, MegatronFlag> = {
     'end-weight-decay': 'weight decay that grows',
     'apply-wd-to-qk-layernorm': 'weight decay of layer norms',
   }),
-  ...refused('all weights have one learning rate', 'use --lr', {
-    'decoupled-lr': 'another learning rate for the embeddings',
-    'decoupled-min-lr': 'another learning rate for the embeddings',
+  ...refused('the output layer shares its learning rate with the word embedding', 'use --decoupled-lr', {
     'head-lr-mult': 'another learning rate for the head',
   }),
   ...refused('there are AdamW and Muon', 'leave it out', { 'sgd-momentum': 'momentum of SGD' }),
