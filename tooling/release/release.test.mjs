@@ -79,7 +79,10 @@ describe('the package of the CUDA library, with a library that stands in', () =>
   const source = 'int GOMP_parallel(void);\nint mtl_cuda_library(void) { return GOMP_parallel(); }\n';
 
   function writePackage(librarySource, { licenses = true } = {}) {
-    const gomp = compiled('gomp', 'int GOMP_parallel(void) { return 1; }\n', ['-Wl,-soname,libgomp.so.1']);
+    // with a version, as the symbols of libgomp have one
+    folder.write('gomp.map', 'GOMP_1.0 { global: GOMP_parallel; };\n');
+    const versions = `-Wl,-soname,libgomp.so.1,--version-script=${join(folder.path, 'gomp.map')}`;
+    const gomp = compiled('gomp', 'int GOMP_parallel(void) { return 1; }\n', [versions]);
     const library = compiled('stand-in', librarySource, ['-Wl,-rpath,$ORIGIN', gomp]);
     rmSync(directory, { recursive: true, force: true });
     folder.write('cuda/README.md', 'text');

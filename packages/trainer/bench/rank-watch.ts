@@ -1,8 +1,8 @@
 // npm run bench: what it costs a run of two processes to find slow ranks: the milliseconds of the slowest
 // rank for a report, with its record in metrics.jsonl, after checking what it reports. Fails where reports as
-// far apart as they are in every run cost 0.1 % of its steps or more. The first reports, whose code Node.js has
-// not compiled yet, and the last one, which waits for all ranks, are apart: a run has them once. Medians of
-// reports count: a time slice of another process is longer than a report.
+// far apart as they are in every run cost 0.1 % of its steps or more. The first reports, whose code Node.js
+// has not compiled yet, and the last one, which waits for all ranks, are apart: a run has them once. Medians
+// of reports count: a time slice of another process is longer than a report.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { cudaLibraryPath } from './cuda-library-path.js';
 import { probeCuda } from '../index.js';
+import { cudaLibraryPath } from './cuda-library-path.js';
 
 const root = mkdtempSync(join(tmpdir(), 'mtl-cuda-package-'));
 const kernels = join(root, 'node_modules/@mtl/kernels');

@@ -55,15 +55,21 @@ function findPlatformPackage({
   name,
   version,
 }: WantedPackage): { path: string } | { failure: string } {
-  const require = createRequire(join(directory, 'package.json'));
-  let manifest: string;
-  try {
-    manifest = require.resolve(`${name}/package.json`);
-  } catch {
-    return { failure: `${name} (not installed)` };
-  }
+  const manifest = resolveManifest(directory, name);
+  if (manifest === undefined) return { failure: `${name} (not installed)` };
   const { version: installed } = readManifest(manifest);
   if (installed !== version) return { failure: `${name} (version ${installed}, expected ${version})` };
   const path = join(dirname(manifest), file);
   return existsSync(path) ? { path } : { failure: `${path} (not built)` };
+}
+
+function resolveManifest(directory: string, name: string): string | undefined {
+  const require = createRequire(join(directory, 'package.json'));
+  try {
+    const manifest = require.resolve(`${name}/package.json`);
+    // Node.js remembers the places of packages, also of those that were removed since
+    return existsSync(manifest) ? manifest : undefined;
+  } catch {
+    return undefined;
+  }
 }
