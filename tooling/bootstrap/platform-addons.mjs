@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sourceHash } from '../native/source-hash.mjs';
-import { platformFoldersHere } from '../release/platform-folders.mjs';
+import { addonFoldersHere } from '../release/platform-folders.mjs';
 
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
 
@@ -14,18 +14,18 @@ const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'ut
  * checked by platforms/NAME/released.json, which the release has written: no registry is trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
-  const platforms = platformFoldersHere(root);
-  const isLocal = ({ addonOf }) =>
-    existsSync(join(root, 'packages', addonOf, 'build', 'Release', `mtl_${addonOf}.node`));
+  const platforms = addonFoldersHere(root);
+  const isLocal = ({ packageOf }) =>
+    existsSync(join(root, 'packages', packageOf, 'build', 'Release', `mtl_${packageOf}.node`));
   if (platforms.length === 0 || platforms.some(isLocal)) return false;
   return platforms.every((platform) => {
-    const sources = sourceHash({ root, name: platform.addonOf });
+    const sources = sourceHash({ root, name: platform.packageOf });
     return isBuiltFrom(platform, sources) || download({ platform, sources, say });
   });
 }
 
-const isBuiltFrom = ({ directory, addonOf }, sources) =>
-  existsSync(join(directory, `mtl_${addonOf}.node`)) &&
+const isBuiltFrom = ({ directory, packageOf }, sources) =>
+  existsSync(join(directory, `mtl_${packageOf}.node`)) &&
   readJson(join(directory, 'built-from.json'))?.sources === sources;
 
 /** Downloads a platform package that was released from these sources into its folder. */

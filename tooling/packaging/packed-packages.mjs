@@ -2,7 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { platformFoldersHere } from '../release/platform-folders.mjs';
+import { addonFoldersHere } from '../release/platform-folders.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
@@ -80,13 +80,13 @@ export function packPackages(directory) {
  * only: the release builds those that load elsewhere.
  */
 export function packLocalBuilds(directory) {
-  const platforms = platformFoldersHere(root);
-  for (const { manifest, addonOf } of platforms) {
-    const folder = join(directory, `of-${addonOf}`, 'package');
+  const platforms = addonFoldersHere(root);
+  for (const { manifest, packageOf } of platforms) {
+    const folder = join(directory, `of-${packageOf}`, 'package');
     mkdirSync(folder, { recursive: true });
     const { scripts: _, ...published } = manifest;
     writeFileSync(join(folder, 'package.json'), JSON.stringify(published));
-    const build = join(root, 'packages', addonOf, 'build', 'Release');
+    const build = join(root, 'packages', packageOf, 'build', 'Release');
     for (const file of manifest.files.filter(
       (each) => /^(lib)?mtl_/.test(each) && existsSync(join(build, each)),
     ))

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lowestGlibc } from '../native/lowest-glibc.mjs';
@@ -7,13 +7,19 @@ import { osRelease } from './debian-source.mjs';
 import { portableOneDnn } from './portable-libraries.mjs';
 import { runStep } from './run-step.mjs';
 
-const symbols = fileURLToPath(new URL('node-api.map', import.meta.url));
-const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${symbols} -s`;
+/** The one way in, of an addon or the CUDA library; libstdc++ and all else stay inside. */
+function linkerFlags(map) {
+  const symbols = fileURLToPath(new URL(map, import.meta.url));
+  return `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${symbols} -s`;
+}
 
-/** What each addon brings: libraries that are linked statically, and files next to the addon. */
+const addonOptions = [`-DCMAKE_MODULE_LINKER_FLAGS=${linkerFlags('node-api.map')}`];
+
+/** What each part brings: libraries that are linked statically, and files next to what is built. */
 const parts = {
   kernels: {
     libraries: [portableOneDnn],
+    options: [...addonOptions, '-DMTL_INSTRUCTION_SETS=all'],
     built: ['mtl_kernels.node'],
     // GCC's archive of libgomp cannot be linked into a shared library: it is not position independent
     ofCompiler: ['libgomp.so.1'],
@@ -21,9 +27,17 @@ const parts = {
   // Gloo is the machine's: those who train on several hosts compile with it
   comm: {
     libraries: [],
-    options: ['-DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON'],
+    options: [...addonOptions, '-DMTL_INSTRUCTION_SETS=all', '-DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON'],
     built: ['mtl_comm.node'],
     ofCompiler: [],
+  },
+  'kernels-cuda': {
+    libraries: [],
+    options: ['-DMTL_CUDA=ON', `-DCMAKE_SHARED_LINKER_FLAGS=${linkerFlags('cuda-library.map')}`],
+    built: ['libmtl_cuda.so'],
+    ofCompiler: ['libgomp.so.1'],
+    licenses: cudaLicenses,
+    ifNotBuilt: 'nvcc of CUDA 13 was not found: install the toolkit, or set CUDA_HOME',
   },
 };
 
@@ -37,16 +51,32 @@ function runtimeLicenses() {
   };
 }
 
+/** The licence of NVIDIA's runtime, which is linked into the CUDA library: of a toolkit, or of its wheel. */
+function cudaLicenses() {
+  const toolkits = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter(Boolean);
+  const found = toolkits.flatMap((toolkit) => {
+    const wheels = join(toolkit, 'dist-info');
+    const runtimes = existsSync(wheels)
+      ? readdirSync(wheels).filter((entry) => entry.startsWith('nvidia_cuda_runtime-'))
+      : [];
+    return [
+      join(toolkit, 'EULA.txt'),
+      ...runtimes.map((entry) => join(wheels, entry, 'licenses', 'License.txt')),
+    ];
+  });
+  return { 'NVIDIA-CUDA-TOOLKIT': found.find(existsSync) ?? 'EULA.txt of the CUDA toolkit' };
+}
+
 /**
- * Compiles the addon of `packages/ADDONOF` so that it runs on any machine of this platform (libraries inside,
- * nothing visible but what Node calls), and puts it into the folder of its platform package with licences and
- * built-from.json. Libraries are built below `cache`, once for all checkouts that share it.
+ * Compiles the addon or library of a platform package so that it runs on any machine of this platform
+ * (libraries inside, nothing visible but what is called), and puts it into the folder of the package with
+ * licences and built-from.json. Libraries are built below `cache`, once for all checkouts that share it.
  */
-export function buildPlatformPackage({ root, cache, platform: { name, directory, addonOf } }) {
-  const { libraries, options = [], built, ofCompiler } = parts[addonOf];
+export function buildPlatformPackage({ root, cache, platform: { name, directory, part, packageOf } }) {
+  const { libraries, options, built, ofCompiler, licenses = () => ({}), ifNotBuilt } = parts[part];
   mkdirSync(cache, { recursive: true });
   const linked = libraries.map((library) => library(cache));
-  const build = join(root, '.cache', 'release', `${addonOf}-addon`);
+  const build = join(root, '.cache', 'release', `${part}-addon`);
   runStep(
     process.execPath,
     [
@@ -54,18 +84,21 @@ export function buildPlatformPackage({ root, cache, platform: { name, directory,
       ...['--build-dir', build],
       ...linked.flatMap(({ cmakeOptions }) => cmakeOptions),
       ...options,
-      '-DMTL_INSTRUCTION_SETS=all',
-      `-DCMAKE_MODULE_LINKER_FLAGS=${linkerFlags}`,
       ...['-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON', '-DCMAKE_INSTALL_RPATH=$ORIGIN'],
     ],
-    { cwd: join(root, 'packages', addonOf) },
+    { cwd: join(root, 'packages', packageOf) },
   );
+  const missing = built.filter((file) => !existsSync(join(build, file)));
+  if (missing.length > 0) throw new Error(`${name}: ${missing.join(', ')} was not built; ${ifNotBuilt}`);
   for (const file of built) copyFileSync(join(build, file), join(directory, file));
   for (const file of ofCompiler)
     copyFileSync(runStep(compiler, [`-print-file-name=${file}`]).trim(), join(directory, file));
-  writeLicenses({ directory, licenses: [...linked.map(({ licenses }) => licenses), runtimeLicenses()] });
+  writeLicenses({
+    directory,
+    licenses: [...linked.map((library) => library.licenses), licenses(), runtimeLicenses()],
+  });
   const description = {
-    sources: sourceHash({ root, name: addonOf }),
+    sources: sourceHash({ root, name: packageOf }),
     lowestGlibc,
     system: osRelease('PRETTY_NAME'),
     compiler: runStep(compiler, ['--version']).split('\n')[0],

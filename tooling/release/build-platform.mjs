@@ -7,18 +7,24 @@ import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
 import { platformFoldersHere } from './platform-folders.mjs';
 
-answerHelp(`usage: npm run build:platform [-- NAME]
+answerHelp(`usage: npm run build:platform [-- PART]
 
 Compiles the platform packages of this platform (@mtl/kernels-linux-x64 and so on) into platforms/, and checks
 what they need from a machine. The first run builds oneDNN from Debian's sources, which takes minutes.
 
-  NAME  Only the package whose addon this is: kernels or comm.`);
+  PART  Only this one: the addon of kernels or comm, or kernels-cuda, which needs nvcc and minutes. [both addons]`);
 
 const [only] = process.argv.slice(2);
+const platforms = platformFoldersHere(root);
+const wanted = platforms.filter(({ part, isAddon }) => (only === undefined ? isAddon : part === only));
+if (wanted.length === 0) {
+  const parts = platforms.map(({ part }) => part).join(', ');
+  console.error(`error[MTL_FLAG_VALUE]: npm run build:platform: unknown part ${only}; expected ${parts}`);
+  process.exit(2);
+}
 ensurePackages();
 const cache = join(root, '.cache', 'release');
-for (const platform of platformFoldersHere(root)) {
-  if (only !== undefined && platform.addonOf !== only) continue;
+for (const platform of wanted) {
   buildPlatformPackage({ root, cache, platform });
   checkPlatformPackage(platform);
 }

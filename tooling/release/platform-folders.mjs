@@ -2,8 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The platform packages of the checkout `root`: { name, directory, manifest, addonOf } of each, where
- * `addonOf` is the folder of packages/ whose addon it holds.
+ * The platform packages of the checkout `root`: { name, directory, manifest, part, packageOf, isAddon } of
+ * each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda. `packageOf` is
+ * the folder of packages/ with its sources.
  */
 export function platformFolders(root) {
   const folder = join(root, 'platforms');
@@ -11,8 +12,9 @@ export function platformFolders(root) {
   return readdirSync(folder).map((entry) => {
     const directory = join(folder, entry);
     const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'));
-    const [, addonOf] = /^@mtl\/(\w+)-/.exec(manifest.name);
-    return { name: manifest.name, directory, manifest, addonOf };
+    const [, part] = /^@mtl\/([\w-]+)-\w+-\w+$/.exec(manifest.name);
+    const [packageOf] = part.split('-');
+    return { name: manifest.name, directory, manifest, part, packageOf, isAddon: part === packageOf };
   });
 }
 
@@ -21,4 +23,9 @@ export function platformFoldersHere(root) {
   return platformFolders(root).filter(
     ({ manifest: { os, cpu } }) => os.includes(process.platform) && cpu.includes(process.arch),
   );
+}
+
+/** Those with an addon, which a checkout does without compiling. */
+export function addonFoldersHere(root) {
+  return platformFoldersHere(root).filter(({ isAddon }) => isAddon);
 }

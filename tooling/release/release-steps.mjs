@@ -11,12 +11,15 @@ import { packPackages, publishedPackages, tarballOf } from '../packaging/packed-
 import { testBareMachine } from './bare-machine.mjs';
 import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
-import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
+import { addonFoldersHere, platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
 import { releaseProblems } from './release-problems.mjs';
 import { runStep } from './run-step.mjs';
 
 const isDry = process.argv.includes('--dry-run');
+/** The platform packages of this release. */
+const platformsHere = () =>
+  process.argv.includes('--without-cuda') ? addonFoldersHere(root) : platformFoldersHere(root);
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
 const env = { ...toolEnvironment(), MTL_DECLARATIONS: '1' };
 const tarballs = join(root, '.cache', 'tarballs');
@@ -26,7 +29,7 @@ const promisedSeconds = 15;
 /** The manifests of all that this machine publishes. */
 const everything = () => [
   ...publishedPackages().values(),
-  ...platformFoldersHere(root).map(({ manifest }) => manifest),
+  ...platformsHere().map(({ manifest }) => manifest),
 ];
 
 function step(name, action) {
@@ -63,8 +66,10 @@ function pack() {
   rmSync(tarballs, { recursive: true, force: true });
   mkdirSync(tarballs, { recursive: true });
   const packed = packPackages(tarballs);
-  run('pnpm', ['-r', '--filter', './platforms/*', 'pack', '--pack-destination', tarballs]);
-  for (const { name, manifest } of platformFoldersHere(root)) packed.set(name, tarballOf(manifest, tarballs));
+  const platforms = platformsHere();
+  const selection = platforms.flatMap(({ name }) => ['--filter', name]);
+  run('pnpm', ['-r', ...selection, 'pack', '--pack-destination', tarballs]);
+  for (const { name, manifest } of platforms) packed.set(name, tarballOf(manifest, tarballs));
   return packed;
 }
 
@@ -95,13 +100,13 @@ function publish(packed) {
  * (tooling/bootstrap/platform-addons.mjs).
  */
 function recordPlatformPackages(packed) {
-  for (const { name, directory, manifest, addonOf } of platformFoldersHere(root)) {
+  for (const { name, directory, manifest, packageOf } of addonFoldersHere(root)) {
     const digest = createHash('sha512')
       .update(readFileSync(packed.get(name)))
       .digest('base64');
     const record = {
       version: manifest.version,
-      sources: sourceHash({ root, name: addonOf }),
+      sources: sourceHash({ root, name: packageOf }),
       integrity: `sha512-${digest}`,
     };
     writeFileSync(join(directory, 'released.json'), `${JSON.stringify(record, null, 2)}\n`);
@@ -118,7 +123,7 @@ try {
   );
   step('versions and changelogs', raiseVersions);
   step('platform packages', () => {
-    for (const platform of platformFoldersHere(root)) {
+    for (const platform of platformsHere()) {
       buildPlatformPackage({ root, cache, platform });
       checkPlatformPackage(platform);
     }

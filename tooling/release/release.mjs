@@ -9,18 +9,20 @@ import { join } from 'node:path';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { ensurePackages, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 
-answerHelp(`usage: npm run release [-- --dry-run]
+answerHelp(`usage: npm run release [-- --dry-run] [--without-cuda]
 
 Raises the versions and writes the changelogs by the changesets, builds all packages and the platform packages of this
 machine, checks them (publint, types, the examples of the READMEs, symbol versions, an installation on a bare machine),
 and publishes them with provenance, platform packages first. It needs a clean checkout on Debian 12, root and debootstrap.
 
-  --dry-run  Does everything but publishing, in a copy of the checkout.`);
+  --dry-run       Does everything but publishing, in a copy of the checkout.
+  --without-cuda  Leaves out @mtl/kernels-cuda-linux-x64, which needs nvcc and many minutes: --device cuda then takes a
+                  library that users build.`);
 
 const words = process.argv.slice(2);
-if (words.some((word) => word !== '--dry-run')) {
+if (words.some((word) => word !== '--dry-run' && word !== '--without-cuda')) {
   console.error(
-    `error[MTL_FLAG_UNKNOWN]: npm run release: ${words.join(' ')}; expected --dry-run or nothing`,
+    `error[MTL_FLAG_UNKNOWN]: npm run release: ${words.join(' ')}; expected --dry-run, --without-cuda or nothing`,
   );
   process.exit(2);
 }
@@ -35,12 +37,12 @@ if (isDry) {
   const { directory } = copyRepository();
   try {
     rmSync(join(directory, 'node_modules')); // a link: the copy installs its own
-    process.exitCode = releaseIn(directory, ['--dry-run']);
+    process.exitCode = releaseIn(directory, words);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 } else {
-  process.exitCode = releaseIn(root, []);
+  process.exitCode = releaseIn(root, words);
 }
 
 function releaseIn(directory, flags) {

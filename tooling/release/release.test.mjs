@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { lowestGlibc } from '../native/lowest-glibc.mjs';
 import { sourceHash } from '../native/source-hash.mjs';
 import { publishedPackages, root, run } from '../packaging/packed-packages.mjs';
 import { testFolder } from '../processes/test-folder.mjs';
-import { libraryProblems, manifestProblems } from './check-platform-package.mjs';
+import { checkPlatformPackage, libraryProblems, manifestProblems } from './check-platform-package.mjs';
 import { startRegistry } from './local-registry.mjs';
 import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
@@ -39,11 +39,12 @@ describe('platform packages', () => {
   it.each(platforms.map(({ name }) => name))(
     '%s: its manifest is what package managers select by',
     (name) => {
-      const { manifest, addonOf } = platforms.find((platform) => platform.name === name);
-      const { version, optionalDependencies } = packages.get(`@mtl/${addonOf}`);
+      const { manifest, packageOf, isAddon } = platforms.find((platform) => platform.name === name);
+      const { version, optionalDependencies } = packages.get(`@mtl/${packageOf}`);
       expect(manifestProblems(manifest, version)).toEqual([]);
-      // pnpm replaces it by the exact version when it packs
-      expect(optionalDependencies[name]).toBe('workspace:*');
+      // pnpm replaces it by the exact version when it packs; users with a GPU install the CUDA library
+      // themselves
+      expect(optionalDependencies[name]).toBe(isAddon ? 'workspace:*' : undefined);
     },
   );
 
@@ -69,6 +70,51 @@ describe('platform packages', () => {
     const { status, output } = run(process.execPath, [script], { cwd: join(folder.path, 'unbuilt') });
     expect(status).toBe(2);
     expect(output).toContain(`error[MTL_PACK]: ${manifest.name} lacks`);
+  });
+});
+
+describe('the package of the CUDA library, with a library that stands in', () => {
+  const platform = platforms.find(({ part }) => part === 'kernels-cuda');
+  const directory = join(folder.path, 'cuda');
+  const source = 'int GOMP_parallel(void);\nint mtl_cuda_library(void) { return GOMP_parallel(); }\n';
+
+  function writePackage(librarySource, { licenses = true } = {}) {
+    // with a version, as the symbols of libgomp have one
+    folder.write('gomp.map', 'GOMP_1.0 { global: GOMP_parallel; };\n');
+    const versions = `-Wl,-soname,libgomp.so.1,--version-script=${join(folder.path, 'gomp.map')}`;
+    const gomp = compiled('gomp', 'int GOMP_parallel(void) { return 1; }\n', [versions]);
+    const library = compiled('stand-in', librarySource, ['-Wl,-rpath,$ORIGIN', gomp]);
+    rmSync(directory, { recursive: true, force: true });
+    folder.write('cuda/README.md', 'text');
+    folder.write('cuda/built-from.json', '{ "libraries": [] }');
+    if (licenses) folder.write('cuda/licenses/GPL-3', 'text');
+    cpSync(gomp, join(directory, 'libgomp.so.1'));
+    cpSync(library, join(directory, 'libmtl_cuda.so'));
+    return { ...platform, directory };
+  }
+
+  it('passes the check', () => {
+    expect(() => checkPlatformPackage(writePackage(source))).not.toThrow();
+  });
+
+  it('is refused with what else it offers, without a licence, and above 40 MB', () => {
+    const runtime = `${source}int cudaMalloc(void) { return 0; }\n`;
+    expect(() => checkPlatformPackage(writePackage(runtime))).toThrow(
+      'offers 1 symbols to others, such as cudaMalloc',
+    );
+    expect(() => checkPlatformPackage(writePackage(source, { licenses: false }))).toThrow(
+      'licenses is missing',
+    );
+    const large = writePackage(source);
+    truncateSync(join(directory, 'libmtl_cuda.so'), 41e6);
+    expect(() => checkPlatformPackage(large)).toThrow('41.0 MB, at most 40');
+  });
+
+  it('npm run build:platform refuses a part that is none', () => {
+    const script = join(root, 'tooling/release/build-platform.mjs');
+    const { status, output } = run(process.execPath, [script, 'cuda']);
+    expect(status).toBe(2);
+    expect(output).toContain('unknown part cuda; expected comm, kernels-cuda, kernels');
   });
 });
 

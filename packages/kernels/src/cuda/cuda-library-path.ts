@@ -1,41 +1,75 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { KernelError } from '@mtl/errors';
 import { packageDirectory } from '../native/package-directory.js';
 
-const name = 'libmtl_cuda.so';
+const file = 'libmtl_cuda.so';
 
-/** The CUDA library that an installed platform package brings; undefined without one. */
-function fromPlatformPackage(): string | undefined {
-  const require = createRequire(import.meta.url);
+const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
+
+/**
+ * The file of the CUDA library: MTL_CUDA_LIBRARY, else the local build, else the platform package
+ * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. What comes first is used: the
+ * next place does not replace a library that does not load. `directory` is the folder of @mtl/kernels.
+ *
+ * @throws KernelError MTL_CUDA_LIBRARY when there is none, with what was tried and what to install
+ */
+export function cudaLibraryPath(directory = packageDirectory()): string {
+  const explicit = process.env.MTL_CUDA_LIBRARY;
+  if (explicit !== undefined) {
+    if (existsSync(explicit)) return explicit;
+    throw notFound(
+      [explicit],
+      'MTL_CUDA_LIBRARY names it: correct it, or unset it for the one that is installed',
+    );
+  }
+  const local = join(directory, 'build', 'Cuda', file);
+  if (existsSync(local)) return local;
+  const { version } = readManifest(join(directory, 'package.json'));
+  const name = `@mtl/kernels-cuda-${process.platform}-${process.arch}`;
+  const found = findPlatformPackage({ directory, name, version });
+  if ('path' in found) return found.path;
+  throw notFound(
+    [local, found.failure],
+    `npm install ${name}@${version}; in a checkout npm run build:cuda (needs nvcc, from the CUDA toolkit 13)`,
+  );
+}
+
+function notFound(tried: readonly string[], remedy: string): KernelError {
+  return new KernelError('MTL_CUDA_LIBRARY', `CUDA library not found: ${tried.join(' or ')}`, {
+    remedy,
+    exitCode: 2,
+  });
+}
+
+interface WantedPackage {
+  readonly directory: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+/** The library of the platform package that @mtl/kernels would import, or why there is none. */
+function findPlatformPackage({
+  directory,
+  name,
+  version,
+}: WantedPackage): { path: string } | { failure: string } {
+  const manifest = resolveManifest(directory, name);
+  if (manifest === undefined) return { failure: `${name} (not installed)` };
+  const { version: installed } = readManifest(manifest);
+  if (installed !== version) return { failure: `${name} (version ${installed}, expected ${version})` };
+  const path = join(dirname(manifest), file);
+  return existsSync(path) ? { path } : { failure: `${path} (not built)` };
+}
+
+function resolveManifest(directory: string, name: string): string | undefined {
+  const require = createRequire(join(directory, 'package.json'));
   try {
-    const manifest = require.resolve(`@mtl/kernels-${process.platform}-${process.arch}-cuda/package.json`);
-    return join(dirname(manifest), name);
+    const manifest = require.resolve(`${name}/package.json`);
+    // Node.js remembers the places of packages, also of those that were removed since
+    return existsSync(manifest) ? manifest : undefined;
   } catch {
     return undefined;
   }
-}
-
-/**
- * The file of the CUDA library: MTL_CUDA_LIBRARY, else the local build, else the platform package.
- *
- * @throws KernelError MTL_CUDA_LIBRARY when there is none, with what was tried
- */
-export function cudaLibraryPath(): string {
-  const explicit = process.env.MTL_CUDA_LIBRARY;
-  const candidates =
-    explicit === undefined
-      ? [join(packageDirectory(), 'build', 'Cuda', name), fromPlatformPackage()]
-      : [explicit];
-  const tried = candidates.filter((path) => path !== undefined);
-  const found = tried.find((path) => existsSync(path));
-  if (found !== undefined) return found;
-  throw new KernelError('MTL_CUDA_LIBRARY', `CUDA library not found: ${tried.join(' or ')}`, {
-    remedy:
-      explicit === undefined
-        ? 'build it: npm run build:cuda (needs nvcc, from the CUDA toolkit 13)'
-        : 'MTL_CUDA_LIBRARY names it: correct it, or unset it for the one that this package builds',
-    exitCode: 2,
-  });
 }

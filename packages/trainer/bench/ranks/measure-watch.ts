@@ -6,6 +6,8 @@ export interface WatchCostArgument {
   /** Computation of a step, after which ranks add something up, as they do in training. */
   readonly stepMs: number;
   readonly numSteps: number;
+  /** The first of them, whose reports run before Node.js has compiled their code. */
+  readonly numFirstSteps: number;
   /** The metrics.jsonl that rank 0 writes. */
   readonly path: string;
   readonly leastReportMs?: number;
@@ -13,14 +15,16 @@ export interface WatchCostArgument {
 
 /** What the watch took of a rank. */
 export interface WatchCost {
-  readonly numReports: number;
-  readonly watchMs: number;
+  /** Of each report after the first steps and before the end. */
+  readonly reportMs: readonly number[];
   readonly stepsMs: number;
+  /** In the first steps and at the end, where a rank waits for all others: once a run. */
+  readonly onceMs: number;
 }
 
 /** Watches ranks that compute the same, with reports at every multiple of one step that is allowed. */
 export default async function measureWatch(world: World, argument: WatchCostArgument): Promise<WatchCost> {
-  const { stepMs, numSteps, path, leastReportMs } = argument;
+  const { stepMs, numSteps, numFirstSteps, path, leastReportMs } = argument;
   const { group, rank, size } = world;
   const writer = rank === 0 ? await MetricsJsonlWriter.open({ path }) : undefined;
   const watch = new RankWatch({
@@ -35,30 +39,42 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
   const events: TrainingEvent[] = [];
-  let watchMs = 0;
+  /** Milliseconds of each report: gathering, and one step later the record. */
+  const reportMs: number[] = [];
+  let sinceReportMs = 0;
   const timed = (call: () => readonly TrainingEvent[]): void => {
     const started = performance.now();
     const reported = call();
     for (const event of reported) writer?.event(event);
-    watchMs += performance.now() - started;
+    const ms = performance.now() - started;
     events.push(...reported);
+    sinceReportMs += ms;
+    if (reported.length === 0) return;
+    reportMs.push(sinceReportMs);
+    sinceReportMs = 0;
   };
   watch.resume();
-  const started = performance.now();
+  let [numFirstReports, started] = [0, 0];
   for (let step = 1; step <= numSteps; step++) {
     const end = performance.now() + stepMs;
     while (performance.now() < end);
     group.allReduce(gradients).wait();
     timed(() => watch.step(step));
+    if (step === numFirstSteps) [numFirstReports, started] = [reportMs.length, performance.now()];
   }
-  timed(() => watch.end(numSteps));
   const stepsMs = performance.now() - started;
+  const numReports = reportMs.length;
+  timed(() => watch.end(numSteps));
   gradients.dispose();
   writer?.close();
-  const reports = events.filter(({ type }) => type === 'ranks');
-  for (const { fields } of reports) {
+  for (const { fields } of events.filter(({ type }) => type === 'ranks')) {
     const wrong = (fields.compute_ms as number[]).find((ms) => !(ms >= stepMs && ms < 3 * stepMs));
     if (wrong !== undefined) throw new Error(`a step of ${stepMs} ms is said to take ${wrong} ms`);
   }
-  return { numReports: reports.length, watchMs, stepsMs };
+  const sum = (values: readonly number[]): number => values.reduce((total, ms) => total + ms, 0);
+  return {
+    reportMs: reportMs.slice(numFirstReports, numReports),
+    stepsMs,
+    onceMs: sum(reportMs.slice(0, numFirstReports)) + sum(reportMs.slice(numReports)),
+  };
 }
