@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "backends/cuda/cublaslt/time_candidates.h"
-#include "backends/cuda/runtime/device.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "emulation/stream.h"
 #include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"
@@ -21,7 +21,7 @@ cuda::TimedCandidates timed_of(const std::vector<std::vector<double>>& milliseco
     const double taken = milliseconds[index][runs[index]++ % milliseconds[index].size()];
     *is_refused = taken == kRefused;
     if (*is_refused) return ok_status();
-    const cudaStream_t stream = cuda::compute_stream();
+    const auto stream = static_cast<cudaStream_t>(cuda_device_api()->stream(MTL_STREAM_COMPUTE));
     emulation::enqueue(stream, [stream, taken] {
       stream->declared_ms += taken;
       return cudaSuccess;
