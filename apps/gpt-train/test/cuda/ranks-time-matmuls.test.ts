@@ -96,8 +96,10 @@ describe.skipIf(problem !== undefined)(`gpt-train --time-matmuls (${title})`, ()
   it('chooses on the first rank for the matmuls of all stages', async () => {
     const alone = await train('alone', { flags: timed, cache: 'alone' });
     const together = await train('pipeline', { ...layouts['pp 2'], cache: 'pipeline' });
-    // stages split the layers: the matmuls of both are those of a process alone
-    expect(together.numbers.map(([loss]) => loss)).toEqual(alone.numbers.map(([loss]) => loss));
+    // stages split the layers: the matmuls of both are those of a process alone, and so are the bits of the
+    // first loss. Gradients of the tied embedding and their norm are sums over stages, in another order.
+    expect(together.numbers[0]![0]).toBe(alone.numbers[0]![0]);
+    expect(Math.abs(together.numbers[1]![0]! / alone.numbers[1]![0]! - 1)).toBeLessThan(bounds.loss);
     expect(fileIn('pipeline').lines).toEqual(fileIn('alone').lines);
   });
 
