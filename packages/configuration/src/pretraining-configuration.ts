@@ -157,6 +157,8 @@ export interface ParallelConfiguration {
   readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
+  /** Whether algorithms of matmuls are chosen by time before the first step. */
+  readonly timesMatmuls: boolean;
   /** Absent: chosen before the first step, see `chooseThreads`. */
   readonly threads?: number;
   /** Processes of the run. */

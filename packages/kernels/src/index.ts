@@ -1,6 +1,8 @@
 export { checkedOperation } from './checked-operation.js';
 export { cublasltWorkspaceBytes } from './cuda/cublaslt-workspace-bytes.js';
 export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
+export { type MatmulCall, MatmulCalls, type MatmulOperand } from './cuda/matmul-calls.js';
+export { type MatmulChoices, timeMatmuls, useMatmulChoices } from './cuda/matmul-choices.js';
 export {
   type CudaDevice,
   type CudaInformation,

@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "backends/cuda/cublaslt/cublaslt_api.h"
 #include "emulation/numbers.h"
@@ -199,8 +202,27 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// An algorithm, with the alignments that it was selected for, so that cublasLtMatmul can check the caller's
-// pointers.
+// For tests: milliseconds that the candidates for a matmul take, in the library's order, as a list with
+// commas. Without it there is one candidate.
+static const std::vector<double>& times_of_candidates() {
+  static const std::vector<double>* const all = [] {
+    auto* times = new std::vector<double>();
+    const char* const given = std::getenv("MTL_EMULATION_MATMUL_MS");
+    std::istringstream list(given == nullptr ? "0" : given);
+    for (std::string each; std::getline(list, each, ',');) times->push_back(std::atof(each.c_str()));
+    return times;
+  }();
+  return *all;
+}
+
+// What is in an algorithm: the alignments that it was selected for, so that cublasLtMatmul can check the
+// caller's pointers, and which candidate it is.
+constexpr int kCandidate = 4;
+// The candidate with number n sums in n + 1 parts, whose partial sums need workspace: other bits, as on a
+// GPU.
+static uint64_t parts_of(const Algorithm& algorithm) { return algorithm.data[kCandidate] + 1; }
+static size_t workspace_of(uint64_t candidate) { return candidate << 20; }
+
 int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, Layout b, Layout c, Layout d,
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
@@ -209,9 +231,15 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
   static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
   if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
   if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
-  choices[0] = {};
-  for (int matrix = 0; matrix < 4; ++matrix) choices[0].algorithm.data[matrix] = preference->alignments[matrix];
-  *num_found = 1;
+  const auto num_candidates = static_cast<uint64_t>(times_of_candidates().size());
+  for (uint64_t candidate = 0; candidate < num_candidates && *num_found < num_asked; ++candidate) {
+    if (workspace_of(candidate) > preference->max_workspace_bytes) continue;
+    Choice& choice = choices[(*num_found)++];
+    choice = {};
+    choice.workspace_bytes = workspace_of(candidate);
+    for (int matrix = 0; matrix < 4; ++matrix) choice.algorithm.data[matrix] = preference->alignments[matrix];
+    choice.algorithm.data[kCandidate] = candidate;
+  }
   return kSuccess;
 }
 
@@ -251,6 +279,7 @@ struct Matmul {
   const void *a, *b, *c;
   void* d;
   float scale, keep;
+  int64_t num_parts;  // that sums over the inner dimension are split into
 };
 
 // A sum as computed by a kernel without matrix units (float32: a sequence of fused multiply-adds), or by
@@ -291,15 +320,19 @@ static void compute(const Matmul& p) {
     for (int64_t column = 0; column < static_cast<int64_t>(p.layout_d.columns); ++column) {
       for (int64_t row = 0; row < static_cast<int64_t>(p.layout_d.rows); ++row) {
         const int32_t type = p.description.compute_type;
-        RunningSum sum(p.layout_a.type != kReal32 || type == kCompute32FastTf32);
-        for (int64_t k = 0; k < inner; ++k) {
-          const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
-          const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
-          sum.add(factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type),
-                  factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type));
+        float total = 0.0f;
+        for (int64_t part = 0; part < p.num_parts; ++part) {
+          RunningSum sum(p.layout_a.type != kReal32 || type == kCompute32FastTf32);
+          for (int64_t k = inner * part / p.num_parts; k < inner * (part + 1) / p.num_parts; ++k) {
+            const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
+            const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
+            sum.add(factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type),
+                    factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type));
+          }
+          total += sum.total();
         }
         const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
-        double value = p.scale * sum.total();
+        double value = p.scale * total;
         // with a factor of 0 the library does not read C: it may be NaN
         if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
         set(p.d, p.layout_d.type, at, finished(p.description, p.layout_d.type, row, column, value));
@@ -310,7 +343,8 @@ static void compute(const Matmul& p) {
 
 int cublasLtMatmul(Handle handle, Description description, const void* alpha, const void* a, Layout layout_a,
                    const void* b, Layout layout_b, const void* beta, const void* c, Layout layout_c, void* d,
-                   Layout layout_d, const Algorithm* algorithm, void* workspace, size_t, cudaStream_t stream) {
+                   Layout layout_d, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
+                   cudaStream_t stream) {
   if (handle == nullptr || workspace == nullptr || stream == nullptr) return kInvalidValue;
   if (!fits(*description, *layout_a, *layout_b, *layout_c, *layout_d)) return kInvalidValue;
   const void* const matrices[] = {a, b, c, d};
@@ -318,6 +352,8 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     const uint64_t alignment = algorithm->data[matrix];
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
+  const uint64_t candidate = algorithm->data[kCandidate];
+  if (candidate >= times_of_candidates().size() || workspace_bytes < workspace_of(candidate)) return kInvalidValue;
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
   // Preferences have no attribute for it, but kernels access it 16 bytes at a time: on a GPU a misaligned
   // address makes the device unusable for this process.
@@ -326,10 +362,13 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   // it
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
-                         *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
+                         *static_cast<const float*>(alpha), *static_cast<const float*>(beta),
+                         static_cast<int64_t>(parts_of(*algorithm))};
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
-  mtl::emulation::enqueue(stream, [matmul] {
+  const double milliseconds = times_of_candidates()[candidate];
+  mtl::emulation::enqueue(stream, [matmul, stream, milliseconds] {
     if (!is_idle) compute(matmul);
+    stream->declared_ms += milliseconds;
     return cudaSuccess;
   });
   return kSuccess;

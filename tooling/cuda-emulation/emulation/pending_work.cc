@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulation/device_memory.h"
+#include "emulation/stream.h"
 
 namespace mtl::emulation {
 namespace {
@@ -20,10 +21,12 @@ struct Mark {
   cudaStream_t stream;
   bool is_done = false, was_asked = false;
   std::chrono::steady_clock::time_point reached_at = {};
+  double declared_ms = 0.0;
 
   void reach() {
     is_done = true;
     reached_at = std::chrono::steady_clock::now();
+    if (stream != nullptr) declared_ms = stream->declared_ms;
   }
 };
 
@@ -179,11 +182,13 @@ cudaError_t finish_event(cudaEvent_t event) {
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   const Lock lock(mutex());
   for (const cudaEvent_t event : {start, end}) {
-    if (!event->has_time || event->last == nullptr) return cudaErrorInvalidValue;
+    if (!event->has_time || event->last == nullptr) return cudaErrorInvalidResourceHandle;
     if (!event->last->is_done) return cudaErrorNotReady;
   }
-  const std::chrono::duration<float, std::milli> between = end->last->reached_at - start->last->reached_at;
-  *milliseconds = between.count();
+  const Mark &first = *start->last, &last = *end->last;
+  const bool has_declared = first.stream == last.stream && first.declared_ms < last.declared_ms;
+  const std::chrono::duration<double, std::milli> here = last.reached_at - first.reached_at;
+  *milliseconds = static_cast<float>(has_declared ? last.declared_ms - first.declared_ms : here.count());
   return cudaSuccess;
 }
 

@@ -16,6 +16,7 @@ struct CUstream_st {
   CUgraph_st* captured = nullptr;   // destination of work that is not executed
   bool is_invalid = false;          // the capture: by a call that is not allowed in one
   void (*on_enqueue)() = nullptr;   // counts
+  double declared_ms = 0.0;         // of its executed work: time that it is to take on a device
   // put_off of pending_work.h, for other libraries, which do not link it
   cudaError_t (*put_off)(cudaStream_t stream, std::function<cudaError_t()> work) = nullptr;
 };

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/launch.h"
 #include "emulation/pending_work.h"
+#include "emulation/stream.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {
@@ -82,9 +83,29 @@ MTL_TEST(the_time_between_events_is_known_once_both_are_reached) {
   EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaErrorNotReady && milliseconds == -1.0f);
   EXPECT(cudaStreamSynchronize(stream.stream) == cudaSuccess);
   EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaSuccess && milliseconds >= 0.0f);
-  EXPECT(cudaEventElapsedTime(&milliseconds, first, without_time.event) == cudaErrorInvalidValue);
+  EXPECT(cudaEventElapsedTime(&milliseconds, first, without_time.event) == cudaErrorInvalidResourceHandle);
   for (const cudaEvent_t event : {first, second}) EXPECT(cudaEventDestroy(event) == cudaSuccess);
   cudaGetLastError();
+}
+
+MTL_TEST(work_that_declares_its_time_takes_it_by_events) {
+  const AtPace late(Pace::kLate);
+  const Stream stream;
+  cudaEvent_t first = nullptr, second = nullptr, third = nullptr;
+  for (cudaEvent_t* const event : {&first, &second, &third}) {
+    EXPECT(cudaEventCreateWithFlags(event, cudaEventDefault) == cudaSuccess);
+    EXPECT(cudaEventRecord(*event, stream.stream) == cudaSuccess);
+    if (event != &first) continue;
+    for (const double taken : {1000.0, 500.0}) {
+      emulation::enqueue(stream.stream, [stream = stream.stream, taken] { return stream->declared_ms += taken, cudaSuccess; });
+    }
+  }
+  EXPECT(cudaStreamSynchronize(stream.stream) == cudaSuccess);
+  float milliseconds = 0.0f;
+  EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaSuccess && milliseconds == 1500.0f);
+  // without work that declares one, it is the time here
+  EXPECT(cudaEventElapsedTime(&milliseconds, second, third) == cudaSuccess && milliseconds > 0.0f && milliseconds < 1000.0f);
+  for (const cudaEvent_t event : {first, second, third}) EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }
 
 MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {

@@ -10,6 +10,9 @@ export const parallelFlags = {
   'cuda-graphs': toggle(
     'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor parallelism.',
   ),
+  'time-matmuls': toggle(
+    'With --device cuda: time several algorithms for every matmul before the first step and use the fastest. What was chosen is kept in the cache directory of the user, and used by all later runs with this flag.',
+  ),
   'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
     defaultText:
       'local on one host, gloo between hosts; with --device cuda nccl where every process has a GPU of its own',

@@ -72,13 +72,16 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     flags.needs('num-processes', '--dry-run', 'describes processes that are not started');
   const cudaGraphs = cudaGraphsOf(flags, notices);
   const device = flags.required('device');
-  if (flags.required('allow-tf32') && device !== 'cuda')
-    notices.push(`--allow-tf32 has no effect with --device ${device}`);
+  for (const name of ['allow-tf32', 'time-matmuls'] as const) {
+    if (flags.required(name) && device !== 'cuda')
+      notices.push(`--${name} has no effect with --device ${device}`);
+  }
   const threads = flags.get('threads');
   return {
     device,
     allowTf32: flags.required('allow-tf32') && device === 'cuda',
     cudaGraphs,
+    timesMatmuls: flags.required('time-matmuls') && device === 'cuda',
     ...(threads === undefined ? {} : { threads }),
     worldSize,
     tensorModelParallelSize,

@@ -1,4 +1,4 @@
-// probeCuda, openCuda, cudaStreams
+// probeCuda, openCuda, cudaStreams, setMatmulChoices, matmulChoices, alignmentOf
 #include <string>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -80,12 +80,14 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   return result;
 }
 
+Napi::Value not_open(Napi::Env env) {
+  throw_status(env, error_status("MTL_DEVICE", "device cuda is not open in this process"));
+  return {};
+}
+
 Napi::Value streams(const Napi::CallbackInfo& info) {
   const MtlDeviceApi* api = cuda_device_api();
-  if (api == nullptr) {
-    throw_status(info.Env(), error_status("MTL_DEVICE", "device cuda is not open in this process"));
-    return {};
-  }
+  if (api == nullptr) return not_open(info.Env());
   const auto pointer = [&](MtlStream which) {
     return Napi::BigInt::New(info.Env(), static_cast<uint64_t>(reinterpret_cast<uintptr_t>(api->stream(which))));
   };
@@ -97,12 +99,46 @@ Napi::Value streams(const Napi::CallbackInfo& info) {
   return result;
 }
 
+// (lines, whether others are timed)
+Napi::Value set_choices(const Napi::CallbackInfo& info) {
+  const CudaLibrary* const library = opened_cuda_library();
+  if (library == nullptr) return not_open(info.Env());
+  if (info.Length() < 2 || !info[0].IsString() || !info[1].IsBoolean()) {
+    throw_status(info.Env(), error_status("MTL_ARGUMENT", "choices of matmuls are a string and a boolean"));
+    return {};
+  }
+  const std::string lines = info[0].As<Napi::String>().Utf8Value();
+  const Status status = library->set_matmul_choices(lines.c_str(), info[1].As<Napi::Boolean>().Value());
+  if (!status.ok()) throw_status(info.Env(), status);
+  return {};
+}
+
+Napi::Value get_choices(const Napi::CallbackInfo& info) {
+  const CudaLibrary* const library = opened_cuda_library();
+  if (library == nullptr) return not_open(info.Env());
+  return Napi::String::New(info.Env(), library->matmul_choices());
+}
+
+// (tensor): the largest power of two, up to 256, that divides its address, also on devices without memory
+Napi::Value alignment_of(const Napi::CallbackInfo& info) {
+  TensorHandle handle;
+  if (!read_handle(info, 0, &handle)) return {};
+  TensorRecord record;
+  const Status status = resolve_view(handle, &record);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  const auto address = reinterpret_cast<uintptr_t>(record.view.data) | 256;
+  return Napi::Number::New(info.Env(), static_cast<double>(address & ~(address - 1)));
+}
+
 }  // namespace
 
 void register_cuda_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("probeCuda", Napi::Function::New(env, probe));
   exports.Set("openCuda", Napi::Function::New(env, open));
   exports.Set("cudaStreams", Napi::Function::New(env, streams));
+  exports.Set("setMatmulChoices", Napi::Function::New(env, set_choices));
+  exports.Set("matmulChoices", Napi::Function::New(env, get_choices));
+  exports.Set("alignmentOf", Napi::Function::New(env, alignment_of));
 }
 
 }  // namespace mtl::bindings

@@ -23,6 +23,8 @@ const remedies: Readonly<Record<string, string>> = {
   MTL_INSTRUCTION_SET:
     'hostInformation() has the instruction sets of this machine and those of the build; in a checkout npm run build:native compiles for all',
   MTL_META: 'compute on device cpu or cuda, or leave the values unread: device meta only counts',
+  MTL_MATMUL_CHOICES:
+    'the choices are those of another GPU, driver or cuBLASLt: remove their file, or leave --time-matmuls out',
   MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
 };
 

@@ -106,6 +106,11 @@ export interface KernelsAddon {
   readMark(device: number, mark: NativePointer, destination: TypedArray): void;
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
+  /** One choice a line: problem, space, algorithm. Problems without one are timed where `timesOthers`. */
+  setMatmulChoices(lines: string, timesOthers: boolean): void;
+  matmulChoices(): string;
+  /** The largest power of two, up to 256, that divides a tensor's address. */
+  alignmentOf(handle: number): number;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;

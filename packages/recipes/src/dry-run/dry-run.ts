@@ -53,10 +53,10 @@ export async function dryRun(
 }
 
 /**
- * Of every pipeline stage the first tensor-parallel rank, and of the first and the last stage, which shard
- * the vocabulary, the last one too; data-parallel ranks are alike.
+ * One rank of each kind: of every pipeline stage the first tensor-parallel rank, and of the first and the
+ * last stage, which shard the vocabulary, the last one too; data-parallel ranks are alike.
  */
-function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
+export function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
   const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp } = configuration.parallel;
   const mesh = meshOf(configuration);
   return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {

@@ -66,6 +66,7 @@ export function fineTuningLayout(
       { remedy: 'leave --cuda-graphs out' },
     );
   }
+  if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const { dataParallelSize } = parallel;
   // it checks that they divide each other

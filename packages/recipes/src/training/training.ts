@@ -65,6 +65,7 @@ import { type ResumedConfiguration, resumedConfiguration } from './resumed-confi
 import { sampleAtEvaluation } from './sample-at-evaluation.js';
 import { samplerOf, trainingSamplerOf } from './samplers-of.js';
 import { spikeGuardOf } from './spike-guard-of.js';
+import { timeMatmulsOfRun } from './time-matmuls-of-run.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
@@ -231,6 +232,7 @@ export class Training {
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined)
       checkHuggingFaceArchitecture({ kind: configuration.kind, model });
+    await timeMatmulsOfRun(configuration, { model, processes, onMessage, variables: process.env });
     const dtype = dtypeOfPrecision[training.precision];
     const profiler = trainingProfiler(configuration, { world, processes });
     const assembled: Assembled = new AssembledTraining({

@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 8;
+constexpr int kCudaLibraryAbiVersion = 9;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {
@@ -52,6 +52,9 @@ struct CudaLibrary {
   // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);
+  // As cublaslt.h describes them; the device is open.
+  Status (*set_matmul_choices)(const char* lines, bool times_others);
+  const char* (*matmul_choices)();
 };
 
 }  // namespace mtl

@@ -95,7 +95,8 @@ Status open(const CudaOptions& options, CudaLibraryInformation* information, con
   return ok_status();
 }
 
-const CudaLibrary library = {kCudaLibraryAbiVersion, kBackendAbiVersion, probe_devices, open};
+const CudaLibrary library = {kCudaLibraryAbiVersion, kBackendAbiVersion, probe_devices, open,
+                             set_matmul_choices, matmul_choices};
 
 }  // namespace
 }  // namespace mtl::cuda

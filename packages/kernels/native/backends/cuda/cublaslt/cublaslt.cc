@@ -5,12 +5,16 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "backends/cuda/cublaslt/cublaslt_api.h"
+#include "backends/cuda/cublaslt/matmul_choices.h"
+#include "backends/cuda/cublaslt/time_candidates.h"
 #include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/graphs.h"
 #include "backends/cuda/scratch/linear.h"
 
 namespace mtl::cuda {
@@ -73,7 +77,7 @@ uint32_t alignment_of(const void* data) {
 }
 
 // Everything that a plan depends on.
-using Key = std::array<int64_t, 17>;
+using Key = std::array<int64_t, 18>;
 
 Key key_of(const MatmulProblem& p) {
   return {p.batch,
@@ -92,7 +96,15 @@ Key key_of(const MatmulProblem& p) {
           static_cast<int64_t>(p.fused),
           alignment_of(p.bias),
           alignment_of(p.auxiliary),
-          alignment_of(p.bias_gradient)};
+          alignment_of(p.bias_gradient),
+          is_tf32_allowed};
+}
+
+// The name of a problem among the choices.
+std::string name_of_problem(const Key& key) {
+  std::string name;
+  for (const int64_t part : key) name += (name.empty() ? "" : ",") + std::to_string(part);
+  return name;
 }
 
 // A matmul of one shape, ready to run. Kept for the lifetime of the process: shapes are few.
@@ -107,6 +119,13 @@ struct Plan {
 std::mutex mutex;
 std::map<Key, Plan>& plans() {
   static auto* all = new std::map<Key, Plan>();
+  return *all;
+}
+
+// By the mutex, like the plans.
+bool times_candidates = false;
+MatmulChoices& choices() {
+  static auto* all = new MatmulChoices();
   return *all;
 }
 
@@ -189,35 +208,6 @@ Status make_description(const MatmulProblem& p, Plan* plan) {
   return describe_pointers(p, *plan);
 }
 
-Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
-  lt::Preference preference = nullptr;
-  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
-  const auto set = [&](lt::PreferenceAttribute attribute, const auto& value) {
-    return status_of(functions.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
-                     "cublasLtMatmulPreferenceSetAttribute");
-  };
-  Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // partial sums are reduced through the workspace in a fixed order, never in place
-  if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
-  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
-  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
-  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(p.output));
-  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentD, alignment_of(p.output));
-  int found = 0;
-  if (status.ok()) {
-    const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
-                                                                plan->d, preference, 1, &plan->choice, &found);
-    plan->status = result;
-    // the set of epilogues depends on version and types; any error but a rejection is our bug
-    if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
-    if (result != lt::kSuccess) found = 0;
-  }
-  functions.cublasLtMatmulPreferenceDestroy(preference);
-  plan->is_offered = status.ok() && found > 0 && plan->choice.status == lt::kSuccess;
-  if (found > 0) plan->status = plan->choice.status;
-  return status;
-}
-
 const char* name_of_fused(FusedWith fused) {
   switch (fused) {
     case FusedWith::kGelu:
@@ -231,15 +221,120 @@ const char* name_of_fused(FusedWith fused) {
   }
 }
 
+bool is_reporting() {
+  static const bool is_set = is_set_to("MTL_CUBLASLT_REPORT", "1");
+  return is_set;
+}
+
 // Prints one line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1: NVIDIA does not document
 // completely which GPU supports which fusion.
 void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
-  static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
-  if (!is_reporting || epilogue_of(p) == lt::Epilogue::kDefault) return;
+  if (!is_reporting() || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
                static_cast<long long>(p.rows), static_cast<long long>(p.columns), static_cast<long long>(p.inner),
                name_of(p.input_dtype), name_of(p.output_dtype), plan.is_offered ? "offered" : "not offered", when,
                plan.status);
+}
+
+// Prints what timing the candidates of a problem gave, if MTL_CUBLASLT_REPORT=1.
+void report_times(const MatmulProblem& p, int num_candidates, const TimedCandidates& timed) {
+  if (!is_reporting()) return;
+  std::fprintf(stderr, "cuBLASLt: [%lld, %lld, %lld] %s into %s: candidate %d of %d, %.4f ms (the first %.4f ms)\n",
+               static_cast<long long>(p.rows), static_cast<long long>(p.columns), static_cast<long long>(p.inner),
+               name_of(p.input_dtype), name_of(p.output_dtype), timed.fastest + 1, num_candidates,
+               static_cast<double>(timed.milliseconds), static_cast<double>(timed.first_milliseconds));
+}
+
+constexpr char kTiming[] = "timing matmuls";
+// The most that are timed. The library sorts them by its own estimate.
+constexpr int kMostCandidates = 8;
+using Candidates = std::array<lt::Choice, kMostCandidates>;
+
+// The library's algorithms for the problem, `num_asked` at most, those first that it estimates to be faster.
+Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candidates* candidates, int* num_found) {
+  lt::Preference preference = nullptr;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
+  const auto set = [&](lt::PreferenceAttribute attribute, const auto& value) {
+    return status_of(functions.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+  };
+  Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
+  // partial sums are reduced through the workspace in a fixed order, never in place
+  if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(p.output));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentD, alignment_of(p.output));
+  *num_found = 0;
+  *candidates = {};
+  if (status.ok()) {
+    const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
+                                                                plan->d, preference, num_asked, candidates->data(), num_found);
+    plan->status = result;
+    // the set of epilogues depends on version and types; any error but a rejection is our bug
+    if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    if (result != lt::kSuccess) *num_found = 0;
+  }
+  functions.cublasLtMatmulPreferenceDestroy(preference);
+  return status;
+}
+
+// The library's status for the problem with this algorithm.
+int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algorithm) {
+  const float alpha = 1.0f, beta = p.accumulate ? 1.0f : 0.0f;
+  return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, p.output, plan.d,
+                                  p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
+}
+
+// The candidate that a choice names. Algorithms that the library does not return for the problem are never
+// given to it, wherever they come from.
+Status find_chosen(const Candidates& candidates, int num_found, const lt::Algorithm& chosen, lt::Choice* choice) {
+  for (int index = 0; index < num_found; ++index) {
+    if (std::memcmp(&candidates[index].algorithm, &chosen, sizeof chosen) != 0) continue;
+    *choice = candidates[index];
+    return ok_status();
+  }
+  return error_status("MTL_MATMUL_CHOICES", "the algorithm that was chosen for a matmul is none of the %d that cuBLASLt offers "
+                      "for it", num_found);
+}
+
+// Times the candidates with the problem's own operands, and keeps the fastest as the choice for all later
+// runs. The output has other values then.
+Status choose_by_time(const MatmulProblem& p, const Candidates& candidates, int num_found, const Key& key, Plan* plan) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kTiming));
+  TimedCandidates timed;
+  MTL_RETURN_IF_ERROR(time_candidates(
+      num_found,
+      [&](int index, bool* is_refused) {
+        const lt::Choice& candidate = candidates[static_cast<size_t>(index)];
+        const int result = candidate.status == lt::kSuccess ? enqueue(p, *plan, candidate.algorithm) : candidate.status;
+        *is_refused = is_refusal(p, result);
+        return *is_refused ? ok_status() : status_of(result, "cublasLtMatmul");
+      },
+      &timed));
+  if (timed.fastest < 0) return ok_status();
+  plan->choice = candidates[static_cast<size_t>(timed.fastest)];
+  choices().add(name_of_problem(key), plan->choice.algorithm);
+  report_times(p, num_found, timed);
+  return ok_status();
+}
+
+Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
+  const Key key = key_of(p);
+  const lt::Algorithm* const chosen = choices().find(name_of_problem(key));
+  const int num_asked = chosen != nullptr || times_candidates ? kMostCandidates : 1;
+  Candidates candidates;
+  int num_found = 0;
+  MTL_RETURN_IF_ERROR(find_candidates(p, plan, num_asked, &candidates, &num_found));
+  plan->choice = candidates[0];
+  if (chosen != nullptr) {
+    MTL_RETURN_IF_ERROR(find_chosen(candidates, num_found, *chosen, &plan->choice));
+  } else if (times_candidates && num_found > 1) {
+    MTL_RETURN_IF_ERROR(choose_by_time(p, candidates, num_found, key, plan));
+  }
+  plan->is_offered = num_found > 0 && plan->choice.status == lt::kSuccess;
+  if (num_found > 0) plan->status = plan->choice.status;
+  return ok_status();
 }
 
 Status not_offered(const MatmulProblem& p) {
@@ -327,6 +422,23 @@ Status open_cublaslt() {
 const char* cublaslt_path() { return path.c_str(); }
 uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0 : functions.cublasLtGetVersion(); }
 
+Status set_matmul_choices(const char* lines, bool times_others) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing(kTiming));
+  const std::lock_guard<std::mutex> lock(mutex);
+  MTL_RETURN_IF_ERROR(choices().set(lines));
+  times_candidates = times_others;
+  for (const auto& [key, plan] : plans()) destroy(plan);
+  plans().clear();
+  return ok_status();
+}
+
+const char* matmul_choices() {
+  static thread_local std::string lines;
+  const std::lock_guard<std::mutex> lock(mutex);
+  lines = choices().lines();
+  return lines.c_str();
+}
+
 Status cublaslt_matmul(const MatmulProblem& problem) {
   bool is_offered = false;
   MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
@@ -342,10 +454,7 @@ Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered
   MTL_RETURN_IF_ERROR(plan_of(problem, &plan));
   if (!plan->is_offered) return ok_status();
   MTL_RETURN_IF_ERROR(describe_pointers(problem, *plan));
-  const float alpha = 1.0f, beta = problem.accumulate ? 1.0f : 0.0f;
-  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, problem.right, plan->a, problem.left,
-                                              plan->b, &beta, problem.output, plan->d, problem.output, plan->d,
-                                              &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
+  const int result = enqueue(problem, *plan, plan->choice.algorithm);
   // an algorithm that the heuristic returned may still be rejected, before anything is enqueued
   plan->is_offered = !is_refusal(problem, result);
   if (!plan->is_offered) {

@@ -17,8 +17,9 @@ uint64_t cublaslt_version();
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
 // sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Deterministic: the algorithm is the first in the library's order, the same for the same shape and
-// alignment, and never one whose partial sums are added to the output in arbitrary order.
+// Deterministic: the algorithm is the problem's choice (set_matmul_choices) or else the first in the
+// library's order, the same for the same shape and alignment, and never one whose partial sums are added to
+// the output in arbitrary order.
 enum class FusedWith {
   kNothing,        // other than a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
@@ -45,5 +46,13 @@ Status cublaslt_matmul(const MatmulProblem& problem);
 // The same if the library has a deterministic algorithm with the requested fusion or bias; otherwise does
 // nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
+
+// Sets which algorithms matmuls use from here on, in the format of MatmulChoices::set. With `times_others`,
+// the candidates of every other problem are timed when it is first run, several times and with its own
+// operands, so that outputs have other values; the fastest becomes a choice. MTL_MATMUL_CHOICES for other
+// text, and from a matmul whose choice cuBLASLt does not offer; MTL_CAPTURE while a graph is recorded.
+Status set_matmul_choices(const char* lines, bool times_others);
+// All choices, in the same format; valid until the thread's next call.
+const char* matmul_choices();
 
 }  // namespace mtl::cuda

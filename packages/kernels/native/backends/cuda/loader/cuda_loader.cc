@@ -9,7 +9,7 @@ namespace mtl {
 namespace {
 
 std::mutex mutex;
-const CudaLibrary* opened_library = nullptr;
+std::atomic<const CudaLibrary*> opened_library{nullptr};
 CudaLibraryInformation opened = {};
 std::atomic<const Backend*> backend{nullptr};
 std::atomic<const MtlDeviceApi*> device_api{nullptr};
@@ -55,6 +55,7 @@ Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLib
 
 const Backend* cuda_backend() { return backend; }
 const MtlDeviceApi* cuda_device_api() { return device_api; }
+const CudaLibrary* opened_cuda_library() { return opened_library; }
 
 GpuProperties cuda_gpu_properties() {
   const std::lock_guard<std::mutex> lock(mutex);

@@ -17,6 +17,7 @@ Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLib
 // Null until open_cuda succeeded.
 const Backend* cuda_backend();
 const MtlDeviceApi* cuda_device_api();
+const CudaLibrary* opened_cuda_library();
 
 // Of the open GPU; of an H100 where none is open.
 GpuProperties cuda_gpu_properties();

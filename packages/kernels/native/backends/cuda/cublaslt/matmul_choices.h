@@ -1,0 +1,28 @@
+// Which of cuBLASLt's algorithms matmuls use, by problem: chosen once by time, and the same from then on. A
+// problem without a choice uses the first algorithm of the library's order.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "backends/cuda/cublaslt/cublaslt_api.h"
+#include "core/status.h"
+
+namespace mtl::cuda {
+
+class MatmulChoices {
+ public:
+  // One choice per line: the problem, a space, and the algorithm in hexadecimal. MTL_MATMUL_CHOICES for other
+  // text, which changes nothing.
+  Status set(const char* lines);
+  void add(const std::string& problem, const lt::Algorithm& algorithm) { by_problem_[problem] = algorithm; }
+  // Null without a choice.
+  const lt::Algorithm* find(const std::string& problem) const;
+  // In the format of `set`, in the order of the problems.
+  std::string lines() const;
+
+ private:
+  std::map<std::string, lt::Algorithm> by_problem_;
+};
+
+}  // namespace mtl::cuda

@@ -1,0 +1,23 @@
+// Times several ways to enqueue the same work in the compute stream.
+#pragma once
+
+#include <functional>
+
+#include "core/status.h"
+
+namespace mtl::cuda {
+
+struct TimedCandidates {
+  int fastest = -1;  // -1: all were refused
+  float milliseconds = 0.0f, first_milliseconds = 0.0f;  // of the fastest, and of the first that was not refused
+};
+
+// Enqueues the work as candidate `candidate` does, or sets `is_refused` and enqueues nothing.
+using EnqueueCandidate = std::function<Status(int candidate, bool* is_refused)>;
+
+// Runs the work of every candidate several times: all in turn, so that changes of the clock rate affect all
+// of them. The first candidate that is not refused stays unless another one is faster by more than timings
+// vary. Waits for the device.
+Status time_candidates(int num_candidates, const EnqueueCandidate& enqueue, TimedCandidates* timed);
+
+}  // namespace mtl::cuda

@@ -1,0 +1,96 @@
+import { trimMemory } from '../device.js';
+import { bytesPerElement } from '../dtype.js';
+import { addon, callNative } from '../native/addon.js';
+import { cast } from '../operations/elementwise.js';
+import { type Operands, runOperation } from '../run-operation.js';
+import { Tensor } from '../tensor.js';
+import { tidy } from '../tidy.js';
+import type { MatmulCall } from './matmul-calls.js';
+
+/**
+ * Which of cuBLASLt's algorithms computes a matmul: by the name of a problem (sizes, types, alignments, what
+ * is fused) the algorithm, both as text. Of one GPU, driver and version of cuBLASLt.
+ */
+export type MatmulChoices = Readonly<Record<string, string>>;
+
+const linesOf = (choices: MatmulChoices): string =>
+  Object.entries(choices)
+    .map(([problem, algorithm]) => `${problem} ${algorithm}\n`)
+    .join('');
+
+function choicesOf(lines: string): MatmulChoices {
+  const pairs = lines.split('\n').filter((line) => line !== '');
+  return Object.fromEntries(pairs.map((line) => line.split(' ') as [string, string]));
+}
+
+/**
+ * Makes matmuls on device `cuda` use these algorithms from here on, and cuBLASLt's first one for every other
+ * problem. A matmul reports `MTL_MATMUL_CHOICES` if cuBLASLt does not offer its choice.
+ *
+ * @throws KernelError `MTL_MATMUL_CHOICES` for text that is none; `MTL_DEVICE` unless `cuda` is open;
+ *   `MTL_CAPTURE` while a graph is recorded
+ */
+export function useMatmulChoices(choices: MatmulChoices): void {
+  callNative(() => addon().setMatmulChoices(linesOf(choices), false));
+}
+
+/**
+ * Runs matmuls on device `cuda`, with memory of their own that is given back after each, and times
+ * cuBLASLt's candidates for each problem that `known` does not have.
+ *
+ * @returns `known` and what was chosen; they are in use then
+ * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; no choices are in use then
+ */
+export function timeMatmuls(
+  calls: Iterable<MatmulCall>,
+  { known = {} }: { readonly known?: MatmulChoices } = {},
+): MatmulChoices {
+  callNative(() => addon().setMatmulChoices(linesOf(known), true));
+  let chosen: MatmulChoices = {};
+  try {
+    for (const call of calls) repeat(call);
+    chosen = choicesOf(addon().matmulChoices());
+  } finally {
+    useMatmulChoices(chosen);
+  }
+  return chosen;
+}
+
+/** The alignment of memory of its own, and the widest that an algorithm depends on. */
+const widestAlignment = 256;
+
+/** Numbers that fill the operands, block after block: with zeros a GPU needs less power, and is faster. */
+const blockSize = 2 ** 20;
+
+function randomBlock(size: number): Tensor {
+  let state = 1;
+  const values = Float32Array.from({ length: Math.min(size, blockSize) }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0; // Numerical Recipes
+    return state / 2 ** 31;
+  });
+  return Tensor.from(values, { shape: [values.length], dtype: 'float32', device: 'cuda' });
+}
+
+/** Runs a call with random tensors that are aligned like those of the call. */
+function repeat({ name, tensors, attributes }: MatmulCall): void {
+  tidy(() => {
+    const operands: Record<string, Operands[string]> = { ...attributes };
+    const sizeOf = (shape: readonly number[]): number => shape.reduce((product, each) => product * each, 1);
+    const block = randomBlock(Math.max(...Object.values(tensors).map(({ shape }) => sizeOf(shape))));
+    for (const [operand, { shape, dtype, alignment }] of Object.entries(tensors)) {
+      const offset = alignment === widestAlignment ? 0 : alignment / bytesPerElement(dtype);
+      const size = sizeOf(shape);
+      const all = Tensor.empty({ shape: [offset + size], dtype, device: 'cuda' });
+      for (let start = 0; start < size; start += block.size) {
+        const length = [Math.min(block.size, size - start)];
+        cast({
+          output: all.view({ offset: offset + start, shape: length }),
+          input: block.view({ shape: length }),
+        });
+      }
+      operands[operand] = all.view({ offset, shape });
+    }
+    runOperation(name, operands);
+  });
+  trimMemory('cuda');
+}
