@@ -61,7 +61,7 @@ export {
 } from './huggingface/read-huggingface-bert-for-task.js';
 export { type HuggingFaceGpt, readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
 export { asStatedBy } from './huggingface/statable-models.js';
-export { tokenizerFileNames } from './huggingface/tokenizer-file-names.js';
+export { tokenizerFilesIn } from './huggingface/tokenizer-files-in.js';
 export {
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
