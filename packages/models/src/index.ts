@@ -28,7 +28,7 @@ export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RotaryVariants } from './blocks/rotary-variants.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
-export type { AttentionSpecification } from './blocks/self-attention.js';
+export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
 export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';

@@ -150,6 +150,32 @@ describe('writeMegatron', () => {
   });
 });
 
+it('has weights and biases of layer norms of queries and keys, in and out', async () => {
+  const { configuration } = await readHuggingFaceGpt({ directory: fixtureDirectory('huggingface-gpt2') });
+  const model = { ...configuration, qkLayernorm: true };
+  const kind = 'gpt';
+  const tensors = modelParameters({ kind, model }).map(({ name, globalShape }, tensor) => {
+    const values = Float32Array.from({ length: sizeOf(globalShape) }, (_, index) => 100 * tensor + index);
+    return hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(values.buffer) });
+  });
+  const directory = join(scratch, 'qk-layernorm');
+  const path = await writeMegatron({ directory, kind, model, tensors, iteration: 1, consumedSamples: 0 });
+  const written = await DistributedTorchDirectory.open(path);
+  for (const part of ['q', 'k'])
+    for (const of of ['weight', 'bias'])
+      expect(
+        written.tensors.get(`decoder.layers.self_attention.${part}_layernorm.${of}`)?.shape,
+        `${part}, ${of}`,
+      ).toEqual([model.numLayers, model.hiddenSize / model.numAttentionHeads]);
+  const found = await open(directory);
+  expect(found.configuration).toMatchObject({ qkLayernorm: true, normalization: 'LayerNorm' });
+  const back = await weightsOf({ kind, configuration: model }, found.load);
+  // rows of the vocabulary's padding are zero
+  for (const { name, read } of tensors.filter(({ name }) => name.startsWith('decoder.')))
+    expect(back[name], name).toBe(Buffer.from(await read()).toString('base64'));
+  await found.close();
+});
+
 describe('the state of AdamW', () => {
   const valuesOf = (text: string): Float32Array => {
     const bytes = Uint8Array.from(Buffer.from(text, 'base64'));

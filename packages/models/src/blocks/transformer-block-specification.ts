@@ -19,9 +19,10 @@ export function transformerBlockSpecification(
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
   const { normalization = 'LayerNorm', qkLayernorm = false, windowSize } = model;
   const epsilon = model.layerNormEpsilon;
+  const norm = { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon } as const;
   return {
     hiddenSize,
-    norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
+    norm,
     normPlacement,
     attention: {
       kind: 'self-attention',
@@ -32,7 +33,7 @@ export function transformerBlockSpecification(
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
       ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
-      ...(qkLayernorm && { queryKeyNormEpsilon: epsilon }),
+      ...(qkLayernorm && { queryKeyNorm: norm }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
     hiddenDropout: model.hiddenDropout,
