@@ -21,6 +21,7 @@ export { type CrossEntropyOptions, crossEntropy } from './operations/cross-entro
 export { type EmbeddingLookup, embedding } from './operations/embedding.js';
 export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js';
 export { gelu } from './operations/gelu.js';
+export type { HeadNorm } from './operations/head-norm.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
 export { type LinearGeluOptions, type LinearOptions, linear, linearGelu } from './operations/linear.js';
 export {
@@ -30,7 +31,6 @@ export {
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
 export {
-  type HeadNorm,
   type HeadRotation,
   type PrepareHeadsOptions,
   prepareHeads,

@@ -179,7 +179,7 @@ const replays: Readonly<Record<string, Replay>> = {
     return { y };
   },
   attention: ({ qkv, dy, keyMask, keyStart }, { attributes }) => {
-    const [sequence, batch, heads] = qkv!.shape;
+    const [sequence, batch, heads] = dy!.shape;
     const y = like(dy!);
     const dqkv = like(qkv!);
     const logSumExp = float32([batch!, heads!, sequence!]);
@@ -190,6 +190,7 @@ const replays: Readonly<Record<string, Replay>> = {
       keyMask,
       keyStart,
       causal: attributes.causal === true,
+      windowSize: (attributes.windowSize as number | null | undefined) ?? undefined,
     };
     projectedForward(options);
     projectedBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });

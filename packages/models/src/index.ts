@@ -28,7 +28,7 @@ export type { PositionEmbeddingType, PositionVariants } from './blocks/position-
 export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
-export type { AttentionSpecification } from './blocks/self-attention.js';
+export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
 export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';
@@ -61,7 +61,7 @@ export {
 } from './huggingface/read-huggingface-bert-for-task.js';
 export { type HuggingFaceGpt, readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
 export { asStatedBy } from './huggingface/statable-models.js';
-export { tokenizerFileNames } from './huggingface/tokenizer-file-names.js';
+export { tokenizerFilesIn } from './huggingface/tokenizer-files-in.js';
 export {
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,

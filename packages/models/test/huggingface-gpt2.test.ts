@@ -379,6 +379,24 @@ describe('writeHuggingFaceGpt', () => {
     dispose();
   });
 
+  it('writes files into folders of the directory, and none outside of it', async () => {
+    const { source, stage, dispose } = await loadModel(fixtureDirectory('huggingface-gpt2'));
+    const saved = async (name: string): Promise<string> => {
+      const directory = join(scratch, 'saved');
+      const tokenizerFiles = { [name]: { contents: 'text' } };
+      const tensors = parameterTensors(stage.parameters);
+      await writeHuggingFaceGpt({ directory, model: source.configuration, tensors, tokenizerFiles });
+      return directory;
+    };
+    for (const name of ['../other.jinja', 'folder/../../other.jinja', '..', join(scratch, 'other.jinja')]) {
+      await expect(saved(name), name).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_FILE_NAME' });
+    }
+    expect(await readdir(scratch)).toEqual([]);
+    const directory = await saved('additional_chat_templates/tool_use.jinja');
+    expect(await readFile(join(directory, 'additional_chat_templates/tool_use.jinja'), 'utf8')).toBe('text');
+    dispose();
+  });
+
   it('leaves a directory that holds something as it is, and nothing behind when it fails', async () => {
     const { source, stage, dispose } = await loadModel(fixtureDirectory('huggingface-gpt2'));
     const tensors = parameterTensors(stage.parameters);

@@ -10,7 +10,7 @@ import {
   type TokenBatch,
   writeHuggingFaceGpt,
 } from '../src/index.js';
-import { llamaVariants, otherVariants } from './support/small-llama.js';
+import { layerNormOfHeads, llamaVariants, otherVariants } from './support/small-llama.js';
 import { StageUnderTest } from './support/stage-under-test.js';
 import {
   buildGpt,
@@ -48,6 +48,9 @@ describe('the parameters of a Llama', () => {
       'decoder.layers.1.self_attention.k_layernorm.weight': [6],
       'decoder.layers.1.mlp.linear_fc1.weight': [40, 32],
     });
+    const ofLayerNorm = shapesOf({ ...smallGpt, ...layerNormOfHeads });
+    for (const of of ['q_layernorm.weight', 'q_layernorm.bias', 'k_layernorm.weight', 'k_layernorm.bias'])
+      expect(ofLayerNorm[`decoder.layers.1.self_attention.${of}`], of).toEqual([6]);
   });
 
   it('are counted', () => {
@@ -160,6 +163,7 @@ it('sees as many positions as a window has, and its own', () => {
 it.each([
   ['a Llama', llamaVariants],
   ['a Llama with other variants', otherVariants],
+  ['layer norm of queries and keys', layerNormOfHeads],
   ['a model without positions', { positionEmbeddingType: 'none' }],
 ] as const)('generates with a cache what training computes: %s', (_, model) => {
   const before = numLiveTensors();
@@ -190,6 +194,7 @@ function lossFactorsOf(batch: TokenBatch) {
 it.each([
   ['a Llama', llamaVariants],
   ['a Llama with other variants', otherVariants],
+  ['layer norm of queries and keys', layerNormOfHeads],
 ])('has gradients that match central differences in float64, dropout and documents included: %s', (_, of) => {
   const model = { ...smallGpt, ...of, numLayers: 1, initMethodStd: 0.3 };
   const stage = new GptStage({ model, device: 'reference', dtype: 'float64', seed: 1 });
@@ -280,6 +285,7 @@ describe('rotary position embeddings', () => {
 it.each([
   ['a GPT-2 lacks squaredRelu true', { squaredRelu: true }],
   ['a GPT-2 lacks windowSize 4,0', { windowSize: '4,0' }],
+  ['a GPT-2 lacks qkLayernorm true', { qkLayernorm: true }],
   ['a Qwen2 lacks rotaryPercent 0.7', llamaVariants],
 ])('is not written for transformers: %s', async (what, variants) => {
   const model = { ...smallGpt, ...variants };

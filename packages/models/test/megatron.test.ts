@@ -21,8 +21,15 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
+import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { afterAll, describe, expect, it } from 'vitest';
-import { type MegatronModel, modelParameters, readHuggingFaceGpt, readMegatron } from '../src/index.js';
+import {
+  type MegatronModel,
+  modelParameters,
+  readHuggingFaceGpt,
+  readMegatron,
+  writeMegatron,
+} from '../src/index.js';
 import { type FixtureName, fixtureDirectory } from './huggingface-fixture.js';
 
 const fixtures = fileURLToPath(new URL('../fixtures/megatron/', import.meta.url));
@@ -105,6 +112,68 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
     await file.close();
     await found.close();
   });
+});
+
+/**
+ * What torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, every value as in the fixture of
+ * this name: `tooling/fixtures/megatron.py --check`.
+ */
+const checked = {
+  'huggingface-gpt2': 'f664747c11a03805b7b57f2a2da668f959b07dafdb889ff5d0fdbde6c9d4cc60',
+  'huggingface-erf': 'c02537a5d7ce8075cc7c1d53d9324fca6fc61ab54fe05d5fe1d9ed262ccd2056',
+  'huggingface-llama': '6d0f500e3f3bce6696769fdbafac5e41f206d1b64db924cb661288723c421885',
+  'huggingface-qwen3': 'd2ad77956fe13ca96686149c5ac16f143c1b2138838ed744088cfcde88347be8',
+  bert: '13def8b5f88663021117e8d44bfc55903cb0584b624ef80e7bdda96e24139ceb',
+};
+
+describe('writeMegatron', () => {
+  it.each(Object.entries(checked))('writes the bytes of %s that PyTorch has read', async (name, digest) => {
+    const source =
+      name === 'bert'
+        ? await open(join(fixtures, 'torch-dist-bert'))
+        : await readHuggingFaceGpt({ directory: fixtureDirectory(name as FixtureName) });
+    const { kind, model } =
+      'kind' in source
+        ? { kind: source.kind, model: source.configuration }
+        : { kind: 'gpt' as const, model: source.configuration };
+    const tensors = modelParameters({ kind, model }).map(({ name, globalShape }) =>
+      hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(4 * sizeOf(globalShape)) }),
+    );
+    await source.load(tensors);
+    const directory = join(process.env.MTL_TEST_WRITTEN ?? scratch, name);
+    await writeMegatron({ directory, kind, model, tensors, iteration: 12, consumedSamples: 96 });
+    if ('close' in source) await source.close();
+    expect(
+      digestOfDirectory(directory),
+      `other bytes than PyTorch has read: run this test with MTL_TEST_WRITTEN=DIR, then python3 tooling/fixtures/megatron.py --check DIR/${name} ${name}; if it passes, put the digest here with the new date`,
+    ).toBe(digest);
+  });
+});
+
+it('has weights and biases of layer norms of queries and keys, in and out', async () => {
+  const { configuration } = await readHuggingFaceGpt({ directory: fixtureDirectory('huggingface-gpt2') });
+  const model = { ...configuration, qkLayernorm: true };
+  const kind = 'gpt';
+  const tensors = modelParameters({ kind, model }).map(({ name, globalShape }, tensor) => {
+    const values = Float32Array.from({ length: sizeOf(globalShape) }, (_, index) => 100 * tensor + index);
+    return hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(values.buffer) });
+  });
+  const directory = join(scratch, 'qk-layernorm');
+  const path = await writeMegatron({ directory, kind, model, tensors, iteration: 1, consumedSamples: 0 });
+  const written = await DistributedTorchDirectory.open(path);
+  for (const part of ['q', 'k'])
+    for (const of of ['weight', 'bias'])
+      expect(
+        written.tensors.get(`decoder.layers.self_attention.${part}_layernorm.${of}`)?.shape,
+        `${part}, ${of}`,
+      ).toEqual([model.numLayers, model.hiddenSize / model.numAttentionHeads]);
+  const found = await open(directory);
+  expect(found.configuration).toMatchObject({ qkLayernorm: true, normalization: 'LayerNorm' });
+  const back = await weightsOf({ kind, configuration: model }, found.load);
+  // rows of the vocabulary's padding are zero
+  for (const { name, read } of tensors.filter(({ name }) => name.startsWith('decoder.')))
+    expect(back[name], name).toBe(Buffer.from(await read()).toString('base64'));
+  await found.close();
 });
 
 describe('the state of AdamW', () => {

@@ -20,7 +20,12 @@ const generation = { temperature: 0.6, eos_token_id: [256, 5] };
 const tokenizerFiles = {
   'chat_template.jinja': "{% for message in messages %}{{ message['content'] }}{% endfor %}",
   'special_tokens_map.json': '{"eos_token":   "<|endoftext|>"}',
+  'additional_chat_templates/rag.jinja': 'documents',
+  'additional_chat_templates/tool_use.jinja': '{{ tools }}\r\n',
   'tokenizer.model': '\u0000\u0001binary',
+  'tokenizer.model.v3': '\u0000\u0003',
+  'spiece.model': '\u0000\u0004',
+  'sentencepiece.bpe.model': '\u0000\u0005',
   'added_tokens.json': '{}',
 };
 

@@ -18,6 +18,7 @@ import {
   writeLoraDirectory,
 } from '@mtl/models';
 import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { weightTensors } from '@mtl/trainer';
 import { afterAll, describe, expect, it } from 'vitest';
 
@@ -78,12 +79,16 @@ function logitsOf(stage: GptStage, tokens: readonly number[]): number[][] {
 const largestDifference = (left: readonly (readonly number[])[], right: readonly (readonly number[])[]) =>
   Math.max(...left.flatMap((row, at) => row.map((value, column) => Math.abs(value - right[at]![column]!))));
 
+/**
+ * With the digest of what we write, which PEFT 0.21.0 (transformers 5.18.0, PyTorch 2.13.0) loaded on
+ * 2026-11-24 and computed the logits of the fixture with: `tooling/fixtures/lora.py --check`.
+ */
 const bases = [
-  ['lora-llama', 'huggingface-llama'],
-  ['lora-gpt2', 'huggingface-gpt2'],
+  ['lora-llama', 'huggingface-llama', '5e7746e84c54e079da24e9639bf9f4dc9747d095edad39c331205c88ba898cea'],
+  ['lora-gpt2', 'huggingface-gpt2', '9808640858130213107d21eafd05d82a4075a04213869238e041d3bbdda33806'],
 ] as const;
 
-describe.each(bases)('%s', (name, base) => {
+describe.each(bases)('%s', (name, base, checked) => {
   const expected = expectedOf(name);
 
   it("computes PEFT's logits, and the same with merged weights", async () => {
@@ -150,7 +155,7 @@ describe.each(bases)('%s', (name, base) => {
 
   it('comes back to the bit through our directory', async () => {
     const { model, configuration: lora, tensors, dispose } = await openAdapted(base, fixture(name));
-    const written = join(directory, name);
+    const written = join(process.env.MTL_TEST_WRITTEN ?? directory, name);
     await writeLoraDirectory({ directory: written, model, lora, tensors, baseModel: base });
     expect(await readLoraConfiguration(written)).toEqual(lora);
     const files = [fixture(name), written].map((folder) => join(folder, 'adapter_model.safetensors'));
@@ -162,6 +167,11 @@ describe.each(bases)('%s', (name, base) => {
     expect([...(names as string[])].sort()).toEqual(config(fixture(name)).target_modules);
     expect(config(fixture(name))).toMatchObject(others);
     dispose();
+    const folder = 'packages/models/fixtures';
+    expect(
+      digestOfDirectory(written),
+      `other bytes than PEFT has loaded: run this test with MTL_TEST_WRITTEN=DIR, then python3 tooling/fixtures/lora.py --check DIR/${name} ${folder}/${base} ${folder}/${name}; if it passes, put the digest here with the new date`,
+    ).toBe(checked);
   });
 });
 

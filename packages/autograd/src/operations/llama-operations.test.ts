@@ -28,6 +28,8 @@ interface Model {
   readonly qkv: Parameter;
   readonly queryGain: Parameter;
   readonly keyGain: Parameter;
+  readonly queryShift: Parameter;
+  readonly keyShift: Parameter;
   readonly projection: Parameter;
   readonly first: Parameter;
   readonly middle: Parameter;
@@ -49,6 +51,8 @@ beforeEach(() => {
     qkv: make('qkv', [width, hidden]),
     queryGain: make('query gain', [size]),
     keyGain: make('key gain', [size]),
+    queryShift: make('query shift', [size]),
+    keyShift: make('key shift', [size]),
     projection: make('projection', [hidden, heads * size]),
     first: make('first', [2 * feedForward, hidden]),
     middle: make('middle', [2 * feedForward, 2 * feedForward]),
@@ -69,16 +73,23 @@ afterEach(() => {
 });
 
 interface LayerOptions {
-  readonly norm?: boolean;
+  readonly norm?: 'rms' | 'layer' | 'none';
   readonly rotation?: boolean;
   readonly activation?: 'swiglu' | 'squaredRelu';
 }
+
+const headNorm = (hasBiases: boolean) => ({
+  queryWeight: model.queryGain,
+  keyWeight: model.keyGain,
+  epsilon,
+  ...(hasBiases && { queryBias: model.queryShift, keyBias: model.keyShift }),
+});
 
 /**
  * x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x + linear(activation(linear(rmsNorm(x)))).
  */
 function layerOf(options: LayerOptions) {
-  const { norm = true, rotation = true, activation = 'swiglu' } = options;
+  const { norm = 'rms', rotation = true, activation = 'swiglu' } = options;
   return (tape: Tape, x: Variable): Variable =>
     tape.scope(() => {
       const positions = new Variable(
@@ -90,7 +101,7 @@ function layerOf(options: LayerOptions) {
         qkv: linear(tape, { input: normalized, weight: model.qkv }),
         numGroups: groups,
         headSize: size,
-        norm: norm ? { queryWeight: model.queryGain, keyWeight: model.keyGain, epsilon } : undefined,
+        norm: norm === 'none' ? undefined : headNorm(norm === 'layer'),
         rotation: rotation ? { positions, table } : undefined,
       });
       const attended = attention(tape, { qkv, numHeads: heads, numGroups: groups, causal: true });
@@ -187,8 +198,10 @@ function differencesOf(options: LayerOptions): number[][] {
 
 const kinds: ReadonlyArray<readonly [string, LayerOptions]> = [
   ['norm, rotation and swiglu', {}],
-  ['rotation', { norm: false }],
+  ['layer norm of heads and rotation', { norm: 'layer' }],
+  ['rotation', { norm: 'none' }],
   ['norm', { rotation: false }],
+  ['layer norm of heads', { norm: 'layer', rotation: false }],
   ['squared ReLU', { activation: 'squaredRelu' }],
 ];
 
@@ -210,6 +223,33 @@ describe.each(kinds)('a layer of a Llama with %s', (_, options) => {
     for (const how of [{}, { split: true }, { recomputed: true }, { recomputed: true, split: true }])
       expect(gradientsOf({ ...options, ...how })).toEqual(expected);
   });
+});
+
+it('normalizes queries and keys by the formula of layer norm, and leaves values as they are', () => {
+  const tape = new Tape({ recording: false });
+  const values = Array.from({ length: sequence * batch * width }, (_, index) => 3 * Math.sin(index * index));
+  const qkv = tape.input(Tensor.from(values, { shape: [sequence, batch, width], dtype, device }));
+  const result = prepareHeads(tape, { qkv, numGroups: groups, headSize: size, norm: headNorm(true) });
+  const found = result.tensor.toArray();
+  const partsOfGroup = heads / groups + 2;
+  const parameters = (part: number): readonly number[][] =>
+    (part < partsOfGroup - 2 ? [model.queryGain, model.queryShift] : [model.keyGain, model.keyShift]).map(
+      ({ data }) => data.toArray(),
+    );
+  for (let start = 0; start < values.length; start += size) {
+    const head = values.slice(start, start + size);
+    const part = (start / size) % partsOfGroup;
+    const mean = head.reduce((sum, value) => sum + value, 0) / size;
+    const variance = head.reduce((sum, value) => sum + (value - mean) ** 2, 0) / size;
+    const [weight, bias] = parameters(part) as [number[], number[]];
+    head.forEach((value, index) => {
+      const normalized = ((value - mean) / Math.sqrt(variance + epsilon)) * weight[index]! + bias[index]!;
+      // float64 on both sides
+      expect(found[start + index]).toBeCloseTo(part === partsOfGroup - 1 ? value : normalized, 12);
+    });
+  }
+  result.release();
+  qkv.release();
 });
 
 it('refuses to prepare heads without norm and rotation', () => {

@@ -3,26 +3,15 @@ import {
   cast,
   checkedOperation,
   queriesAndKeys,
-  rmsNormBackward,
-  rmsNormForward,
   rotaryEmbedding,
   splitProjection,
   Tensor,
   tidy,
 } from '@mtl/kernels';
-import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
-
-/** RMSNorm over the features of every query and every key. */
-export interface HeadNorm {
-  /** [D] */
-  readonly queryWeight: Parameter;
-  /** [D] */
-  readonly keyWeight: Parameter;
-  readonly epsilon: number;
-}
+import { type HeadNorm, headNormBackward, headNormForward } from './head-norm.js';
 
 /** Rotary position embedding (see `rotaryEmbedding` of @mtl/kernels). */
 export interface HeadRotation {
@@ -44,11 +33,28 @@ export interface PrepareHeadsOptions {
   readonly rotation?: HeadRotation | undefined;
 }
 
-/** rstd of every query and of every key. */
-interface HeadStatistics {
-  readonly query: Variable;
-  readonly key: Variable;
+/** The parts of a projection that a norm is of. */
+const normalizedParts = ['query', 'key'] as const;
+type NormalizedPart = (typeof normalizedParts)[number];
+
+/**
+ * What the norms keep for backward: rstd of every query and of every key, and with layer norm their means.
+ */
+interface HeadStatistics<Value> {
+  readonly rstd: Readonly<Record<NormalizedPart, Value>>;
+  readonly mean: Readonly<Record<NormalizedPart, Value>> | undefined;
 }
+
+function allOf<Value>(statistics: HeadStatistics<Value> | undefined): readonly Value[] {
+  return statistics === undefined
+    ? []
+    : [statistics.rstd, statistics.mean].flatMap((of) => (of === undefined ? [] : [of.query, of.key]));
+}
+
+const parametersOf = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) => ({
+  query: { weight: queryWeight, bias: queryBias },
+  key: { weight: keyWeight, bias: keyBias },
+});
 
 /** What is done with packed projections, as tensors [rows, 1, G, R + 2, D]. */
 class Heads {
@@ -66,8 +72,8 @@ class Heads {
     return tensor.reshape(this.#shape);
   }
 
-  /** New statistics, one for each query and each key. */
-  statistics(): HeadStatistics {
+  /** New statistics, of each query and each key. */
+  statistics({ queryBias }: HeadNorm): HeadStatistics<Variable> {
     const { dtype, device } = this.#options.qkv.tensor;
     const [rows, , groups, parts] = this.#shape as [number, number, number, number];
     const make = (size: number): Variable =>
@@ -75,7 +81,8 @@ class Heads {
         Tensor.empty({ shape: [size], dtype: dtype === 'float64' ? 'float64' : 'float32', device }),
         { requiresGradient: false },
       );
-    return { query: make(rows * groups * (parts - 2)), key: make(rows * groups) };
+    const both = () => ({ query: make(rows * groups * (parts - 2)), key: make(rows * groups) });
+    return { rstd: both(), mean: queryBias === undefined ? undefined : both() };
   }
 
   /** Rotates the queries and keys of `input` into `output`, which may be `input`. */
@@ -98,7 +105,11 @@ class Heads {
 }
 
 /** A new tensor: `qkv` with its queries and keys normalized, then rotated. */
-function prepare(options: PrepareHeadsOptions, heads: Heads, statistics: HeadStatistics | undefined): Tensor {
+function prepare(
+  options: PrepareHeadsOptions,
+  heads: Heads,
+  statistics: HeadStatistics<Variable> | undefined,
+): Tensor {
   const { qkv, norm, rotation } = options;
   const result = Tensor.empty(qkv.tensor);
   tidy(() => {
@@ -106,10 +117,14 @@ function prepare(options: PrepareHeadsOptions, heads: Heads, statistics: HeadSta
     heads.copyValues(output, input);
     if (norm !== undefined) {
       const [to, from] = [splitProjection(output), splitProjection(input)];
-      const { queryWeight, keyWeight, epsilon } = norm;
-      const [query, key] = [statistics!.query.tensor, statistics!.key.tensor];
-      rmsNormForward({ output: to.query, rstd: query, input: from.query, weight: queryWeight.data, epsilon });
-      rmsNormForward({ output: to.key, rstd: key, input: from.key, weight: keyWeight.data, epsilon });
+      const parameters = parametersOf(norm);
+      for (const part of normalizedParts) {
+        const [rstd, mean] = [statistics!.rstd[part].tensor, statistics!.mean?.[part].tensor];
+        headNormForward(
+          { ...parameters[part], rstd, mean },
+          { output: to[part], input: from[part], epsilon: norm.epsilon },
+        );
+      }
     }
     if (rotation !== undefined)
       heads.rotate({
@@ -124,8 +139,7 @@ function prepare(options: PrepareHeadsOptions, heads: Heads, statistics: HeadSta
 interface SavedForBackward {
   readonly qkv: SavedTensor | undefined;
   readonly positions: SavedTensor | undefined;
-  readonly query: SavedTensor | undefined;
-  readonly key: SavedTensor | undefined;
+  readonly statistics: HeadStatistics<SavedTensor> | undefined;
 }
 
 /** The gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
@@ -142,28 +156,27 @@ function backward(
     if (parts.input) heads.copyValues(gradient, of);
     if (positions !== undefined) heads.rotate({ output: gradient, input: of, positions, inverse: true });
     if (options.norm === undefined) return;
-    const { queryWeight, keyWeight } = options.norm;
+    const parameters = parametersOf(options.norm);
+    const { rstd, mean } = saved.statistics!;
     const [to, input] = [splitProjection(gradient), splitProjection(heads.packed(qkv!))];
     const from = positions === undefined ? splitProjection(of) : to;
-    for (const [part, weight] of [
-      ['query', queryWeight],
-      ['key', keyWeight],
-    ] as const) {
-      rmsNormBackward({
-        inputGradient: parts.input ? to[part] : undefined,
-        weightGradient: parts.weight && !weight.isFrozen ? weight.mainGradient : undefined,
-        outputGradient: from[part],
-        input: input[part],
-        rstd: saved[part]!.tensor,
-        weight: weight.data,
-      });
+    for (const part of normalizedParts) {
+      headNormBackward(
+        { ...parameters[part], rstd: rstd[part].tensor, mean: mean?.[part].tensor },
+        {
+          inputGradient: parts.input ? to[part] : undefined,
+          outputGradient: from[part],
+          input: input[part],
+          addsToParameters: parts.weight,
+        },
+      );
     }
   });
   return result;
 }
 
 /**
- * What queries and keys go through before attention: RMSNorm of every head (query/key norm), then the rotary
+ * What queries and keys go through before attention: a norm of every head (query/key norm), then the rotary
  * position embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with
  * its values unchanged. With a norm the result is computed again in backward rather than kept, where the tape
  * rematerializes.
@@ -181,10 +194,10 @@ export const prepareHeads = checkedOperation(
       });
     }
     const heads = new Heads(options);
-    const statistics = norm && heads.statistics();
-    const parameters = trainedParameters(norm?.queryWeight, norm?.keyWeight);
+    const statistics = norm && heads.statistics(norm);
+    const parameters = trainedParameters(norm?.queryWeight, norm?.queryBias, norm?.keyWeight, norm?.keyBias);
     const compute = (): Tensor => prepare(options, heads, statistics);
-    const dependencies = [qkv, statistics?.query, statistics?.key, rotation?.positions].filter(
+    const dependencies = [qkv, ...allOf(statistics), rotation?.positions].filter(
       (variable) => variable !== undefined,
     );
     const result = tape.result(compute(), {
@@ -193,19 +206,24 @@ export const prepareHeads = checkedOperation(
       ...(norm === undefined ? {} : { recipe: { dependencies, compute } }),
     });
     tape.record(result, () => {
-      const save = (variable: Variable | undefined): SavedTensor | undefined =>
-        variable && tape.save(variable);
+      const both = (of: HeadStatistics<Variable>['rstd']) => ({
+        query: tape.save(of.query),
+        key: tape.save(of.key),
+      });
+      const kept = statistics && {
+        rstd: both(statistics.rstd),
+        mean: statistics.mean && both(statistics.mean),
+      };
       const saved: SavedForBackward = {
         qkv: norm && tape.save(qkv),
-        positions: save(rotation?.positions),
-        query: save(statistics?.query),
-        key: save(statistics?.key),
+        positions: rotation && tape.save(rotation.positions),
+        statistics: kept,
       };
       return {
         name: 'prepareHeads',
         inputs: [qkv],
         parameters,
-        saved: Object.values(saved).filter((one) => one !== undefined),
+        saved: [saved.qkv, saved.positions, ...allOf(kept)].filter((one) => one !== undefined),
         backward: ({ parts, outputGradient }) => {
           const needed = { input: parts.input && qkv.requiresGradient, weight: parts.weight };
           const gradient = backward({ options, heads, saved }, outputGradient!, needed);
@@ -215,8 +233,7 @@ export const prepareHeads = checkedOperation(
         },
       };
     });
-    statistics?.query.release();
-    statistics?.key.release();
+    for (const statistic of allOf(statistics)) statistic.release();
     return result;
   },
 );

@@ -241,7 +241,9 @@ export const architectureFields = {
     decides: 'weights',
   },
   'qk-layernorm': {
-    flag: toggle('Normalize queries and keys over the features of their head; with --normalization RMSNorm.'),
+    flag: toggle(
+      'Normalize queries and keys over the features of their head, by the norm of --normalization.',
+    ),
     kind: 'gpt',
     key: 'qkLayernorm',
     decides: 'weights',

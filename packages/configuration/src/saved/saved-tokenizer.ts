@@ -1,5 +1,5 @@
 import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
@@ -50,7 +50,6 @@ export async function keepTokenizer(
       const target = join(folder, name);
       await withTokenizerErrors(folder, async () => {
         if ((await stat(target).catch(() => undefined)) !== undefined) return;
-        await mkdir(folder, { recursive: true });
         await replace(target, (unfinished) => writeFile(unfinished, bytes));
       });
     }
@@ -69,15 +68,15 @@ async function copyFiles(directory: string, options: TokenizerOptions): Promise<
   const files = tokenizerFiles(options);
   if (files.length === 0) return;
   await withTokenizerErrors(directory, async () => {
-    await mkdir(directory, { recursive: true });
     for (const { name, path } of files)
       await replace(join(directory, name), (unfinished) => copyFile(path, unfinished));
   });
 }
 
-/** Makes a file appear whole, by one rename. */
+/** Makes a file appear whole, by one rename, in a folder that need not exist yet. */
 async function replace(target: string, write: (path: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.saving-${process.pid}`;
+  await mkdir(dirname(target), { recursive: true });
   try {
     await write(unfinished);
     await rename(unfinished, target);

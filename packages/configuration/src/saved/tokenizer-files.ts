@@ -1,18 +1,26 @@
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
-import { tokenizerFileNames } from '@mtl/models';
+import { tokenizerFilesIn } from '@mtl/models';
 
 const chatTemplateName = 'chat_template.jinja';
 
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
-  /** What it is called in a directory that holds the tokenizer: the name that Hugging Face gives it. */
+  /**
+   * What it is called in a directory that holds the tokenizer: the name that Hugging Face gives it, in a
+   * folder or not.
+   */
   readonly name: string;
   readonly path: string;
 }
 
-/** The files that a tokenizer is made of; none for one that is built in. */
+/**
+ * The files that a tokenizer is made of; none for one that is built in. A chat template that options name
+ * takes the place of all that are next to the files.
+ *
+ * @throws CheckpointError those of `tokenizerFilesIn`
+ */
 export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const template = templateFiles(options);
   switch (options.type) {
@@ -21,14 +29,12 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
       const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
       // read along with tokenizer.json, or kept for others: chat templates and older forms
-      const companions = tokenizerFileNames
-        .filter((name) => name !== 'tokenizer.json')
-        .map((name) => ({ name, path: join(dirname(path), name) }));
+      const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
+        ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
+      );
       return [
         { name: 'tokenizer.json', path },
-        ...companions.filter(
-          ({ name, path }) => !(template.length > 0 && name === chatTemplateName) && existsSync(path),
-        ),
+        ...companions.map(([name, path]) => ({ name, path })),
         ...template,
       ];
     }

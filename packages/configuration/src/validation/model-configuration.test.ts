@@ -24,7 +24,6 @@ refusals(
     ['--window-size 4,4', 1, 'MTL_FLAG_VALUE', /--window-size 4,4.*expected L,0/],
     ['--swiglu --squared-relu', 1, 'MTL_FLAG_CONFLICT', /one activation/],
     ['--swiglu --gelu erf', 1, 'MTL_FLAG_CONFLICT', /one activation/],
-    ['--qk-layernorm', 1, 'MTL_FLAG_NEEDS', /expected --normalization RMSNorm/],
     ['--rotary-base 5', 1, 'MTL_FLAG_NEEDS', /expected --position-embedding-type rope/],
     [
       '--position-embedding-type rope --rope-scaling-factor 4',

@@ -80,9 +80,6 @@ function checkBlocks(flags: FlagReader): void {
     if (!flags.required(name) || !flags.isGiven('gelu')) continue;
     flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
   }
-  if (flags.required('qk-layernorm') && flags.required('normalization') !== 'RMSNorm') {
-    flags.needs('qk-layernorm', '--normalization RMSNorm', 'is computed with RMSNorm only');
-  }
 }
 
 const rotaryFlags = [

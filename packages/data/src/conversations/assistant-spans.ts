@@ -24,9 +24,10 @@ export interface AssistantText {
  * @throws DataError MTL_DATA_CONVERSATION where the text of the first messages is not how the text of all
  *   begins, so that an answer has no place of its own; MTL_CHAT_TEMPLATE
  */
-export function assistantSpans(options: AssistantSpansOptions): AssistantText {
-  const { conversation, template } = options;
-  const { messages, tools, where } = conversation;
+export function assistantSpans(given: AssistantSpansOptions): AssistantText {
+  const { messages, tools, where } = given.conversation;
+  const template = given.template.forTools(tools);
+  const options = { ...given, template };
   const { text, marked } = template.render({ messages, tools, where });
   return {
     text,

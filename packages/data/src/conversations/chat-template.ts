@@ -10,6 +10,8 @@ export interface ChatTemplateOptions {
   readonly name: string;
   /** What templates call `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
+  /** Renders conversations that have functions (`tools`) in place of this one. */
+  readonly toolUse?: ChatTemplate | undefined;
 }
 
 export interface RenderOptions {
@@ -43,10 +45,12 @@ export class ChatTemplate {
   readonly #template: Template;
   readonly #marks: boolean;
   readonly #specialTokens: Readonly<Record<string, string>>;
+  readonly #toolUse: ChatTemplate | undefined;
 
   /** @throws DataError MTL_CHAT_TEMPLATE for what is not Jinja, or not the part of it that templates use */
-  constructor({ text, name, specialTokens = {} }: ChatTemplateOptions) {
+  constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
     this.name = name;
+    this.#toolUse = toolUse;
     this.text = text;
     this.#specialTokens = specialTokens;
     // a mark takes the place of the tag, with the white space around it trimmed as by the tag
@@ -67,8 +71,17 @@ export class ChatTemplate {
     }
   }
 
+  /** The template that renders a conversation with these functions: this one, or the one for functions. */
+  forTools(tools: readonly unknown[] | undefined): ChatTemplate {
+    return (tools === undefined ? undefined : this.#toolUse) ?? this;
+  }
+
   /** @throws DataError MTL_CHAT_TEMPLATE where the template refuses the conversation, with its own words */
-  render({ messages, tools, addsGenerationPrompt = false, where }: RenderOptions): RenderedConversation {
+  render(options: RenderOptions): RenderedConversation {
+    return this.forTools(options.tools).#renderAll(options);
+  }
+
+  #renderAll({ messages, tools, addsGenerationPrompt = false, where }: RenderOptions): RenderedConversation {
     if (this.#marks) refuseMarks({ messages, tools }, where);
     let text: string;
     try {

@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createBatchLoader } from '../loading/batch-loader.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
+import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
 import { ConversationDataset } from './conversation-dataset.js';
 import { type ConversationDatasetsOptions, conversationDatasets } from './conversation-datasets.js';
@@ -283,12 +284,79 @@ describe('readChatTemplate', () => {
     written('chat_template.jinja', 'file {{ eos_token }}');
     expect(rendered()).toBe('file <e>');
     expect(rendered(written('own.jinja', 'own {{ eos_token }}'))).toBe('own <e>');
+    rmSync(join(directory, 'chat_template.jinja'));
     expect(() => rendered(written('broken.jinja', '{% if %}'))).toThrow(
       expect.objectContaining({
         code: 'MTL_CHAT_TEMPLATE',
         message: expect.stringContaining('broken.jinja') as string,
       }),
     );
+  });
+});
+
+describe('a tokenizer with several chat templates', () => {
+  const folder = join(directory, 'several');
+  const tokenizerModel = join(folder, 'tokenizer.json');
+  const templateOf = (): ChatTemplate =>
+    readChatTemplate({
+      ...tokenizer,
+      specialIds: new Set(),
+      decode: () => '<d>',
+      options: { type: 'HuggingFaceTokenizer', tokenizerModel },
+    });
+  const renderedWith = (tools?: readonly unknown[]): string =>
+    templateOf().render({ messages: [], tools, where: 'here' }).text;
+  const put = (name: string, text: string): void => {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  };
+
+  // as PreTrainedTokenizerBase.get_chat_template of transformers 5.18 chooses
+  it('renders conversations that have functions with tool_use, and others with default', () => {
+    const list = {
+      tool_use: 'functions: {{ tools | length }}{{ eos_token }}',
+      default: 'default',
+      rag: 'rag',
+    };
+    const chat_template = Object.entries(list).map(([name, template]) => ({ name, template }));
+    put('tokenizer_config.json', JSON.stringify({ chat_template, eos_token: '<e>' }));
+    expect([undefined, [], [{}]].map(renderedWith)).toEqual([
+      'default',
+      'functions: 0<e>',
+      'functions: 1<e>',
+    ]);
+    // files take the place of the list
+    put('chat_template.jinja', 'file');
+    expect([undefined, [{}]].map(renderedWith)).toEqual(['file', 'file']);
+    put('additional_chat_templates/rag.jinja', 'rag');
+    put('additional_chat_templates/tool_use.jinja', 'file for {{ tools | length }}{{ eos_token }}');
+    put('additional_chat_templates/README.md', '{% if %}');
+    expect([undefined, [{}]].map(renderedWith)).toEqual(['file', 'file for 1<e>']);
+    rmSync(join(folder, 'chat_template.jinja'));
+    expect(() => templateOf()).toThrow(
+      expect.objectContaining({
+        message: `${folder}: no template is called "default"`,
+        expected: expect.stringContaining('it has rag, tool_use') as string,
+      }),
+    );
+  });
+
+  it('finds what the assistant says by the template that renders it', () => {
+    const text = (start: string): string =>
+      `{% for m in messages %}${start}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}`;
+    put('chat_template.jinja', '{% for m in messages %}{{ m.content }}{% endfor %}');
+    put('additional_chat_templates/tool_use.jinja', text('{{ tools | length }}: '));
+    const conversation = { messages: [{ role: 'assistant', content: 'yes' }], numGiven: 0, where: 'here' };
+    const spansWith = (tools?: readonly unknown[]) =>
+      assistantSpans({
+        conversation: { ...conversation, tools },
+        template: templateOf(),
+        endOfTurn: undefined,
+      });
+    expect(spansWith()).toEqual({ text: 'yes', spans: [{ start: 0, end: 3 }] });
+    expect(spansWith([{}, {}])).toEqual({ text: '2: yes', spans: [{ start: 3, end: 6 }] });
+    put('additional_chat_templates/tool_use.jinja', '{{ messages | length }}{% generation %}');
+    expect(() => spansWith([{}])).toThrow(/additional_chat_templates\/tool_use\.jinja/);
   });
 });
 

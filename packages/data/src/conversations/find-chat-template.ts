@@ -1,5 +1,5 @@
-import { existsSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../files/is-json-object.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
@@ -24,15 +24,18 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   const directory = directoryOfTokenizer(options);
   const config = directory === undefined ? {} : settingsIn(directory, 'tokenizer_config.json');
   const special = directory === undefined ? {} : settingsIn(directory, 'special_tokens_map.json');
-  const template = named(options) ?? (directory === undefined ? undefined : templateIn(directory, config));
-  if (template === undefined) return undefined;
+  const templates = named(options) ?? (directory === undefined ? undefined : templatesIn(directory, config));
+  if (templates === undefined) return undefined;
+  const tokens = {
+    ...endOfDocument(tokenizer),
+    ...specialTokens(special),
+    ...specialTokens(config),
+  };
+  const { template, toolUse } = templates;
   return new ChatTemplate({
     ...template,
-    specialTokens: {
-      ...endOfDocument(tokenizer),
-      ...specialTokens(special),
-      ...specialTokens(config),
-    },
+    specialTokens: tokens,
+    toolUse: toolUse && new ChatTemplate({ ...toolUse, specialTokens: tokens }),
   });
 }
 
@@ -47,9 +50,16 @@ interface TemplateText {
   readonly name: string;
 }
 
-function named(options: TokenizerOptions | undefined): TemplateText | undefined {
+/** The templates of a tokenizer that anything here uses. */
+interface UsedTemplates {
+  readonly template: TemplateText;
+  /** For conversations that have functions. */
+  readonly toolUse?: TemplateText | undefined;
+}
+
+function named(options: TokenizerOptions | undefined): UsedTemplates | undefined {
   const path = options !== undefined && 'chatTemplate' in options ? options.chatTemplate : undefined;
-  return path === undefined ? undefined : { text: readTextFile(path), name: path };
+  return path === undefined ? undefined : { template: { text: readTextFile(path), name: path } };
 }
 
 /** The folder of the tokenizer's files, where it has one. */
@@ -60,29 +70,62 @@ export function directoryOfTokenizer(options: TokenizerOptions | undefined): str
   return isDirectory ? tokenizerModel : dirname(tokenizerModel);
 }
 
-function templateIn(directory: string, config: Readonly<Record<string, unknown>>): TemplateText | undefined {
-  const path = join(directory, 'chat_template.jinja');
-  if (existsSync(path)) return { text: readTextFile(path), name: path };
+/** As the transformers library chooses: files before tokenizer_config.json. */
+function templatesIn(
+  directory: string,
+  config: Readonly<Record<string, unknown>>,
+): UsedTemplates | undefined {
+  const files = templateFiles(directory);
+  if (files.size > 0) return used(files, directory);
   const inConfig = config.chat_template;
   const name = `chat_template of ${join(directory, 'tokenizer_config.json')}`;
-  if (typeof inConfig === 'string') return { text: inConfig, name };
-  if (inConfig !== undefined && inConfig !== null) return { text: defaultOf(inConfig, name), name };
+  if (typeof inConfig === 'string') return { template: { text: inConfig, name } };
+  if (inConfig !== undefined && inConfig !== null) return used(listedTemplates(inConfig, name), name);
   const legacy = settingsIn(directory, 'chat_template.json').chat_template;
-  return typeof legacy === 'string'
-    ? { text: legacy, name: join(directory, 'chat_template.json') }
-    : undefined;
+  if (typeof legacy !== 'string') return undefined;
+  return { template: { text: legacy, name: join(directory, 'chat_template.json') } };
 }
 
-function defaultOf(templates: unknown, name: string): string {
+/** The templates that are files, by their names: `default` is chat_template.jinja. */
+function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
+  const folder = join(directory, 'additional_chat_templates');
+  const others =
+    statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(folder) : [];
+  const paths = [
+    ['default', join(directory, 'chat_template.jinja')],
+    ...others
+      .filter((name) => name.endsWith('.jinja'))
+      .map((name) => [basename(name, '.jinja'), join(folder, name)]),
+  ] as const;
+  return new Map(
+    paths
+      .filter(([, path]) => existsSync(path))
+      .map(([name, path]) => [name, { text: readTextFile(path), name: path }]),
+  );
+}
+
+/** The templates of a list in tokenizer_config.json, by their names. */
+function listedTemplates(templates: unknown, where: string): ReadonlyMap<string, TemplateText> {
   const list = (Array.isArray(templates) ? templates : []) as ({
     name?: unknown;
     template?: unknown;
   } | null)[];
-  const found = list.find((one) => one?.name === 'default') ?? (list.length === 1 ? list[0] : undefined);
-  if (typeof found?.template === 'string') return found.template;
-  const names = list.map((one) => String(one?.name)).join(', ');
-  throw new DataError('MTL_CHAT_TEMPLATE', `${name}: no template is called "default"`, {
-    expected: `a text, or a list of templates with one called "default"${names === '' ? '' : `; it has ${names}`}`,
+  return new Map(
+    list.flatMap((one) =>
+      typeof one?.template === 'string'
+        ? [[String(one.name), { text: one.template, name: `${where}, ${String(one.name)}` }] as const]
+        : [],
+    ),
+  );
+}
+
+function used(templates: ReadonlyMap<string, TemplateText>, where: string): UsedTemplates {
+  const only = templates.size === 1 ? [...templates.values()][0] : undefined;
+  const template = templates.get('default') ?? only;
+  if (template !== undefined) return { template, toolUse: templates.get('tool_use') };
+  const names = [...templates.keys()].join(', ');
+  throw new DataError('MTL_CHAT_TEMPLATE', `${where}: no template is called "default"`, {
+    expected: `one template, or several with one called "default"${names === '' ? '' : `; it has ${names}`}`,
     remedy: 'pass --chat-template FILE with the one that is meant',
   });
 }

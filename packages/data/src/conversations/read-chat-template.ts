@@ -4,7 +4,9 @@ import { type ChatTokenizer, directoryOfTokenizer, findChatTemplate } from './fi
 
 /**
  * The chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or the
- * `chat_template` of tokenizer_config.json next to its tokenizer.json (of several the one called `default`).
+ * `chat_template` of tokenizer_config.json next to its tokenizer.json. Of several (a list there, or files in
+ * `additional_chat_templates`) it is the one called `default`, and `tool_use` for conversations that have
+ * functions.
  *
  * @throws DataError MTL_CHAT_TEMPLATE where it has none; those of `findChatTemplate`
  */

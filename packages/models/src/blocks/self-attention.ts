@@ -23,6 +23,12 @@ import { type RotarySpecification, rotaryPositions } from './rotary-positions.js
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
+export interface QueryKeyNormSpecification {
+  readonly kind: 'layer-norm' | 'rms-norm';
+  /** Added to the variance, or to the mean square. */
+  readonly epsilon: number;
+}
+
 /** Which attention, with what. Kinds may add fields. */
 export interface AttentionSpecification {
   readonly kind: string;
@@ -44,11 +50,8 @@ export interface AttentionSpecification {
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
-  /**
-   * Epsilon of an RMSNorm of every query and key over the features of its head, before rotation. Default:
-   * none.
-   */
-  readonly queryKeyNormEpsilon?: number | undefined;
+  /** A norm of every query and key over the features of its head, before rotation. Default: none. */
+  readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
 }
 
 /**
@@ -124,11 +127,11 @@ export class SelfAttention implements Sublayer {
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.reads = [...ofRotation, ...this.#qkvAdapters.reads, ...this.#projectionAdapters.reads];
     this.outputBias = this.#projection.bias;
-    const { queryWeight, keyWeight } = this.#headNorm ?? {};
+    const { queryWeight, queryBias, keyWeight, keyBias } = this.#headNorm ?? {};
     const { weight, bias: outputBias } = this.#projection;
     const first = [this.#qkv.weight, this.#qkv.bias, ...this.#qkvAdapters.parameters];
     const last = [weight, ...this.#projectionAdapters.parameters, outputBias];
-    this.parameters = [...first, queryWeight, keyWeight, ...last].filter(
+    this.parameters = [...first, queryWeight, queryBias, keyWeight, keyBias, ...last].filter(
       (parameter) => parameter !== undefined,
     );
   }
@@ -199,15 +202,23 @@ function headNormOf({
   specification,
   tensorParallel,
 }: SublayerOptions<AttentionSpecification>): HeadNorm | undefined {
-  const { queryKeyNormEpsilon: epsilon, headSize } = specification;
-  if (epsilon === undefined) return undefined;
-  const weight = (of: string): Parameter =>
+  const { queryKeyNorm, headSize } = specification;
+  if (queryKeyNorm === undefined) return undefined;
+  const parameter = (of: string, kind: 'ones' | 'zeros'): Parameter =>
     replicatedParameter({
-      name: `${name}.${of}_layernorm.weight`,
+      name: `${name}.${of}`,
       globalShape: [headSize],
-      initialization: { kind: 'ones' },
+      initialization: { kind },
       insideRegions: true,
       tensorParallel,
     });
-  return { queryWeight: weight('q'), keyWeight: weight('k'), epsilon };
+  return {
+    queryWeight: parameter('q_layernorm.weight', 'ones'),
+    keyWeight: parameter('k_layernorm.weight', 'ones'),
+    ...(queryKeyNorm.kind === 'layer-norm' && {
+      queryBias: parameter('q_layernorm.bias', 'zeros'),
+      keyBias: parameter('k_layernorm.bias', 'zeros'),
+    }),
+    epsilon: queryKeyNorm.epsilon,
+  };
 }

@@ -24,9 +24,10 @@ export function transformerBlockSpecification(
   const epsilon = model.layerNormEpsilon;
   const headSize = headSizeOf(model);
   const rotary = rotarySpecification(model, headSize);
+  const norm = { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon } as const;
   return {
     hiddenSize,
-    norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
+    norm,
     normPlacement,
     attention: {
       kind: 'self-attention',
@@ -37,7 +38,7 @@ export function transformerBlockSpecification(
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
       ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
-      ...(qkLayernorm && { queryKeyNormEpsilon: epsilon }),
+      ...(qkLayernorm && { queryKeyNorm: norm }),
       ...(rotary !== undefined && { rotary }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),

@@ -44,7 +44,7 @@ function layerMappings(layer: number, model: GptModelConfiguration): WeightMappi
         { numGroups, globalShape: [numGroups, heads / numGroups + 2, size, ...inputs(kind)] },
       ),
     ),
-    ...(attention.queryKeyNormEpsilon === undefined
+    ...(attention.queryKeyNorm === undefined
       ? []
       : ['q', 'k'].map((of) =>
           vector(`self_attention.${of}_layernorm.weight`, `self_attn.${of}_norm.weight`, size),

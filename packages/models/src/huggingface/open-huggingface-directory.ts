@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { JsonFields } from './json-fields.js';
 import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
-import { tokenizerFileNames } from './tokenizer-file-names.js';
+import { tokenizerFilesIn } from './tokenizer-files-in.js';
 
 /** What any model directory of the transformers library holds in addition to its weights. */
 export interface HuggingFaceDirectory {
@@ -20,7 +19,10 @@ export interface HuggingFaceDirectory {
   readonly tokenizerFiles: Readonly<Record<string, string>>;
 }
 
-/** @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken */
+/**
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, and of
+ *   `tokenizerFilesIn`
+ */
 export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
   const fields = await JsonFields.read(join(directory, 'config.json'));
   if (fields === undefined) {
@@ -31,15 +33,12 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
       exitCode: 2,
     });
   }
-  const present = new Set(await readdir(directory));
   const dtypeName = 'dtype' in fields.values ? 'dtype' : 'torch_dtype';
   return {
     directory,
     fields,
     dtype: fields.optional<string | undefined>(dtypeName, 'a string', undefined),
-    tokenizerFiles: Object.fromEntries(
-      tokenizerFileNames.filter((name) => present.has(name)).map((name) => [name, join(directory, name)]),
-    ),
+    tokenizerFiles: tokenizerFilesIn(directory),
   };
 }
 

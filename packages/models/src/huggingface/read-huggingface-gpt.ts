@@ -87,7 +87,13 @@ export async function readHuggingFaceGpt(options: {
 function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
   const has = (name: string): boolean => files[name] !== undefined;
   if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];
-  const unread = ['tokenizer.model', 'tekken.json'].find(has);
+  const unread = [
+    'tokenizer.model',
+    'tokenizer.model.v3',
+    'spiece.model',
+    'sentencepiece.bpe.model',
+    'tekken.json',
+  ].find(has);
   if (unread === undefined) return [];
   return [
     `${directory}: ${unread} is not read; AutoTokenizer of transformers writes it as tokenizer.json (save_pretrained)`,

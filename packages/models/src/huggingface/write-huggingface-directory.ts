@@ -1,7 +1,8 @@
-import { copyFile, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join, normalize } from 'node:path';
 import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
 import type { WritableDtype } from './float-bytes.js';
 import { gatheredTensors } from './gathered-tensors.js';
 import { mappedWeightSources, type WeightNames } from './mapped-weights.js';
@@ -33,7 +34,10 @@ export interface SaveHuggingFaceOptions {
   readonly group?: ProcessGroup | undefined;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
-  /** tokenizer.json and others by their names: paths of files to copy, or the contents of a file. */
+  /**
+   * tokenizer.json and others by their names in the directory (`tokenizerFilesIn`): paths of files to copy,
+   * or the contents of a file.
+   */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /** Above it the weights are split into several files with an index. Default 5 GB. */
   readonly maxShardBytes?: number;
@@ -69,7 +73,7 @@ function weightSources(
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
- *   group
+ *   group; MTL_HUGGING_FACE_FILE_NAME for a file that would be outside of the directory
  */
 export async function writeHuggingFaceDirectory(
   options: SaveHuggingFaceOptions,
@@ -99,8 +103,18 @@ async function writeFiles(
   for (const [name, value] of Object.entries(family.jsonFiles))
     await writeFile(join(directory, name), `${JSON.stringify(value, null, 2)}\n`);
   for (const [name, source] of Object.entries(tokenizerFiles)) {
-    const path = join(directory, basename(name));
+    const path = join(directory, nameWithin(name));
+    await mkdir(dirname(path), { recursive: true });
     if (typeof source === 'string') await copyFile(source, path);
     else await writeFile(path, source.contents);
   }
+}
+
+/** A name that does not leave the directory. */
+function nameWithin(name: string): string {
+  const normal = normalize(name);
+  if (!isAbsolute(normal) && normal !== '..' && !normal.startsWith('../')) return normal;
+  throw new UsageError('MTL_HUGGING_FACE_FILE_NAME', `${name} is not a name of a file in the directory`, {
+    expected: 'a name such as tokenizer.json or additional_chat_templates/tool_use.jinja',
+  });
 }

@@ -143,16 +143,6 @@ const whereTrue = (key: string, name: string): ConfigField => ({
   write: (value) => value ?? false,
 });
 
-/** In Megatron-LM norms of queries and keys are of the model's kind; here they are RMSNorm. */
-const queryKeyNorm: ConfigField = {
-  ...whereTrue('qkLayernorm', 'qk_layernorm'),
-  read: (fields, { normalization }) => {
-    const has = isTrue(fields, 'qk_layernorm', false);
-    if (!has || normalization === 'RMSNorm') return has;
-    throw fields.unsupported('qk_layernorm', { needs: 'LayerNorm of queries and keys', expected: 'RMSNorm' });
-  },
-};
-
 const normalization: ConfigField = {
   key: 'normalization',
   names: ['normalization'],
@@ -189,7 +179,7 @@ const gptFields: readonly ConfigField[] = [
   normalization,
   whereTrue('swiglu', 'swiglu'),
   whereTrue('squaredRelu', 'squared_relu'),
-  queryKeyNorm,
+  whereTrue('qkLayernorm', 'qk_layernorm'),
   { ...truth('addBiasLinear', 'add_bias_linear', true), write: (value) => value ?? true },
   whereTrue('addQkvBias', 'add_qkv_bias'),
   {

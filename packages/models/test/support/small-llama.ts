@@ -34,3 +34,10 @@ export const otherVariants = {
   useRopeScaling: true,
   windowSize: '2,0',
 } as const satisfies Partial<GptModelConfiguration>;
+
+/** Those of GPT-2 with groups, heads of their own size, and layer norm of queries and keys, then rotated. */
+export const layerNormOfHeads = {
+  ...llamaVariants,
+  normalization: 'LayerNorm',
+  qkLayernorm: true,
+} as const satisfies Partial<GptModelConfiguration>;

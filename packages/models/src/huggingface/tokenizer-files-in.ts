@@ -1,0 +1,62 @@
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, join, sep } from 'node:path';
+import { CheckpointError } from '@mtl/errors';
+
+const fileNames = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'added_tokens.json',
+  'vocab.json',
+  'merges.txt',
+  'vocab.txt',
+  'tokenizer.model',
+  'tokenizer.model.v3',
+  'spiece.model',
+  'sentencepiece.bpe.model',
+  'tekken.json',
+  'chat_template.jinja',
+  'chat_template.json',
+];
+
+/** Where a tokenizer has its chat templates, apart from the one called `default`: NAME.jinja. */
+const templateFolder = 'additional_chat_templates';
+
+/**
+ * The files of a tokenizer that are in a Hugging Face directory, chat templates among them: name to path. Of
+ * the folder `additional_chat_templates` the names are `additional_chat_templates/NAME.jinja`.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where a template in that folder is a link to what is not of
+ *   the directory
+ */
+export function tokenizerFilesIn(directory: string): Readonly<Record<string, string>> {
+  const names = fileNames.filter((name) => existsSync(join(directory, name)));
+  return Object.fromEntries(
+    [...names, ...templateNames(directory)].map((name) => [name, join(directory, name)]),
+  );
+}
+
+function templateNames(directory: string): readonly string[] {
+  const folder = join(directory, templateFolder);
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
+  const found = readdirSync(folder)
+    .filter((name) => name.endsWith('.jinja') && statSync(join(folder, name)).isFile())
+    .sort();
+  for (const name of found) refuseForeign(directory, join(folder, name));
+  return found.map((name) => `${templateFolder}/${name}`);
+}
+
+/** A directory that is published must not take a file of another place along. */
+function refuseForeign(directory: string, path: string): void {
+  const real = realpathSync(directory);
+  // the cache of huggingface_hub: models--NAME/snapshots/REVISION has links to models--NAME/blobs
+  const isSnapshot = basename(dirname(real)) === 'snapshots';
+  const own = isSnapshot ? dirname(dirname(real)) : real;
+  const target = realpathSync(path);
+  if (target.startsWith(own + sep)) return;
+  throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${path} is a link to ${target}`, {
+    expected: 'a file of the directory',
+    remedy: 'put a copy in its place, or delete it',
+    exitCode: 2,
+  });
+}

@@ -1,0 +1,1 @@
+export declare function digestOfDirectory(directory: string): string;

@@ -1,0 +1,22 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * A digest of the names and bytes of all files of a directory and its folders. It stands for bytes that
+ * another program has read, so that a test tells when they change.
+ *
+ * @param {string} directory
+ * @returns {string} SHA-256, hexadecimal
+ */
+export function digestOfDirectory(directory) {
+  const names = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((name) => statSync(join(directory, name)).isFile())
+    .sort();
+  const hash = createHash('sha256');
+  for (const name of names) {
+    const bytes = readFileSync(join(directory, name));
+    hash.update(`${name}\0${bytes.length}\0`).update(bytes);
+  }
+  return hash.digest('hex');
+}
