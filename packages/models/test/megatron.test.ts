@@ -119,11 +119,11 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
  * this name: `tooling/fixtures/megatron.py --check`.
  */
 const checked = {
-  'huggingface-gpt2': 'f664747c11a03805b7b57f2a2da668f959b07dafdb889ff5d0fdbde6c9d4cc60',
-  'huggingface-erf': 'c02537a5d7ce8075cc7c1d53d9324fca6fc61ab54fe05d5fe1d9ed262ccd2056',
-  'huggingface-llama': '6d0f500e3f3bce6696769fdbafac5e41f206d1b64db924cb661288723c421885',
-  'huggingface-qwen3': 'd2ad77956fe13ca96686149c5ac16f143c1b2138838ed744088cfcde88347be8',
-  bert: '13def8b5f88663021117e8d44bfc55903cb0584b624ef80e7bdda96e24139ceb',
+  'huggingface-gpt2': '586342b88c37b711c2c7127882c4144b7386a9a2fe6cb413ffbbdd57a6b42bb1',
+  'huggingface-erf': '0737479ca17b6e2defe5f7dec4c061345b5a0acc92f04deb63d70e74e6efdda1',
+  'huggingface-llama': '95815edc3b3f9121d244ebc91904802a8a7b157fdf435ef564679cbf912e4b9a',
+  'huggingface-qwen3': '645537e041af18843c3665099e3e3092918af1b1a403b835c047c41b6e4c28c1',
+  bert: '83e7f7864e524b8e95c5e08f34d6d09845b03bd85491a76fea3ad6a7d68fabc5',
 };
 
 describe('writeMegatron', () => {
