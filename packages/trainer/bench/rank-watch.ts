@@ -26,7 +26,7 @@ try {
       // the default preset takes 100 ms on two cores
       ...(reports === 'after every step'
         ? { stepMs: 20, numSteps: 200, numFirstSteps: 100 }
-        : { stepMs: 100, numSteps: 160, numFirstSteps: 20 }),
+        : { stepMs: 100, numSteps: 320, numFirstSteps: 20 }),
       path: join(directory, `${reports}.jsonl`),
       ...(reports === 'after every step' ? { leastReportMs: 0 } : {}),
     };

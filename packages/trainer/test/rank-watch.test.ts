@@ -44,14 +44,14 @@ it('names a rank that becomes slow where each rank is a pipeline stage of its ow
 });
 
 it('gathers at multiples of the interval that are far enough apart, whatever the interval is', async () => {
-  const steps = { slowRank: 1, slowSteps: [], numSteps: 25 };
-  // two seconds: of steps of 100 ms, 20; what is left at the end of the run is told, too
+  const steps = { slowRank: 1, slowSteps: [], numSteps: 55 };
+  // five seconds: of steps of 100 ms, 50; what is left at the end of the run is told, too
   const byDefault = await watched({ ...steps, leastReportMs: 'that of every run' });
   const iterations = (events: readonly TrainingEvent[]): readonly number[] =>
     events.filter(({ type }) => type === 'ranks').map(({ iteration }) => iteration);
-  for (const events of byDefault) expect(iterations(events)).toEqual([2, 22, 25]);
+  for (const events of byDefault) expect(iterations(events)).toEqual([2, 52, 55]);
   const [others] = await watched({ ...steps, leastReportMs: 900 });
-  expect(iterations(others!)).toEqual([2, 12, 22, 25]);
+  expect(iterations(others!)).toEqual([2, 12, 22, 32, 42, 52, 55]);
 });
 
 it('gathers more seldom where steps become shorter, as all ranks agree', async () => {

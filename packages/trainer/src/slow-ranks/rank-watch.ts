@@ -13,7 +13,7 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly device: Device;
   /** Reports are after multiples of so many steps. */
   readonly interval: number;
-  /** Milliseconds of steps between two reports at least, whatever the interval. Default: 2 s. */
+  /** Milliseconds of steps between two reports at least, whatever the interval. Default: 5 s. */
   readonly leastReportMs?: number | undefined;
   /** Milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
@@ -22,7 +22,7 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
 /** What each rank tells of an interval. */
 const numNumbers = 3;
 /** A report costs a rank less than a thousandth of this (bench/rank-watch.ts). */
-const leastReportMs = 2000;
+const leastReportMs = 5000;
 
 /**
  * Measures what each rank computes, without the time that it waits in communication, and gathers it from all
