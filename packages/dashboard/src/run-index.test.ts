@@ -105,11 +105,23 @@ describe('RunIndex', () => {
   it('leaves out lines that are no records, and tells of other types', async () => {
     const { path, index } = newRun('other');
     writeFileSync(path, 'torn {\n[1]\nnull\n{"iteration":1.5}\n');
-    folders.append('other', step(1), { type: 'spike', iteration: 1, policy: 'skip', lm_loss: 12 });
+    const sources = [{ source: 'corpus', documents: [3, 4] }];
+    folders.append('other', step(1), {
+      type: 'spike',
+      iteration: 1,
+      policy: 'skip',
+      lm_loss: 12.34567,
+      sources,
+    });
     await index.update();
     expect(index.steps.length).toBe(1);
     expect(index.events).toEqual([
-      { type: 'spike', time: null, iteration: 1, text: 'policy skip, lm_loss 12' },
+      {
+        type: 'spike',
+        time: null,
+        iteration: 1,
+        text: 'policy skip, lm loss 12.35, sources source corpus, documents 3 4',
+      },
     ]);
   });
 
@@ -151,7 +163,7 @@ describe('RunIndex', () => {
     await index.update();
     const known = { iteration: 8, computeMs: [50, 48, 90], waitedMs: [40, 42, 0], peakBytes: [1, 2, 3] };
     expect(index.ranks).toEqual({ ...known, hosts: ['a', 'a', 'b'], slow: [2] });
-    expect(index.events).toMatchObject([{ type: 'slow_rank', text: 'rank 2, host b, is_slow true' }]);
+    expect(index.events).toMatchObject([{ type: 'slow_rank', text: 'rank 2, host b, is slow true' }]);
     folders.append('ranks', { type: 'slow_rank', iteration: 12, rank: 2, host: 'b', is_slow: false });
     await index.update();
     expect(index.ranks).toMatchObject({ slow: [] });

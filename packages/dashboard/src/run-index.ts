@@ -147,10 +147,17 @@ function recordIn(line: string): Fields | undefined {
 }
 
 function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields): EventOfRun {
-  const texts = Object.entries(fields).map(
-    ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
-  );
-  return { type, time: typeof time === 'string' ? time : null, iteration, text: texts.join(', ') };
+  return { type, time: typeof time === 'string' ? time : null, iteration, text: textOf(fields) };
+}
+
+/** A value of a record as words: numbers to four digits, lists and objects without their brackets. */
+function textOf(value: unknown): string {
+  if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
+  if (Array.isArray(value)) return value.map(textOf).join(' ');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, of]) => `${name.replaceAll('_', ' ')} ${textOf(of)}`)
+    .join(', ');
 }
 
 /** Counts as they are; a gap is as far as what was before it. */

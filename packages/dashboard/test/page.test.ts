@@ -179,10 +179,10 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     }
     const expected = [
       'step 20 of marked: MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN',
-      'step 16 of marked: roll back: checkpoint_iteration 5',
+      'step 16 of marked: roll back: checkpoint iteration 5',
       'step 14 of marked: step without an update',
       'step 10 of marked: started again on here',
-      'step 8 of marked: spike: action skip, lm_loss 12',
+      'step 8 of marked: spike: action skip, lm loss 12',
       'step 5 of marked: checkpoint',
     ];
     const box = (await chart('lm_loss').locator('.u-over').boundingBox())!;
