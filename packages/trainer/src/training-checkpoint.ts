@@ -164,16 +164,27 @@ export function gradientTensors(optimizer: ModelOptimizer): LogicalTensor[] {
 
 /**
  * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
- * `momentum_buffer`): what this rank holds of them.
+ * `momentum_buffer`): what this rank holds of them. States one after the other, each in the order of the
+ * parameters, whichever rules keep it: a resumed run may have more rules than the one before, and writes the
+ * same bytes.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
-  return optimizer.state.flatMap(({ name, buffer, partsOf }) =>
-    ownedTensors(optimizer, {
-      prefix: `${optimizerPrefix}${name}.`,
-      buffer,
-      partsOf: (range) => partsOf(range)?.map((part) => ({ ...part, first: part.stateStart })),
-    }),
-  );
+  const places = new Map(weightTensors(optimizer).map(({ name }, place) => [name, place]));
+  const names = [...new Set(optimizer.state.map(({ name }) => name))];
+  return names.flatMap((stateName) => {
+    const prefix = `${optimizerPrefix}${stateName}.`;
+    const placeOf = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
+    return optimizer.state
+      .filter(({ name }) => name === stateName)
+      .flatMap(({ buffer, partsOf }) =>
+        ownedTensors(optimizer, {
+          prefix,
+          buffer,
+          partsOf: (range) => partsOf(range)?.map((part) => ({ ...part, first: part.stateStart })),
+        }),
+      )
+      .sort((one, other) => placeOf(one) - placeOf(other));
+  });
 }
 
 /**

@@ -46,9 +46,11 @@ export interface ModelToBegin {
   };
 }
 
-/** The configuration that a command line of a preset gives. */
-export const configurationOfPreset = (kind: ModelKind): PretrainingConfiguration =>
-  configurationOf(kind, ['--preset', presetsOf(kind).whenNothingIsAsked]);
+/** A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out. */
+export const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
+  const heads = kind === 'bert' ? ['--no-bert-no-binary-head'] : [];
+  return configurationOf(kind, ['--preset', presetsOf(kind).whenNothingIsAsked, ...heads]);
+};
 
 const configurationOf = (kind: ModelKind, flags: readonly string[]): PretrainingConfiguration =>
   validateConfiguration(parseFlags(flags, { model: kind }));

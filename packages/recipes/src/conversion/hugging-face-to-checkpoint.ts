@@ -3,7 +3,7 @@ import type { TokenizerOptions } from '@mtl/data';
 import { huggingFaceModelKind } from '@mtl/models';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
 import { recipeOf } from '../models/recipe-of.js';
-import { beginCheckpoint, configurationOfPreset } from './begin-checkpoint.js';
+import { beginCheckpoint, configurationOfWholeModel } from './begin-checkpoint.js';
 import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
 
 /** A checkpoint that was begun. */
@@ -31,7 +31,7 @@ export async function huggingFaceToCheckpoint(options: {
   const { loadHuggingFace, directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
   const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
-  const found = await recipeOf({ kind }).openHuggingFace(configurationOfPreset(kind), loadHuggingFace);
+  const found = await recipeOf({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
   for (const notice of found.notices ?? []) onNotice(notice);
   const { configuration: model, origin, load } = found;
   const tokenizer = tokenizerOfHuggingFace(found.tokenizerFiles);
