@@ -46,7 +46,9 @@ export interface ModelToBegin {
   };
 }
 
-/** A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out. */
+/**
+ * A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out.
+ */
 export const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? ['--no-bert-no-binary-head'] : [];
   return configurationOf(kind, ['--preset', presetsOf(kind).whenNothingIsAsked, ...heads]);
