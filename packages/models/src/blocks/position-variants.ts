@@ -7,7 +7,8 @@ import type { TransformerConfiguration } from './transformer-configuration.js';
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'none';
 
 /**
- * How the blocks of a model know positions. Rotary embeddings: absent, as in the first models that had them.
+ * How the blocks of a model know positions. Numbers of rotary embeddings that are absent are those of the
+ * first models that had them.
  */
 export interface PositionVariants {
   /** Absent: learned_absolute. A BERT, which has no causal mask, is not `none`. */

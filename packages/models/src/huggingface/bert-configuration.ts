@@ -19,7 +19,7 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/** The model type of transformers that computes a BERT, if one does: by the positions of the model. */
+/** The model type of transformers that is nearest to a BERT: by the positions of the model. */
 export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
