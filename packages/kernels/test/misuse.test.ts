@@ -1,4 +1,3 @@
-import { MtlError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   add,
@@ -17,17 +16,7 @@ import {
 } from '../src/index.js';
 import { addon, callNative } from '../src/native/addon.js';
 import { runOperation } from '../src/run-operation.js';
-
-/** Code and message of the coded error that `body` must throw. */
-function refusal(body: () => unknown): string {
-  try {
-    body();
-  } catch (error) {
-    expect(MtlError.isInstance(error)).toBe(true);
-    return `${(error as MtlError).code}: ${(error as Error).message}`;
-  }
-  throw new Error('nothing was refused');
-}
+import { refusal } from './support/refusals.js';
 
 const make = (shape: readonly number[], dtype: DType = 'float32'): Tensor => Tensor.zeros({ shape, dtype });
 

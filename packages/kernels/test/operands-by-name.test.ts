@@ -1,7 +1,7 @@
-import { MtlError } from '@mtl/errors';
 import { afterAll, describe, expect, it } from 'vitest';
 import { listOperations, Tensor } from '../src/index.js';
 import { type Operands, runOperation } from '../src/run-operation.js';
+import { errorOf } from './support/refusals.js';
 
 const make = (values: readonly number[]): Tensor =>
   Tensor.from(values, { shape: [values.length], dtype: 'float32' });
@@ -13,13 +13,8 @@ afterAll(() => {
 
 /** Code, message and what was expected of the error of a call. */
 function refusal(name: string, operands: Operands): string {
-  try {
-    runOperation(name, operands);
-  } catch (error) {
-    if (MtlError.isInstance(error)) return `${error.code}: ${error.message} (${error.expected})`;
-    throw error;
-  }
-  return 'nothing was refused';
+  const { code, message, expected } = errorOf(() => runOperation(name, operands));
+  return `${code}: ${message} (${expected})`;
 }
 
 describe('operands by name', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { crossEntropyForwardBackward, type Device, Tensor, tidy } from '../src/index.js';
-import { operations, refusal, wrongIndices } from './support/wrong-indices.js';
+import { refusal } from './support/refusals.js';
+import { operations, wrongIndices } from './support/wrong-indices.js';
 
 describe.each(['cpu', 'reference'] as const)('an index out of range on device %s', (device) => {
   describe.each(Object.keys(operations))('%s', (name) => {

@@ -2,7 +2,7 @@ import { MtlError } from '@mtl/errors';
 import { afterAll, describe, expect, it } from 'vitest';
 import * as kernels from '../src/index.js';
 import * as operations from '../src/operations/index.js';
-import { refusal } from './support/wrong-indices.js';
+import { refusal } from './support/refusals.js';
 
 const { Tensor } = kernels;
 type Operation = (options: unknown) => void;

@@ -24,7 +24,11 @@ export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { PositionTable } from './blocks/position-table.js';
 export { PositionTables } from './blocks/position-tables.js';
-export type { PositionEmbeddingType, PositionVariants } from './blocks/position-variants.js';
+export {
+  numLearnedPositions,
+  type PositionEmbeddingType,
+  type PositionVariants,
+} from './blocks/position-variants.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';

@@ -1,5 +1,4 @@
 import { countEmulated, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
-import { KernelError } from '@mtl/errors';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Device,
@@ -17,6 +16,7 @@ import {
   timeMatmuls,
   useMatmulChoices,
 } from '../../src/index.js';
+import { errorOf } from '../support/refusals.js';
 
 // read when the first algorithm is chosen: three candidates, of which the second is the fastest; each sums in
 // another order
@@ -50,16 +50,6 @@ function callsOf(body: () => void): MatmulCalls {
   const calls = new MatmulCalls();
   observeOperations(calls.observe, body);
   return calls;
-}
-
-function refusal(body: () => unknown): KernelError {
-  try {
-    body();
-  } catch (error) {
-    if (error instanceof KernelError) return error;
-    throw error;
-  }
-  throw new Error('nothing was refused');
 }
 
 /** The number of the emulation's candidate, which is in the fifth of an algorithm's eight words. */
@@ -156,13 +146,13 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   it('are refused where cuBLASLt does not offer them', () => {
     const [[problem, algorithm]] = Object.entries(chosen) as [[string, string]];
     useMatmulChoices({ [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` });
-    const error = refusal(multiply);
+    const error = errorOf(multiply);
     expect(error.code).toBe('MTL_MATMUL_CHOICES');
     expect(error.message).toContain('none of the 3');
     expect(error.remedy).toContain('remove their file');
     // and known ones before anything is timed, after which none is in use
     const known = { [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` };
-    expect(refusal(() => timeMatmuls(callsOf(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(errorOf(() => timeMatmuls(callsOf(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(first);
   });
 
@@ -174,7 +164,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   ])('are refused with %s, and those before stay', (_, algorithm) => {
     useMatmulChoices(chosen);
     const timed = multiply();
-    expect(refusal(() => useMatmulChoices({ problem: algorithm })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(errorOf(() => useMatmulChoices({ problem: algorithm })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(timed);
   });
 
@@ -182,7 +172,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     const memory = new GraphMemory('cuda');
     try {
       const calls = callsOf(onMeta);
-      const error = refusal(() => memory.capture(() => void timeMatmuls(calls)));
+      const error = errorOf(() => memory.capture(() => void timeMatmuls(calls)));
       expect(error.code).toBe('MTL_CAPTURE');
       expect(error.message).toContain('timing matmuls');
     } finally {

@@ -1,29 +1,19 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { KernelError } from '@mtl/errors';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { cublasLtCandidates } from '../../src/cuda/cublaslt-candidates.js';
 import { cudaStreams, findGpu, isDeviceAvailable, openCuda, openDevice, probeCuda } from '../../src/index.js';
+import { errorOf } from '../support/refusals.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-open-cuda-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-function refusal(body: () => unknown): KernelError {
-  try {
-    body();
-  } catch (error) {
-    if (error instanceof KernelError) return error;
-    throw error;
-  }
-  throw new Error('nothing was refused');
-}
-
 describe('a CUDA library that is not there, or is something else', () => {
   it('is an error that names the file and how to build it', () => {
     vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'nowhere.so'));
-    const error = refusal(openCuda);
+    const error = errorOf(openCuda);
     expect(error.code).toBe('MTL_CUDA_LIBRARY');
     expect(error.message).toContain('nowhere.so');
     expect(error.remedy).toContain('MTL_CUDA_LIBRARY');
@@ -34,7 +24,7 @@ describe('a CUDA library that is not there, or is something else', () => {
     const path = join(directory, 'text.so');
     writeFileSync(path, 'not a library');
     vi.stubEnv('MTL_CUDA_LIBRARY', path);
-    const error = refusal(probeCuda);
+    const error = errorOf(probeCuda);
     expect(error.code).toBe('MTL_CUDA_LIBRARY');
     expect(error.message).toMatch(/text\.so.*(invalid ELF header|file too short)/);
   });
@@ -44,7 +34,7 @@ describe('queues between host and device', () => {
   const driverOf = (queues: string | undefined): string | undefined => {
     vi.stubEnv('CUDA_DEVICE_MAX_CONNECTIONS', queues);
     vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'text.so'));
-    expect(refusal(probeCuda).code).toBe('MTL_CUDA_LIBRARY');
+    expect(errorOf(probeCuda).code).toBe('MTL_CUDA_LIBRARY');
     return process.env.CUDA_DEVICE_MAX_CONNECTIONS;
   };
 
@@ -57,7 +47,7 @@ describe('queues between host and device', () => {
 describe('without an open device', () => {
   it('device cuda is not available, and its streams are an error', () => {
     expect(isDeviceAvailable('cuda')).toBe(false);
-    expect(refusal(cudaStreams).code).toBe('MTL_DEVICE');
+    expect(errorOf(cudaStreams).code).toBe('MTL_DEVICE');
   });
 
   it('the devices of the host are always open', () => {
@@ -110,7 +100,7 @@ const withoutDriver = problem === 'no NVIDIA driver';
 describe.skipIf(!withoutDriver)('the real library on a machine without a driver', () => {
   it('is probed and refused with a code and a remedy, and the process goes on', () => {
     expect(probeCuda()).toMatchObject({ driverVersion: undefined, devices: [] });
-    const error = refusal(openCuda);
+    const error = errorOf(openCuda);
     expect(error.code).toBe('MTL_CUDA_DRIVER');
     expect(error.remedy).toContain('NVIDIA driver');
     expect(error.exitCode).toBe(2);
@@ -120,7 +110,7 @@ describe.skipIf(!withoutDriver)('the real library on a machine without a driver'
 
 describe.skipIf(problem !== undefined)(`a device (${title})`, () => {
   it('that does not exist is refused with what there is', () => {
-    const error = refusal(() => openCuda({ deviceIndex: 99 }));
+    const error = errorOf(() => openCuda({ deviceIndex: 99 }));
     expect(error.code).toBe('MTL_CUDA_DEVICE');
     expect(error.message).toContain('99');
   });
@@ -143,6 +133,6 @@ describe.skipIf(problem !== undefined)(`a device (${title})`, () => {
     expect(isDeviceAvailable('cuda')).toBe(true);
     const { compute, copy, communication } = cudaStreams();
     expect(new Set([compute, copy, communication]).size).toBe(3);
-    expect(refusal(() => openCuda({ deviceIndex: 1 })).code).toBe('MTL_CUDA_DEVICE');
+    expect(errorOf(() => openCuda({ deviceIndex: 1 })).code).toBe('MTL_CUDA_DEVICE');
   });
 });

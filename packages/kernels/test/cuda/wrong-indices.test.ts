@@ -7,7 +7,8 @@ import {
   Tensor,
   tidy,
 } from '../../src/index.js';
-import { operations, refusal, wrongIndices } from '../support/wrong-indices.js';
+import { refusal } from '../support/refusals.js';
+import { operations, wrongIndices } from '../support/wrong-indices.js';
 
 const { problem, title } = findGpu();
 const device = 'cuda';

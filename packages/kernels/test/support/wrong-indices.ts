@@ -1,4 +1,3 @@
-import { MtlError } from '@mtl/errors';
 import {
   crossEntropyBackward,
   crossEntropyForwardBackward,
@@ -12,17 +11,6 @@ import {
 
 /** Indices that are none, of a table or vocabulary of 7. */
 export const wrongIndices = [-1, -100, 7, 1_000_000_000, -2147483648] as const;
-
-/** Code and message of the error of `body`. */
-export function refusal(body: () => unknown): string {
-  try {
-    body();
-  } catch (error) {
-    if (MtlError.isInstance(error)) return `${error.code}: ${error.message}`;
-    throw error;
-  }
-  return 'nothing was refused';
-}
 
 /** Calls of operations whose third index is `wrong`, by name; each returns what it has written. */
 export const operations: Readonly<Record<string, (wrong: number, device: Device) => number[]>> = {

@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { modelKinds, savedModelKeys, savedSizesOf } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { type GptModelConfiguration, gptMatmulSizes } from '@mtl/models';
+import { type GptModelConfiguration, gptMatmulSizes, numLearnedPositions } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
@@ -34,11 +34,11 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
     // a BERT has the same sizes
     const sizes = model as unknown as GptModelConfiguration;
     const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize } = sizes;
-    const { makeVocabularySizeDivisibleBy: multiple = 1, positionEmbeddingType = 'learned_absolute' } = sizes;
+    const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
     const padded = Math.ceil(vocabularySize / multiple) * multiple;
-    const numPositions = positionEmbeddingType === 'learned_absolute' ? maxPositionEmbeddings : 0;
     // matrices of layers, and embeddings: not all parameters, but most
-    const atLeast = numLayers * gptMatmulSizes(sizes).weightsOfLayer + (padded + numPositions) * hiddenSize;
+    const atLeast =
+      numLayers * gptMatmulSizes(sizes).weightsOfLayer + (padded + numLearnedPositions(sizes)) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
       if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);

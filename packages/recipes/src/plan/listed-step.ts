@@ -3,6 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
   gptBlock,
+  numLearnedPositions,
   paddedVocabularySize,
   type TransformerConfiguration,
 } from '@mtl/models';
@@ -74,7 +75,6 @@ function modelSize(
   { model: sizes }: PretrainingConfiguration,
   { model, profile }: { readonly model: TransformerConfiguration; readonly profile: Profile },
 ): ModelSize {
-  const { positionEmbeddingType = 'learned_absolute' } = model as GptModelConfiguration;
   const { attention, feedForward } = gptBlock(model as GptModelConfiguration);
   const { numHeads, headSize, numGroups = numHeads } = attention;
   const block = feedForward.kind === 'swiglu' ? 'llama' : 'gpt';
@@ -99,6 +99,6 @@ function modelSize(
     vocabularySize: paddedVocabularySize(model),
     block,
     tiedEmbeddings: (model as GptModelConfiguration).tieEmbeddings,
-    positionEmbeddings: positionEmbeddingType === 'learned_absolute',
+    positionEmbeddings: numLearnedPositions(model as GptModelConfiguration) > 0,
   };
 }

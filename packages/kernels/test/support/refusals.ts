@@ -1,0 +1,18 @@
+import { MtlError } from '@mtl/errors';
+
+/** The coded error that `body` must throw. */
+export function errorOf(body: () => unknown): MtlError {
+  try {
+    body();
+  } catch (error) {
+    if (MtlError.isInstance(error)) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+/** Code and message of the coded error that `body` must throw. */
+export function refusal(body: () => unknown): string {
+  const { code, message } = errorOf(body);
+  return `${code}: ${message}`;
+}
