@@ -23,7 +23,14 @@ export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js'
 export { gelu } from './operations/gelu.js';
 export type { HeadNorm } from './operations/head-norm.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
-export { type LinearGeluOptions, type LinearOptions, linear, linearGelu } from './operations/linear.js';
+export {
+  type LinearGeluOptions,
+  type LinearOptions,
+  type LinearResidualOptions,
+  linear,
+  linearGelu,
+  linearResidual,
+} from './operations/linear.js';
 export {
   type LinearCrossEntropyCollectives,
   type LinearCrossEntropyOptions,

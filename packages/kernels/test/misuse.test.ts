@@ -4,6 +4,7 @@ import {
   type DType,
   layerNormBackward,
   limitMemory,
+  linearResidualForward,
   matmul,
   memoryStatistics,
   numLiveTensors,
@@ -233,6 +234,29 @@ describe('what would give other numbers than were meant', () => {
         expect(refusal(() => matmul({ output, left, right }))).toContain('output is one of the factors');
     });
   });
+
+  it.each(['cpu', 'reference', 'meta', 'meta-cuda'] as const)(
+    'a linear layer into its residual or another operand on %s',
+    (device) => {
+      tidy(() => {
+        const numbers = Tensor.zeros({ shape: [12], dtype: 'float32', device });
+        const part = (offset: number, shape: readonly number[]): Tensor => numbers.view({ offset, shape });
+        const operands = {
+          output: part(0, [2, 1, 2]),
+          residual: part(4, [2, 1, 2]),
+          input: Tensor.zeros({ shape: [2, 1, 3], dtype: 'float32', device }),
+          weight: Tensor.zeros({ shape: [2, 3], dtype: 'float32', device }),
+          bias: part(8, [2]),
+        };
+        linearResidualForward(operands);
+        const shared = { residual: [3, 2, 1, 2], input: [2, 2, 1, 3], weight: [3, 2, 3], bias: [2, 2] };
+        for (const [name, [offset, ...shape]] of Object.entries(shared))
+          expect(refusal(() => linearResidualForward({ ...operands, [name]: part(offset!, shape) }))).toBe(
+            `MTL_SHAPE: linear_residual_forward: output and ${name} overlap in memory, expected an output of its own`,
+          );
+      });
+    },
+  );
 
   it('a scope whose body goes on after it', async () => {
     let settle = (): void => {};

@@ -117,6 +117,7 @@ export function runNetwork(
     input: activated,
     weight: down,
     bias: downBias,
+    residual: embedded,
     adapters: adapters && { adapters: adapters.ofDown, scale: 2, dropout: dropout(own(F).start) },
     tensorParallel,
   });

@@ -4,6 +4,7 @@ import {
   type GeluKind,
   linearGeluBackward,
   linearGeluForward,
+  linearResidualForward,
   linearWeightGradient,
   matmul,
   sumRows,
@@ -33,6 +34,13 @@ export interface LinearGeluOptions extends LinearOptions {
   readonly collectives?: Omit<MatmulCollectives, 'reduceOutput' | 'gatherOutputGradient'> | undefined;
 }
 
+export interface LinearResidualOptions extends LinearOptions {
+  /** [S, B, O] */
+  readonly residual: Variable;
+  /** None: a sum over processes would add the residual once for each of them. */
+  readonly collectives?: undefined;
+}
+
 /**
  * Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view.
  */
@@ -47,6 +55,12 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tens
   } finally {
     view.dispose();
   }
+}
+
+/** Runs `body` with the bias as [O], where there is one. */
+function withRow(bias: Parameter | undefined, body: (row: Tensor | undefined) => void): void {
+  if (bias === undefined) body(undefined);
+  else withShape(bias.data, [bias.size], body);
 }
 
 /** Runs `body` with [O, I]: all dimensions but the last are output features. */
@@ -79,10 +93,35 @@ export const linearGelu = checkedOperation(
   },
 );
 
-function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
-  const { input, weight, bias, collectives = {} } = options;
+/**
+ * residual + input weight^T + bias, [S, B, O], in one pass where the device's matmuls can. Backward is that
+ * of `linear`; the residual's gradient is the output's.
+ */
+export const linearResidual = checkedOperation(
+  'linearResidual',
+  (tape: Tape, options: LinearResidualOptions): Variable => {
+    const { input, weight, bias, residual } = options;
+    const { dtype, device, shape } = residual.tensor;
+    const output = Tensor.empty({ shape, dtype, device });
+    const operands = { output, residual: residual.tensor, input: input.tensor };
+    withMatrix(weight.data, (matrix) =>
+      withRow(bias, (row) => linearResidualForward({ ...operands, weight: matrix, bias: row })),
+    );
+    return record(tape, { input, weight, bias, residual }, output);
+  },
+);
+
+function record(
+  tape: Tape,
+  options: LinearOptions & { readonly residual?: Variable | undefined },
+  output: Tensor,
+): Variable {
+  const { input, weight, bias, residual, collectives = {} } = options;
   const trained = trainedParameters(weight, bias);
-  const result = tape.result(output, { requiresGradient: input.requiresGradient || trained.length > 0 });
+  const requiresGradient =
+    input.requiresGradient || trained.length > 0 || residual?.requiresGradient === true;
+  const result = tape.result(output, { requiresGradient });
+  const { shape } = output;
   // a gradient that is summed over processes is the input's own
   const activation = collectives.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
@@ -90,7 +129,7 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
     const preactivation = activation && tape.save(activation.input);
     return {
       name: `linear ${weight.name}`,
-      inputs: [activation?.input ?? input],
+      inputs: [activation?.input ?? input, ...(residual === undefined ? [] : [residual])],
       parameters: trained,
       saved: [savedInput, preactivation].filter((saved) => saved !== undefined),
       backward: ({ parts, outputGradient }) => {
@@ -112,7 +151,10 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
           whole?.dispose();
         }
         gathered?.dispose();
-        return [inputGradient?.wait()];
+        return [
+          inputGradient?.wait(),
+          parts.input && residual?.requiresGradient ? outputGradient!.view({ shape }) : undefined,
+        ];
       },
     };
   });
@@ -135,11 +177,9 @@ export function multiplyByWeight(
   options: Pick<LinearOptions, 'weight' | 'bias'> & { readonly output: Tensor; readonly left: Tensor },
 ): void {
   const { output, left, weight, bias } = options;
-  withMatrix(weight.data, (right) => {
-    const operands = { output, left, right, transposeRight: true };
-    if (bias === undefined) matmul(operands);
-    else withShape(bias.data, [bias.size], (row) => matmul({ ...operands, bias: row }));
-  });
+  withMatrix(weight.data, (right) =>
+    withRow(bias, (row) => matmul({ output, left, right, transposeRight: true, bias: row })),
+  );
 }
 
 function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivation: Tensor } {

@@ -1,16 +1,19 @@
 // Matmuls of a linear layer with the operations before or after them, for devices that fuse both.
 //
-// linear_gelu_forward:    preactivation = input weight^T + bias;  output = gelu(preactivation)
-// linear_gelu_backward:   inputGradient = (outputGradient weight) * gelu'(preactivation)
-// linear_weight_gradient: weightGradient += outputGradient^T input;  biasGradient += column sums of outputGradient
+// linear_gelu_forward:     preactivation = input weight^T + bias;  output = gelu(preactivation)
+// linear_gelu_backward:    inputGradient = (outputGradient weight) * gelu'(preactivation)
+// linear_residual_forward: output = residual + input weight^T + bias
+// linear_weight_gradient:  weightGradient += outputGradient^T input;  biasGradient += column sums of outputGradient
 //
 //   forward   output, preactivation [..., F], input [..., H], weight [F, H], bias [F]
 //   backward  inputGradient, preactivation [..., F], outputGradient [..., H], weight [H, F]: of the layer after the GELU
+//   residual  output [S, B, O], which shares no memory with the others, residual [S, B, O], input [S, B, I], weight [O, I], bias? [O]
 //   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 over float64),
 //             outputGradient [..., O], input [..., I]; all leading dimensions are summed over
 //   erf = 0: GELU's tanh approximation; 1: exact (see bias_gelu)
 #include "ops/linear.h"
 
+#include "core/shared_memory.h"
 #include "core/validation.h"
 
 namespace mtl {
@@ -53,6 +56,35 @@ Status validate_backward(const OpCall& call) {
                        call.tensor(Op::kInputGradient).dim(-1));
 }
 
+// A device without the fused kernel writes the output before it reads the residual.
+Status expect_separate_output(const OpCall& call) {
+  using Op = LinearResidualForward;
+  for (const int operand : {Op::kResidual, Op::kInput, Op::kWeight, Op::kBias}) {
+    if (!call.has(operand) || !overlap(call.tensor(Op::kOutput), call.tensor(operand))) continue;
+    return error_status("MTL_SHAPE", "%s: output and %s overlap in memory, expected an output of its own", call.op,
+                        tensor_name(call, operand));
+  }
+  return ok_status();
+}
+
+Status validate_residual(const OpCall& call) {
+  using Op = LinearResidualForward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 3, 3));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, Op::kInput));
+  for (const int tensor : {Op::kOutput, Op::kWeight}) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {call.tensor(Op::kInput).dtype}));
+  }
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kResidual, Op::kOutput));
+  const int64_t outputs = call.tensor(Op::kOutput).dim(-1);
+  MTL_RETURN_IF_ERROR(expect_matrix(call, Op::kWeight, outputs, call.tensor(Op::kInput).dim(-1)));
+  if (call.has(Op::kBias)) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kBias, {call.tensor(Op::kInput).dtype}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kBias, {outputs}));
+  }
+  return expect_separate_output(call);
+}
+
 Status validate_weight_gradient(const OpCall& call) {
   using Op = LinearWeightGradient;
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutputGradient));
@@ -76,6 +108,9 @@ double forward_flops(const OpCall& call) { return flops(call, LinearGeluForward:
 double backward_flops(const OpCall& call) {
   return flops(call, LinearGeluBackward::kOutputGradient, LinearGeluBackward::kWeight);
 }
+double residual_flops(const OpCall& call) {
+  return flops(call, LinearResidualForward::kInput, LinearResidualForward::kWeight);
+}
 double weight_gradient_flops(const OpCall& call) {
   return flops(call, LinearWeightGradient::kInput, LinearWeightGradient::kWeightGradient);
 }
@@ -92,6 +127,12 @@ MTL_REGISTER_OP(OpSchema{"linear_gelu_backward",
                          {"erf"},
                          validate_backward,
                          backward_flops});
+MTL_REGISTER_OP(OpSchema{"linear_residual_forward",
+                         1,
+                         {"output", "residual", "input", "weight", "bias?"},
+                         {},
+                         validate_residual,
+                         residual_flops});
 MTL_REGISTER_OP(OpSchema{"linear_weight_gradient",
                          2,
                          {"weightGradient", "biasGradient", "outputGradient", "input"},
@@ -117,6 +158,16 @@ Status linear_gelu_backward_in_parts(const OpCall& call, FindKernel find) {
                   {"bias_gelu_backward",
                    {Op::kInputGradient, Op::kInputGradient, Op::kPreactivation, kLeftOut},
                    {call.attribute(Op::kErf)}});
+}
+
+Status linear_residual_forward_in_parts(const OpCall& call, FindKernel find) {
+  using Op = LinearResidualForward;
+  MTL_RETURN_IF_ERROR(
+      run_part(call, find, {"matmul", {Op::kOutput, Op::kInput, Op::kWeight, kLeftOut}, {0.0, 1.0, 0.0}}));
+  return run_part(call, find,
+                  {"bias_dropout_residual_forward",
+                   {Op::kOutput, Op::kOutput, Op::kBias, Op::kResidual, kLeftOut, kLeftOut},
+                   {0.0, 0.0, 0.0, 0.0}});
 }
 
 Status linear_weight_gradient_in_parts(const OpCall& call, FindKernel find) {

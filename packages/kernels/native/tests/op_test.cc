@@ -157,6 +157,8 @@ std::vector<Case> row_cases(int64_t width) {
        {output(kCompute, {15, width}), output(kF32, per_row), output(kF32, per_row), output(kF32, per_row),
         output(kF32, per_row), logits, labels, integers(kF32, per_row, 0, 3)},
        {1, static_cast<double>(width > 1 ? width - 1 : 1), static_cast<double>(width + 2), std::nan(""), 0}},
+      {"linear_residual_forward", {out, x, real(kCompute, {3, 5, 7}), real(kCompute, {width, 7}), vector}, {}},
+      {"linear_residual_forward", {out, x, real(kCompute, {3, 5, 7}), real(kCompute, {width, 7}), absent()}, {}},
       {"linear_weight_gradient",
        {real(kF32, {7, width}), real(kF32, {7}), real(kCompute, {3, 5, 7}), x}, {}},
       {"weighted_sum", {output(DType::kFloat64, {1}), statistic, statistic}, {}, {kF32}},

@@ -22,6 +22,7 @@ const matmulOperations: readonly string[] = [
   'matmul',
   'linear_gelu_forward',
   'linear_gelu_backward',
+  'linear_residual_forward',
   'linear_weight_gradient',
 ];
 

@@ -60,9 +60,11 @@ export {
 export {
   type LinearGeluBackwardOptions,
   type LinearGeluForwardOptions,
+  type LinearResidualForwardOptions,
   type LinearWeightGradientOptions,
   linearGeluBackward,
   linearGeluForward,
+  linearResidualForward,
   linearWeightGradient,
 } from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';

@@ -54,6 +54,28 @@ export const linearGeluBackward = checkedOperation(
   },
 );
 
+export interface LinearResidualForwardOptions {
+  /** [S, B, O], in other memory than `residual`. */
+  readonly output: Tensor;
+  /** [S, B, O] */
+  readonly residual: Tensor;
+  /** [S, B, I] */
+  readonly input: Tensor;
+  /** [O, I] */
+  readonly weight: Tensor;
+  /** [O] */
+  readonly bias?: Tensor | undefined;
+}
+
+/** output = residual + input weight^T + bias: one pass where the device's matmuls can. */
+export const linearResidualForward = checkedOperation(
+  'linearResidualForward',
+  (options: LinearResidualForwardOptions): void => {
+    const { output, residual, input, weight, bias } = options;
+    runOperation('linear_residual_forward', { output, residual, input, weight, bias });
+  },
+);
+
 export interface LinearWeightGradientOptions {
   /** [O, I] float32, added to. */
   readonly weightGradient: Tensor;

@@ -1,9 +1,13 @@
 // Matmuls of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of
-// the same shape, so one plan; prints how many kernels the second launched in addition to the matmul, and a
-// value.
+// the same shape, so one plan; prints how many kernels the second launched in addition to the matmul, and
+// values.
 import { countEmulated } from '@mtl/cuda-emulation/counts';
 import { type DType, openCuda, Tensor } from '../../src/index.js';
-import { linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
+import {
+  linearGeluForward,
+  linearResidualForward,
+  linearWeightGradient,
+} from '../../src/operations/linear.js';
 
 openCuda();
 const filled = (dtype: DType, shape: number[], value: number): Tensor =>
@@ -26,6 +30,14 @@ const kernelsOfSecond = (run: () => void): number => {
   return countEmulated(run).kernels;
 };
 console.log(kernelsOfSecond(() => linearGeluForward({ ...tensors, kind: 'tanh' })));
+const sum = {
+  output: half(6, 1, 24),
+  residual: half(6, 1, 24),
+  input: tensors.input.view({ shape: [6, 1, 16] }),
+  weight: tensors.weight,
+  bias: tensors.bias,
+};
+console.log(kernelsOfSecond(() => linearResidualForward(sum)));
 const weightGradient = (dtype: DType): void =>
   linearWeightGradient({
     weightGradient: filled('float32', [24, 16], 0),
@@ -36,3 +48,4 @@ const weightGradient = (dtype: DType): void =>
 console.log(kernelsOfSecond(() => weightGradient('float32')));
 weightGradient('float16');
 console.log(tensors.output.toArray()[0]);
+console.log(sum.output.toArray()[0]);

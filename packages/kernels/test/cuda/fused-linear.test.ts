@@ -4,7 +4,12 @@ import { countEmulated, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type DType, type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';
-import { linearGeluBackward, linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
+import {
+  linearGeluBackward,
+  linearGeluForward,
+  linearResidualForward,
+  linearWeightGradient,
+} from '../../src/operations/linear.js';
 
 interface Sizes {
   readonly rows: number;
@@ -53,6 +58,20 @@ const backward = (
   };
   return () => linearGeluBackward({ ...tensors, kind });
 };
+const residual = (
+  { rows, hidden, feedForward }: Sizes,
+  { dtype = 'bfloat16', hasBias = true }: { readonly dtype?: DType; readonly hasBias?: boolean } = {},
+): (() => void) => {
+  const tensor = tensorsOf(dtype);
+  const tensors = {
+    output: tensor(rows, 1, hidden),
+    residual: tensor(rows, 1, hidden),
+    input: tensor(rows, 1, feedForward),
+    weight: tensor(hidden, feedForward),
+    ...(hasBias && { bias: tensor(hidden) }),
+  };
+  return () => linearResidualForward(tensors);
+};
 const weightGradient = ({ rows, hidden, feedForward }: Sizes): (() => void) => {
   const tensor = tensorsOf('float32');
   const tensors = {
@@ -78,6 +97,10 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     ["GELU's derivative after a matmul is its epilogue", () => backward(even, 'tanh'), 0],
     ["exact GELU's derivative is a kernel", () => backward(even, 'erf'), 1],
     ["so is GELU's derivative of rows that it does not take", () => backward(odd, 'tanh'), 1],
+    ['a residual and a bias are added by the matmul', () => residual(even), 0],
+    ['so is a residual alone', () => residual(even, { hasBias: false }), 0],
+    ['so are those of rows of any length', () => residual(odd), 0],
+    ['so are those of float32', () => residual(even, { dtype: 'float32' }), 0],
     // the emulated GPU is a Hopper, where cuBLASLt's epilogue is expected to cost more than it saves
     ["a bias's gradient is two kernels after the matmul", () => weightGradient(even), 2],
   ])('%s', (_, make, kernels) => {
@@ -111,6 +134,7 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     const { stderr } = runAlone({ MTL_CUBLASLT_REPORT: '1', MTL_CUBLASLT_EPILOGUES: '1' });
     expect(stderr.split('\n').filter((line) => line.startsWith('cuBLASLt'))).toEqual([
       'cuBLASLt: gelu [6, 24, 16] bfloat16 into bfloat16: offered at planning (status 0)',
+      'cuBLASLt: residual [6, 24, 16] bfloat16 into bfloat16: offered at planning (status 0)',
       'cuBLASLt: bias gradient [24, 16, 6] float32 into float32: offered at planning (status 0)',
       'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: offered at planning (status 0)',
       'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: not offered at the matmul (status 15)',
@@ -118,16 +142,16 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     expect(runAlone({}).stderr).toBe('');
   });
 
-  // kernels in addition to a matmul with GELU, and to a weight gradient with a bias's
+  // kernels in addition to a matmul with GELU, to one with a residual, and to a weight gradient with a bias's
   it.each([
-    [{}, '0 2'],
-    [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 2'],
-    [{ MTL_CUBLASLT_EPILOGUES: '1' }, '0 1'],
+    [{}, '0 0 2'],
+    [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 1 2'],
+    [{ MTL_CUBLASLT_EPILOGUES: '1' }, '0 0 1'],
     // cuBLASLt returns "invalid value" (7) as well as "not supported" (15) for what it does not support; the
     // bias of the matmul that GELU then follows is a kernel as well
-    [{ MTL_EMULATION_EPILOGUE_STATUS: '7' }, '2 2'],
-    [{ MTL_EMULATION_EPILOGUE_STATUS: '15' }, '2 2'],
+    [{ MTL_EMULATION_EPILOGUE_STATUS: '7' }, '2 1 2'],
+    [{ MTL_EMULATION_EPILOGUE_STATUS: '15' }, '2 1 2'],
   ])('are kernels where epilogues are switched off or refused: %o', (environment, kernels) => {
-    expect(runAlone(environment).stdout.trim().split('\n').join(' ')).toBe(`${kernels} 10`);
+    expect(runAlone(environment).stdout.trim().split('\n').join(' ')).toBe(`${kernels} 10 10.5`);
   });
 });

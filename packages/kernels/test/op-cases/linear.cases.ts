@@ -2,6 +2,7 @@ import {
   type GeluKind,
   linearGeluBackward,
   linearGeluForward,
+  linearResidualForward,
   linearWeightGradient,
 } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
@@ -68,6 +69,36 @@ const backward: OpCase[] = sizes.flatMap(({ rows, hidden, feedForward }) =>
   })),
 );
 
+const residuals: OpCase[] = sizes.flatMap(({ rows, hidden, feedForward }) =>
+  [true, false].map((hasBias) => {
+    const shape = [rows.at(-2) ?? 1, rows.at(-1)!];
+    return {
+      name: `linear_residual_forward [${shape}, ${feedForward}] x [${feedForward}, ${hidden}]${hasBias ? '' : ', no bias'}`,
+      operation: 'linear_residual_forward',
+      tensors: {
+        output: { shape: [...shape, hidden], output: true },
+        residual: { shape: [...shape, hidden] },
+        input: { shape: [...shape, feedForward] },
+        weight: { shape: [hidden, feedForward], scale: 0.5 },
+        ...(hasBias && { bias: { shape: [hidden] } }),
+      },
+      run: ({ output, residual, input, weight, bias }) =>
+        linearResidualForward({
+          output: output!,
+          residual: residual!,
+          input: input!,
+          weight: weight!,
+          bias,
+        }),
+      tolerance: {
+        ...tolerance,
+        reason:
+          'sums of K cancelling products (see matmul), and 16-bit values rounded before the residual is added or only after it',
+      },
+    };
+  }),
+);
+
 const float32 = 'float32' as const;
 
 const weightGradients: OpCase[] = sizes.map(({ rows, hidden, feedForward }) => ({
@@ -128,6 +159,19 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
       },
       {
         ...common,
+        name: `linear_residual_forward ${preset} [${tokens}, ${feedForward}] x [${feedForward}, ${hidden}]`,
+        operation: 'linear_residual_forward',
+        tensors: {
+          output: { shape: [sequence, batch, hidden], output: true },
+          residual: { shape: [sequence, batch, hidden] },
+          input: { shape: [sequence, batch, feedForward] },
+          weight: { shape: [hidden, feedForward], scale: 0.05 },
+          bias: { shape: [hidden] },
+        },
+        run: residuals[0]!.run,
+      },
+      {
+        ...common,
         name: `linear_weight_gradient ${preset} [${feedForward}, ${tokens}] x [${tokens}, ${hidden}]`,
         operation: 'linear_weight_gradient',
         tensors: {
@@ -153,4 +197,10 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   },
 );
 
-export const cases: readonly OpCase[] = [...forward, ...backward, ...weightGradients, ...benchmarks];
+export const cases: readonly OpCase[] = [
+  ...forward,
+  ...backward,
+  ...residuals,
+  ...weightGradients,
+  ...benchmarks,
+];

@@ -19,7 +19,6 @@ export interface FeedForwardSpecification {
 /** Two linear layers with an activation between them; the first is sharded by columns, the second by rows. */
 export class ActivatedFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
-  readonly outputBias: Parameter | undefined;
   readonly adapters: readonly BlockAdapter[];
   readonly reads: readonly RowCoordinate[];
   readonly #activation: FeedForwardActivation;
@@ -75,13 +74,16 @@ export class ActivatedFeedForward implements Sublayer {
     });
     this.adapters = [...this.#upAdapters.all, ...this.#downAdapters.all];
     this.reads = [...this.#upAdapters.reads, ...this.#downAdapters.reads];
-    this.outputBias = this.#down.bias;
     const first = [this.#up.weight, this.#up.bias, ...this.#upAdapters.parameters];
     const last = [this.#down.weight, ...this.#downAdapters.parameters, this.#down.bias];
     this.parameters = [...first, ...last].filter((parameter) => parameter !== undefined);
   }
 
-  forward(tape: Tape, { input, used }: SublayerInput, context: MicroBatchContext): Variable {
+  forward(
+    tape: Tape,
+    { input, used, residual, dropout }: SublayerInput,
+    context: MicroBatchContext,
+  ): Variable {
     const { tensorParallel } = context;
     const activated = this.#activation.apply(tape, {
       input,
@@ -90,9 +92,14 @@ export class ActivatedFeedForward implements Sublayer {
       tensorParallel,
     });
     used();
-    const { weight } = this.#down;
-    const adapters = this.#downAdapters.in(context);
-    const output = rowParallelLinear(tape, { input: activated, weight, adapters, tensorParallel });
+    const output = rowParallelLinear(tape, {
+      input: activated,
+      ...this.#down,
+      adapters: this.#downAdapters.in(context),
+      dropout,
+      residual,
+      tensorParallel,
+    });
     activated.release();
     return output;
   }

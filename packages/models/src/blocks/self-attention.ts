@@ -62,7 +62,6 @@ export interface AttentionSpecification {
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  readonly outputBias: Parameter | undefined;
   readonly adapters: readonly BlockAdapter[];
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ReturnType<typeof columnParallelParameters>;
@@ -126,7 +125,6 @@ export class SelfAttention implements Sublayer {
     const ofRotation: RowCoordinate[] =
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.reads = [...ofRotation, ...this.#qkvAdapters.reads, ...this.#projectionAdapters.reads];
-    this.outputBias = this.#projection.bias;
     const { queryWeight, queryBias, keyWeight, keyBias } = this.#headNorm ?? {};
     const { weight, bias: outputBias } = this.#projection;
     const first = [this.#qkv.weight, this.#qkv.bias, ...this.#qkvAdapters.parameters];
@@ -136,7 +134,11 @@ export class SelfAttention implements Sublayer {
     );
   }
 
-  forward(tape: Tape, { input, used }: SublayerInput, context: MicroBatchContext): Variable {
+  forward(
+    tape: Tape,
+    { input, used, residual, dropout }: SublayerInput,
+    context: MicroBatchContext,
+  ): Variable {
     const { name, layer, specification } = this.#options;
     const { tensorParallel } = context;
     const { groups, heads } = this.#groups;
@@ -156,11 +158,16 @@ export class SelfAttention implements Sublayer {
       dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
     });
     qkv.release();
-    const { weight } = this.#projection;
-    const adapters = this.#projectionAdapters.in(context);
-    const projected = rowParallelLinear(tape, { input: attended, weight, adapters, tensorParallel });
+    const output = rowParallelLinear(tape, {
+      input: attended,
+      ...this.#projection,
+      adapters: this.#projectionAdapters.in(context),
+      dropout,
+      residual,
+      tensorParallel,
+    });
     attended.release();
-    return projected;
+    return output;
   }
 
   /** Normalizes and rotates queries and keys, where the model does. */

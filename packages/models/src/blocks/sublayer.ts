@@ -1,4 +1,4 @@
-import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { BlockAdapter } from './block-adapter.js';
 import type { LoraSpecification } from './lora-specification.js';
@@ -30,6 +30,10 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
 export interface SublayerInput {
   /** [S, B, H], normalized where the norm comes before the sublayer. */
   readonly input: Variable;
+  /** [S, B, H], to which the output is added. */
+  readonly residual: Variable;
+  /** Of the output, before it is added to the residual; undefined where nothing is dropped. */
+  readonly dropout: Dropout | undefined;
   /**
    * To be called as soon as nothing more is computed with the input, which frees its memory early. A sublayer
    * that does not call it keeps the input until the end of the block.
@@ -38,16 +42,12 @@ export interface SublayerInput {
 }
 
 /**
- * Attention or a feed-forward network of a transformer block. The block adds norm, dropout and residual.
+ * Attention or a feed-forward network of a transformer block, with dropout and residual, which its last layer
+ * can add in the same pass (`rowParallelLinear`). The block adds the norm.
  */
 export interface Sublayer {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
-  /**
-   * [H], one of `parameters`: the bias of the output, which `forward` leaves out; the block adds it in one
-   * pass with dropout and residual.
-   */
-  readonly outputBias: Parameter | undefined;
   /** Low-rank adapters, whose factors are among `parameters`. Default: none. */
   readonly adapters?: readonly BlockAdapter[] | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
@@ -55,8 +55,8 @@ export interface Sublayer {
   /** The coordinates of rows that it reads (`MicroBatchContext.rows`). Default: none. */
   readonly reads?: readonly RowCoordinate[] | undefined;
   /**
-   * [S, B, H] to [S, B, H] without `outputBias`, S being this rank's shard under sequence parallelism. It is
-   * called again with the same arguments where layers are recomputed.
+   * residual + dropout(output), [S, B, H], S being this rank's shard under sequence parallelism. It is called
+   * again with the same arguments where layers are recomputed.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
 }

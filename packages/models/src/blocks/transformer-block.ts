@@ -1,4 +1,4 @@
-import { biasDropoutResidual, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { BlockAdapter } from './block-adapter.js';
 import { attentions, feedForwards, norms } from './block-kinds.js';
@@ -7,7 +7,7 @@ import type { LoraSpecification } from './lora-specification.js';
 import type { DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import type { RowCoordinate } from './row-coordinates.js';
-import type { Sublayer } from './sublayer.js';
+import type { Sublayer, SublayerInput } from './sublayer.js';
 
 export interface TransformerBlockOptions {
   /** Global index of the layer. */
@@ -96,14 +96,11 @@ export class TransformerBlock {
       context,
     }: { residual: Residual; context: MicroBatchContext },
   ): Variable {
-    const bias = sublayer.outputBias;
     const dropout = context.hiddenDropout(site);
-    if (this.#isPost) {
-      const output = sublayer.forward(tape, { input: residual, used: () => {} }, context);
-      return norm.forward(tape, biasDropoutResidual(tape, { input: output, bias, residual, dropout }));
-    }
-    const before = norm.forward(tape, residual);
-    const output = sublayer.forward(tape, { input: before, used: () => before.release() }, context);
-    return biasDropoutResidual(tape, { input: output, bias, residual, dropout });
+    const sum = (input: Pick<SublayerInput, 'input' | 'used'>): Variable =>
+      sublayer.forward(tape, { ...input, residual, dropout }, context);
+    if (this.#isPost) return norm.forward(tape, sum({ input: residual, used: () => {} }));
+    const normalized = norm.forward(tape, residual);
+    return sum({ input: normalized, used: () => normalized.release() });
   }
 }

@@ -177,7 +177,6 @@ function sumOfSquares(
 /** Two linear layers without biases, with a power of ReLU between them that depends on the position. */
 class PowerReluFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
-  readonly outputBias = undefined;
   readonly reads = ['regionPositions'] as const;
   readonly losses: readonly string[];
   readonly #power: number;
@@ -211,7 +210,7 @@ class PowerReluFeedForward implements Sublayer {
 
   forward(
     tape: Tape,
-    { input }: SublayerInput,
+    { input, residual, dropout }: SublayerInput,
     { tensorParallel, rows, losses }: MicroBatchContext,
   ): Variable {
     const features = columnParallelLinear(tape, { input, weight: this.#up, tensorParallel });
@@ -223,7 +222,8 @@ class PowerReluFeedForward implements Sublayer {
       const of = { input: activated, numFeatures: this.#numFeatures, factor, tensorParallel };
       losses!.add(tape, { name, losses: sumOfSquares(tape, of), weights });
     }
-    return rowParallelLinear(tape, { input: activated, weight: this.#down, tensorParallel });
+    const last = { weight: this.#down, dropout, residual, tensorParallel };
+    return rowParallelLinear(tape, { ...last, input: activated });
   }
 }
 

@@ -1,4 +1,4 @@
-import type { DType, Operands, Tensor } from '@mtl/kernels';
+import { type DType, metaDeviceOf, type Operands, type Tensor } from '@mtl/kernels';
 import type { ComputeDtype, FusedAttentionOperation, KernelOperation, MatmulOperation } from '@mtl/planner';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
@@ -20,6 +20,16 @@ const updated: Readonly<Record<string, readonly string[]>> = {
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
+};
+
+/**
+ * Elements that are read and written for each of a matmul's result in addition to it, by what is computed
+ * with the matmul: in one pass on GPUs, in a second one on CPUs.
+ */
+const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: number }>> = {
+  linear_gelu_forward: { onGpu: 1, onCpu: 2 },
+  linear_gelu_backward: { onGpu: 1, onCpu: 3 },
+  linear_residual_forward: { onGpu: 1, onCpu: 3 },
 };
 
 /** What a native operation means for time: its shapes, FLOPs and bytes. */
@@ -75,8 +85,8 @@ function matmulOf(
   const result = (operands.output ?? operands.weightGradient ?? operands.inputGradient) as Tensor;
   const columns = result.shape.at(-1)!;
   const isAdded = operands.accumulate === true || name === 'linear_weight_gradient';
-  // what GELU needs is written or read with the result
-  const preactivationBytes = operands.preactivation === undefined ? 0 : result.bytes / result.size;
+  const isOnGpu = metaDeviceOf(result.device) === 'meta-cuda';
+  const added = fused[name]?.[isOnGpu ? 'onGpu' : 'onCpu'] ?? 0;
   return {
     kind: 'matmul',
     name,
@@ -86,7 +96,7 @@ function matmulOf(
     rows: result.size / columns,
     columns,
     depth: flops / (2 * result.size),
-    resultBytes: (isAdded ? 2 : 1) * (result.bytes / result.size) + preactivationBytes,
+    resultBytes: ((isAdded ? 2 : 1) + added) * (result.bytes / result.size),
   };
 }
 

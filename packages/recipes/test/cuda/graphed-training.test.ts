@@ -12,7 +12,14 @@ import type { GptStage, StageBatch } from '@mtl/models';
 import { GraphedStage, type Stage } from '@mtl/pipeline';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onOneRank } from './on-one-rank.js';
-import { type TinyModel, tinyAdapters, tinyBert, tinyGpt, tinyTask } from './tiny-models.js';
+import {
+  type TinyModel,
+  tinyAdapters,
+  tinyBert,
+  tinyGpt,
+  tinyGptWithoutDropout,
+  tinyTask,
+} from './tiny-models.js';
 import { type TinyTraining, type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
 
 const { problem, title } = findGpu();
@@ -165,6 +172,9 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
     const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
     if (hasEmulationCounts) expect(launches).toEqual([4, 6, 6]);
   }
+
+  it('without dropout has the same losses and norms to the bit', () =>
+    expectSameOf(tinyGptWithoutDropout, 'bfloat16'));
 
   it('of a BERT has the same losses and norms to the bit, however long its samples are', () =>
     expectSameOf(tinyBert, 'bfloat16'));

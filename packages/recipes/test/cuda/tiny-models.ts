@@ -68,16 +68,14 @@ const token = (number: number, index: number): number => (number * 7 + index * 3
 const sampleNumbers = (number: number): Float64Array =>
   Float64Array.from({ length: microBatchSize }, (_, b) => number * microBatchSize + b);
 
+const gpt = { ...shape, tieEmbeddings: true, maxPositionEmbeddings: lengthOfGpt };
+
 export const tinyGpt: TinyModel<StageBatch, GptStage> = {
   numLayers,
   microBatchSize,
   sequenceLength: lengthOfGpt,
   losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
-  build: (options) =>
-    buildGptStages({
-      ...cut(options),
-      model: { ...shape, tieEmbeddings: true, maxPositionEmbeddings: lengthOfGpt },
-    }),
+  build: (options) => buildGptStages({ ...cut(options), model: gpt }),
   batchOf: (number, length) => {
     const size = microBatchSize * length;
     return {
@@ -92,6 +90,13 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
       keyStart: undefined,
     };
   },
+};
+
+/** Its matmuls add the residuals. */
+export const tinyGptWithoutDropout: typeof tinyGpt = {
+  ...tinyGpt,
+  build: (options) =>
+    buildGptStages({ ...cut(options), model: { ...gpt, hiddenDropout: 0, attentionDropout: 0 } }),
 };
 
 const llama = {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { findGpu, numLiveTensors, openCuda } from '@mtl/kernels';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { tinyGpt as model, tinyAdapters, tinyLlama } from './tiny-models.js';
+import { tinyGpt as model, tinyAdapters, tinyGptWithoutDropout, tinyLlama } from './tiny-models.js';
 import { tinyTraining } from './tiny-training.js';
 
 const steps = 4;
@@ -77,6 +77,7 @@ describe.skipIf(!hasEmulationCounts)('a step of a training run on an emulated CU
 describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})`, () => {
   it.each([
     ['a GPT', model],
+    ['a GPT without dropout', tinyGptWithoutDropout],
     ['a Llama', tinyLlama],
     ['adapters of a Llama', tinyAdapters],
   ] as const)("of %s has the CPU's losses and gradient norms", async (_, trained) => {

@@ -14,6 +14,8 @@ const CpuKernelRegistration forward("linear_gelu_forward", kAny,
                                     [](const OpCall& call) { return linear_gelu_forward_in_parts(call, find); });
 const CpuKernelRegistration backward("linear_gelu_backward", kAny,
                                      [](const OpCall& call) { return linear_gelu_backward_in_parts(call, find); });
+const CpuKernelRegistration residual("linear_residual_forward", kAny,
+                                     [](const OpCall& call) { return linear_residual_forward_in_parts(call, find); });
 const CpuKernelRegistration gradients("linear_weight_gradient", kAny,
                                       [](const OpCall& call) { return linear_weight_gradient_in_parts(call, find); });
 const CpuKernelRegistration loss("cross_entropy_forward_backward", kAny,

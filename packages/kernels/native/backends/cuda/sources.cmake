@@ -6,6 +6,6 @@ file(GLOB CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*/*.cu)
 file(GLOB CUDA_SCRATCH_SOURCES CONFIGURE_DEPENDS native/backends/cuda/scratch/*.cc) # the addon has them too
 set(CUDA_SHARED_SOURCES ${CUDA_SCRATCH_SOURCES} native/core/memory_arena.cc native/core/device_memory.cc
     native/core/status.cc native/core/op_registry.cc native/core/validation.cc native/core/index_check.cc
-    native/core/row_layout.cc
+    native/core/row_layout.cc native/core/shared_memory.cc
     native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/cross_entropy.cc
     native/backends/cpu/philox_normal.cc)

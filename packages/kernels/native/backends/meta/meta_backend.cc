@@ -51,6 +51,7 @@ struct InParts {
 };
 constexpr InParts kInParts[] = {
     {"linear_gelu_forward", [](const OpCall& call) { return linear_gelu_forward_in_parts(call, find_meta_kernel); }},
+    {"linear_residual_forward", [](const OpCall& call) { return linear_residual_forward_in_parts(call, find_meta_kernel); }},
     {"linear_gelu_backward", [](const OpCall& call) { return linear_gelu_backward_in_parts(call, find_meta_kernel); }},
     {"linear_weight_gradient",
      [](const OpCall& call) { return linear_weight_gradient_in_parts(call, find_meta_kernel); }},

@@ -76,8 +76,11 @@ uint32_t alignment_of(const void* data) {
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
+// The matrix that the matmul is added to; of the others the library does not read it.
+const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
+
 // Everything that a plan depends on.
-using Key = std::array<int64_t, 18>;
+using Key = std::array<int64_t, 19>;
 
 Key key_of(const MatmulProblem& p) {
   return {p.batch,
@@ -97,6 +100,7 @@ Key key_of(const MatmulProblem& p) {
           alignment_of(p.bias),
           alignment_of(p.auxiliary),
           alignment_of(p.bias_gradient),
+          alignment_of(p.addend),
           is_tf32_allowed};
 }
 
@@ -216,6 +220,8 @@ const char* name_of_fused(FusedWith fused) {
       return "gelu gradient";
     case FusedWith::kBiasGradient:
       return "bias gradient";
+    case FusedWith::kResidual:
+      return "residual";
     default:
       return "bias";
   }
@@ -263,7 +269,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
-  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(p.output));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(matrix_c(p)));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentD, alignment_of(p.output));
   *num_found = 0;
   *candidates = {};
@@ -281,8 +287,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
 
 // The library's status for the problem with this algorithm.
 int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algorithm) {
-  const float alpha = 1.0f, beta = p.accumulate ? 1.0f : 0.0f;
-  return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, p.output, plan.d,
+  const float alpha = 1.0f, beta = p.accumulate || p.fused == FusedWith::kResidual ? 1.0f : 0.0f;
+  return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, matrix_c(p), plan.d,
                                   p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
 }
 

@@ -24,6 +24,7 @@ enum class FusedWith {
   kNothing,        // other than a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
   kGeluGradient,   // output = matmul * gelu'(auxiliary)
+  kResidual,       // output = matmul + bias + addend
   kBiasGradient,   // bias_gradient[row] = sum over inner of op(left)[row, inner]
 };
 
@@ -38,6 +39,7 @@ struct MatmulProblem {
   bool accumulate;
   DType input_dtype, output_dtype;
   FusedWith fused = FusedWith::kNothing;
+  const void* addend = nullptr;   // [rows, columns] of the output's dtype
   void* auxiliary = nullptr;      // [rows, columns] of the output's dtype
   void* bias_gradient = nullptr;  // [rows] of the output's dtype
 };

@@ -63,6 +63,22 @@ Status backward(const OpCall& call) {
   return linear_gelu_backward_in_parts(call, find_kernel);
 }
 
+Status residual_forward(const OpCall& call) {
+  using Op = LinearResidualForward;
+  MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
+  problem.rows = call.tensor(Op::kInput).rows();
+  problem.columns = call.tensor(Op::kWeight).dim(0);
+  problem.inner = call.tensor(Op::kWeight).dim(1);
+  problem.transpose_right = true;
+  problem.bias = call.tensor(Op::kBias).data;
+  problem.fused = FusedWith::kResidual;
+  problem.addend = call.tensor(Op::kResidual).data;
+  bool is_offered = false;
+  if (!is_empty(problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  if (is_offered) return ok_status();
+  return linear_residual_forward_in_parts(call, find_kernel);
+}
+
 // The fused matmul and bias gradient, if the library offers them.
 Status fused_weight_gradient(const OpCall& call, bool* is_offered) {
   using Op = LinearWeightGradient;
@@ -90,6 +106,7 @@ Status weight_gradient(const OpCall& call) {
 
 MTL_REGISTER_CUDA("linear_gelu_forward", forward);
 MTL_REGISTER_CUDA("linear_gelu_backward", backward);
+MTL_REGISTER_CUDA("linear_residual_forward", residual_forward);
 MTL_REGISTER_CUDA("linear_weight_gradient", weight_gradient);
 
 }  // namespace
