@@ -132,6 +132,16 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
+// A store of threads that no fence has ended may reach memory after the bytes of a copy started later.
+void check_overwritten(const void* shared, size_t bytes, Site site) {
+  const auto* const stored = static_cast<const unsigned char*>(shared);
+  const unsigned char* const visible = visible_at(shared);
+  for (size_t byte = 0; byte < bytes; ++byte) {
+    if (stored[byte] == visible[byte]) continue;
+    fail(site, "byte %zu of shared memory was stored without fence.proxy.async before the copy overwrites it", address_of(shared) + byte);
+  }
+}
+
 void perform(const BoxCopy& copy) {
   const TensorMapFacts& map = copy.from;
   uint32_t to = address_of(copy.to);
@@ -397,6 +407,7 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
   check_dynamic(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);
+  check_overwritten(shared, bytes_of_box(copy.from), site);
   std::memset(shared, kUnwritten, bytes_of_box(copy.from));
   std::memset(visible_at(shared), kUnwritten, bytes_of_box(copy.from));
   if (happens_now()) return perform(copy);

@@ -22,7 +22,7 @@ void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
 // too.
 void publish_barriers();
 // fence.proxy.async: asynchronous work started later sees what threads have stored in shared memory. Without
-// it, a matmul that reads such bytes is an error.
+// it, a matmul that reads such bytes is an error, and a copy that overwrites them.
 void fence_async_proxy();
 // One arrival, which makes the phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);

@@ -289,6 +289,18 @@ __global__ void multiply_what_threads_store(const TensorMap map, Stored how, flo
   write_sums(sums, out);
 }
 
+// Threads overwrite a tile that the copy engine has brought, and it brings the next one over it.
+__global__ void refill_what_threads_store(const TensorMap map, Stored how) {
+  MTL_DYNAMIC_SHARED(bytes);
+  bring_ones(bytes, map);
+  cuda::wait_for_phase(barrier_behind(bytes), 0, 0);
+  for (int i = static_cast<int>(threadIdx.x); i < kBox * 64; i += 128) reinterpret_cast<uint16_t*>(bytes)[i] = 0x4000;
+  if (how == Stored::kFencedByAll || (how == Stored::kFencedByOne && threadIdx.x == 0)) cuda::fence_async_proxy();
+  __syncthreads();
+  if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, 0, kBox * 128);
+  cuda::wait_for_phase(barrier_behind(bytes), 1, 0);
+}
+
 // A tile is used, released and filled again while the matmul of the first filling may still read it.
 __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
@@ -421,6 +433,18 @@ MTL_TEST(cuda_hopper_emulation_detects_stores_that_matmuls_do_not_see) {
   });
   // in this order the other threads store after the only one that fences
   EXPECT(rejected(use(Stored::kFencedByOne), "stored without fence.proxy.async"));
+}
+
+MTL_TEST(cuda_hopper_emulation_detects_stores_that_may_come_after_a_copy) {
+  const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
+  const TensorMap map = map_of(ones, Swizzle::k128);
+  const auto use = [&](Stored how) { return MTL_LAUNCH(refill_what_threads_store, (Launch{1, 128, kSharedBytes}), map, how); };
+  in_every_order([&] {
+    EXPECT(ran(use(Stored::kFencedByAll)));
+    EXPECT(rejected(use(Stored::kNotFenced), "stored without fence.proxy.async before the copy overwrites it"));
+  });
+  // in this order the other threads store after the only one that fences
+  EXPECT(rejected(use(Stored::kFencedByOne), "stored without fence.proxy.async before the copy overwrites it"));
 }
 
 MTL_TEST(cuda_hopper_emulation_detects_registers_that_are_not_released) {

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/reference/element.h"
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/hopper_queries.cuh"
 #include "tests/attention_call.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
@@ -188,6 +189,34 @@ MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   check_hopper({390, 2, 1, 128, false, 0.1, false, true}, DType::kBFloat16);
   check_hopper({200, 1, 1, 192, true}, DType::kFloat16);
   check_hopper({140, 2, 1, 256, false, 0.1, true, true}, DType::kBFloat16);
+}
+
+// Every tile once, section after section of heads, and in a section the last tiles of all heads first.
+MTL_TEST(cuda_attention_on_hopper_lists_every_tile_of_queries_once) {
+  for (const cuda::QueryList list : {cuda::QueryList{5, 7, 3}, cuda::QueryList{1, 4, 4}, cuda::QueryList{3, 6, 1}}) {
+    std::vector<int> times(list.count());
+    cuda::QueryTile before = {0, list.tiles_of_head - 1};
+    for (int number = 0; number < list.count(); ++number) {
+      const cuda::QueryTile taken = cuda::tile_of_list(list, number);
+      EXPECT(taken.head < list.heads && taken.tile >= 0);
+      if (taken.head >= list.heads || taken.tile < 0) return;
+      ++times[taken.head * list.tiles_of_head + taken.tile];
+      const int section = taken.head / list.heads_of_section, section_before = before.head / list.heads_of_section;
+      EXPECT(section == section_before ? taken.tile <= before.tile : section == section_before + 1);
+      before = taken;
+    }
+    EXPECT(std::count(times.begin(), times.end(), 1) == list.count());
+  }
+}
+
+// More tiles than multiprocessors, so that a block computes several: some without keys, some past the end of
+// what the key mask shows, and two launches with one counter.
+MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles_of_queries) {
+  for (const int64_t head_size : {64, 256}) {
+    const Case one = {300, 2, 2, head_size, true, 0.0, true, true};
+    const Tensors expected = reference_of(one, DType::kBFloat16);
+    for (int launch = 0; launch < 2; ++launch) check_kernels(one, DType::kBFloat16, expected, Kernels::kChosen);
+  }
 }
 
 // Keys and values shared by several heads: their gradients are sums over the heads.

@@ -11,6 +11,9 @@
 //   any head size.
 //
 // All give the same bits on every run: no sum depends on the order of blocks.
+//
+// Forward calls on one device must not run at the same time: Hopper's blocks take their work by a counter
+// that all launches share. The library launches them in one stream.
 #pragma once
 
 #include "backends/cuda/launch.h"

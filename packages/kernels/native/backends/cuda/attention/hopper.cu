@@ -1,5 +1,6 @@
 #include "backends/cuda/attention/hopper.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -9,14 +10,20 @@
 namespace mtl::cuda {
 namespace {
 
+// -1 if it is unknown.
+int attribute_of_device(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return -1;
+  return value;
+}
+
 // sm_90a code runs on compute capability 9.0 only, not on later GPUs.
 bool is_hopper() {
-  int device = 0, major = 0, minor = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return false;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return false;
-  if (cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) return false;
-  return major == 9 && minor == 0;
+  return attribute_of_device(cudaDevAttrComputeCapabilityMajor) == 9 && attribute_of_device(cudaDevAttrComputeCapabilityMinor) == 0;
 }
+
+// A third of Hopper's L2 cache of 50 MB, each half of which may hold a copy.
+constexpr int64_t kBytesOfSection = 16 << 20;
 
 // Smaller heads would be mostly zeros at width 64.
 bool is_covered(const AttentionProblem& problem) {
@@ -34,6 +41,19 @@ bool is_for_hopper(const AttentionProblem& problem) {
   static const bool on_hopper = is_hopper();  // a process uses one device
   const char* const asked = std::getenv(kAttentionVariable);
   return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
+}
+
+int num_multiprocessors() {
+  static const int number = std::max(attribute_of_device(cudaDevAttrMultiProcessorCount), 1);
+  return number;
+}
+
+QueryList query_list(const AttentionProblem& problem, int rows) {
+  const int64_t tiles = (problem.num_queries + rows - 1) / rows, heads = problem.batch * problem.heads;
+  // of a key and a value, which all members of a group read
+  const int64_t bytes_of_group = 2 * problem.num_keys * problem.head_size * static_cast<int64_t>(size_of(problem.dtype));
+  const int64_t groups = std::max<int64_t>(kBytesOfSection / bytes_of_group, 1);
+  return {static_cast<int>(tiles), static_cast<int>(heads), static_cast<int>(std::min(groups * (problem.heads / problem.groups), heads))};
 }
 
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem) {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "backends/cuda/attention/arguments.h"
-#include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/attention/hopper_queries.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
 
 namespace mtl::cuda {
@@ -24,6 +24,10 @@ cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& c
 
 // Maps of the rows of an operand with 16-bit elements; address and strides are aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem);
+
+// The tiles of `rows` queries of all heads.
+QueryList query_list(const AttentionProblem& problem, int rows);
+int num_multiprocessors();
 
 // The tile width for a head size.
 constexpr int hopper_width(int64_t head_size) {

@@ -1,61 +1,120 @@
-// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries per
-// block and 128 keys at a time, 64 for wide heads. One warp group copies tiles of keys and values into a
-// ring; two compute 64 queries each. Scores are computed from shared memory; the probabilities that weight
-// the values stay in registers.
+// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries at a
+// time and 128 keys, 64 for wide heads. A block computes many tiles of queries (hopper_queries.cuh). One warp
+// takes them and copies tiles of keys and values into a ring; two warp groups compute 64 queries each. Scores
+// are computed from shared memory; the probabilities that weight the values stay in registers.
 //
 // The scores of a tile are started before the values of the previous tile: the tensor cores work on both
 // while the softmax of the new scores is computed. Tiles are loaded in the order of use: K0, K1, V0, K2, V1,
-// ...
+// ... The next queries are loaded when the last scores are there, or, in wide heads, when the output is
+// written; the first keys before that.
 //
-// spills allowed: 24 (bytes, with dropout only, at widths 80 to 128: values computed before the loop and, in
-// it, two loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+// spills allowed: 24 (bytes, with dropout only, at width 128: values computed before the loop and, in it, two
+// loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+#include <algorithm>
+
 #include "backends/cuda/attention/hopper.h"
-#include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/attention/hopper_queries.cuh"
 #include "backends/cuda/attention/online_softmax.cuh"
 
 namespace mtl::cuda {
 namespace {
 
+// Counts the tiles of queries that blocks have taken; 0 between launches.
+__device__ unsigned num_tickets;
+
 constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
 
+// 40 registers for the loading group: the list of tiles needs more than 24.
 template <int kWidth>
-struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
-  using Block = HopperBlock<num_slots(kWidth), 24, 240>;
+struct HopperForward : HopperBlock<num_slots(kWidth), 40, 232> {
+  using Block = HopperBlock<num_slots(kWidth), 40, 232>;
+  using Barriers = QueryBarriers<Block::kSlots>;
   // an output of 192 or 256 columns leaves registers for the scores of 64 keys
   static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
   using Queries = HopperTile<kWidth, Block::kGroupRows>;
-  // a group's queries; at the end its output, in padded rows
-  static constexpr int kQueryBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
-  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
+  // a group's output, in padded rows; wide heads leave no memory for it but that of the queries
+  static constexpr int kOutputBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr bool kOutputOverQueries = kWidth > 128;
+  static constexpr int kQueryBytes = kOutputOverQueries ? kOutputBytes : Queries::kBytes;  // of a group
+  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;                     // keys, or values
   static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
-  static constexpr int kRingAt = Block::kGroups * kQueryBytes, kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
-  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(typename Block::Barriers));
+  static constexpr int kRingAt = Block::kGroups * kQueryBytes, kOutputAt = kRingAt + Block::kSlots * kSlotBytes;
+  static constexpr int kWorkAt = kOutputAt + (kOutputOverQueries ? 0 : Block::kGroups * kOutputBytes);
+  static constexpr int kBarriersAt = kWorkAt + 2 * static_cast<int>(sizeof(QueryWork));
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// By one thread: copies all tiles that the block reads.
+// Two, used in turns: the loading warp is at most one tile of queries ahead.
 template <int kWidth>
-MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, const QueryBlock& block) {
+MTL_PTX QueryWork& work_at(unsigned char* bytes, int parity) {
+  return reinterpret_cast<QueryWork*>(bytes + HopperForward<kWidth>::kWorkAt)[parity];
+}
+
+// By one thread: replaces the queries as soon as no warp reads them, and describes them.
+template <int kWidth>
+MTL_PTX void load_queries(unsigned char* bytes, const ForwardMaps& maps, const QueryWork& work, int parity) {
   using Shape = HopperForward<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int position = block.place.first_row, query = vector_of(maps.query, block.place);
-  const int key = vector_of(maps.key, block.place), value = vector_of(maps.value, block.place);
+  const HeadPlace& head = work.block.place;
+  wait_for_phase(&barriers.released, parity ^ 1, -1);
+  work_at<kWidth>(bytes, parity) = work;
   arrive_expecting(&barriers.resident, Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
-    copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, maps.query, query,
-                                         position + block.first_query + group * Shape::kGroupRows, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, maps.query, vector_of(maps.query, head),
+                                         head.first_row + work.block.first_query + group * Shape::kGroupRows, &barriers.resident);
   }
-  typename Shape::Place place;
+}
+
+// By one thread: copies all tiles of a block of queries. The first keys do not wait for the previous queries
+// to be released; where these are released late, so do the second keys and the first values.
+template <int kWidth>
+MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Place& place, const ForwardMaps& maps,
+                        const QueryWork& work, int parity) {
+  using Shape = HopperForward<kWidth>;
+  const QueryBlock& block = work.block;
+  const int key = vector_of(maps.key, block.place), value = vector_of(maps.value, block.place);
   const auto fill = [&](const PanelMaps& of, int vector, int tile) {
-    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, of, vector, position + tile * Shape::kKeys);
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, of, vector, block.place.first_row + tile * Shape::kKeys);
   };
+  const int ahead = min(block.first_tile + (Shape::kOutputOverQueries ? 1 : 0), block.end_tile - 1);
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
     fill(maps.key, key, tile);
     if (tile > block.first_tile) fill(maps.value, value, tile - 1);
+    if (tile == ahead) load_queries<kWidth>(bytes, maps, work, parity);
   }
-  if (block.first_tile < block.end_tile) fill(maps.value, value, block.end_tile - 1);
+  if (block.first_tile < block.end_tile) {
+    fill(maps.value, value, block.end_tile - 1);
+  } else {
+    load_queries<kWidth>(bytes, maps, work, parity);
+  }
+}
+
+// By one warp: takes tiles of queries and loads them, until none is left.
+template <int kWidth>
+MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, AttentionArguments& a, const QueryList& list) {
+  using Shape = HopperForward<kWidth>;
+  typename Shape::Place place;
+  const bool is_loader = threadIdx.x == 0;
+  int ticket = is_loader ? take_ticket(&num_tickets, list.count()) : 0, parity = 0;
+#pragma unroll 1
+  for (;;) {
+    const int number = __shfl_sync(kWholeWarp, ticket, 0);
+    if (number >= list.count()) break;
+    if (is_loader) ticket = take_ticket(&num_tickets, list.count());  // arrives during the loads
+    const QueryTile taken = tile_of_list(list, number);
+    const QueryBlock block = query_block_at<Shape>(a, taken.head, taken.tile * Shape::kRows);
+    if (block.first_query >= a.sequence) continue;  // past the end of a packed sample
+    if (is_loader) load_tiles<kWidth>(bytes, place, maps, {block, a.sequence}, parity);
+    parity ^= 1;
+  }
+  if (!is_loader) return;
+  auto& barriers = barriers_of<Shape>(bytes);
+  wait_for_phase(&barriers.released, parity ^ 1, -1);
+  work_at<kWidth>(bytes, parity).sequence = 0;
+  arrive(&barriers.resident);
 }
 
 // What a computing thread keeps about its rows.
@@ -93,15 +152,21 @@ MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, 
   }
 }
 
-// Computes a warp group's queries over all tiles.
+// By a warp that no longer reads the queries.
+template <int kWidth>
+MTL_PTX void release_queries(unsigned char* bytes) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(&barriers_of<HopperForward<kWidth>>(bytes).released);
+}
+
+// Computes a warp group's queries over the tiles [first_tile, end_tile), of which there is one at least.
 template <typename T, int kWidth, bool kDropout>
-MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsigned char* query_tile, const AttentionArguments& a,
-                    const Rows& of, const QueryBlock& block) {
+MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::Place& ring, unsigned char* bytes,
+                    const unsigned char* query_tile, const AttentionArguments& a, const Rows& of, int first_tile, int end_tile) {
   using Shape = HopperForward<kWidth>;
   constexpr int kKeys = Shape::kKeys;
   auto& barriers = barriers_of<Shape>(bytes);
   const auto tile_at = [&](const typename Shape::Place& place) { return slot_at<Shape>(bytes, place); };
-  typename Shape::Place ring;
   float scores[kKeys / 8][4], shrink[2];
   uint32_t probabilities[kKeys / 16][4];
   const auto first = ring.take();
@@ -113,10 +178,10 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
   wait_for_wgmma<0>();
   hold(scores);
   let_go(barriers, first);
-  take_scores<kDropout>(scores, rows, shrink, a, of, block.first_tile * kKeys);
+  take_scores<kDropout>(scores, rows, shrink, a, of, first_tile * kKeys);
   to_operand<T>(probabilities, scores);
 #pragma unroll 1
-  for (int tile = block.first_tile + 1; tile < block.end_tile; ++tile) {
+  for (int tile = first_tile + 1; tile < end_tile; ++tile) {
     const auto keys = ring.take(), values = ring.take();
     wait_until_full(barriers, keys);
     hold(scores);
@@ -141,48 +206,79 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
     for (int half = 0; half < 2; ++half) rows.rescale(half, shrink[half]);
     to_operand<T>(probabilities, scores);
   }
-  wait_until_full(barriers, ring);
+  if constexpr (!Shape::kOutputOverQueries) release_queries<kWidth>(bytes);
+  const auto last = ring.take();
+  wait_until_full(barriers, last);
   hold(rows.output);
   hold(probabilities);
   fence_wgmma();
-  start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(ring));
+  start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(last));
   commit_wgmma();
   wait_for_wgmma<0>();
   hold(rows.output);
   hold(probabilities);
+  let_go(barriers, last);
+}
+
+// By a warp: writes its rows. The next queries may be loaded afterwards, over what it has stored.
+template <typename T, int kWidth>
+MTL_PTX void finish_work(unsigned char* bytes, const AttentionArguments& a, const QueryWork& work, RunningRows<kWidth>& rows,
+                         int group, int warp_row) {
+  using Shape = HopperForward<kWidth>;
+  unsigned char* const output = bytes + (Shape::kOutputOverQueries ? 0 : Shape::kOutputAt) + group * Shape::kOutputBytes;
+  // no warp of the group still reads the queries
+  if constexpr (Shape::kOutputOverQueries) meet(1 + group, kGroupThreads);
+  finish_rows<T, kWidth>(a, work.block.place, rows, work.block.first_query + group * Shape::kGroupRows + warp_row,
+                         reinterpret_cast<T*>(output) + warp_row * TileShape<kWidth>::kStride);
+  if constexpr (Shape::kOutputOverQueries) {
+    fence_async_proxy();
+    release_queries<kWidth>(bytes);
+  }
+}
+
+// By a computing warp: all tiles of queries of its block, 64 queries of each with its group.
+template <typename T, int kWidth, bool kDropout>
+MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
+  using Shape = HopperForward<kWidth>;
+  // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
+  const auto [group, warp_row] = group_place<!kDropout>();
+  const unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
+  typename Shape::Place ring;
+#pragma unroll 1
+  for (int parity = 0;; parity ^= 1) {
+    wait_for_phase(&barriers_of<Shape>(bytes).resident, parity, -1);
+    const QueryWork& work = work_at<kWidth>(bytes, parity);
+    a.sequence = uniform(work.sequence);
+    if (a.sequence == 0) return;
+    const HeadPlace place = work.block.place;
+    const int group_query = work.block.first_query + group * Shape::kGroupRows;
+    const Rows of = {place.batch, group_query + warp_row + static_cast<int>(threadIdx.x) % 32 / 4,
+                     query_range<Shape::kGroupRows>(a, place.batch, group_query), dropout_site(a, place), a.scale * kLog2E};
+    const int first_tile = uniform(work.block.first_tile), end_tile = uniform(work.block.end_tile);
+    RunningRows<kWidth> rows;
+    if (first_tile < end_tile) {
+      attend<T, kWidth, kDropout>(rows, ring, bytes, query_tile, a, of, first_tile, end_tile);
+    } else if constexpr (!Shape::kOutputOverQueries) {
+      release_queries<kWidth>(bytes);
+    }
+    finish_work<T, kWidth>(bytes, a, work, rows, group, warp_row);
+  }
 }
 
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
-    hopper_attention_forward_kernel(const __grid_constant__ ForwardMaps maps, AttentionArguments a) {
+    hopper_attention_forward_kernel(const __grid_constant__ ForwardMaps maps, AttentionArguments a, QueryList list) {
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  const QueryBlock block = query_block<Shape>(a);
-  if (block.first_query >= a.sequence) return;  // past the end of a packed sample
   begin_block<Shape>(bytes, maps.query, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<kWidth>(bytes, maps, block);
+    if (threadIdx.x < 32) produce<kWidth>(bytes, maps, a, list);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
-  const auto [group, warp_row] = group_place<!kDropout>();
-  const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
-  unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
-  const Rows of = {block.place.batch, warp_query + static_cast<int>(threadIdx.x) % 32 / 4,
-                   query_range<Shape::kGroupRows>(a, block.place.batch, group_query), dropout_site(a, block.place),
-                   a.scale * kLog2E};
-  RunningRows<kWidth> rows;
-  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0, -1);
-  if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
-  // no warp of the group still reads the queries: their shared memory is reused to reorder the output
-  meet(1 + group, kGroupThreads);
-  // read again, so that it occupies no registers in between
-  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
-  finish_rows<T, kWidth>(a, end, rows, warp_query,
-                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+  compute<T, kWidth, kDropout>(bytes, a);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result
 #endif
@@ -200,8 +296,11 @@ cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(problem);
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperForward<kWidth>>(a, a.heads, call.stream);
-    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
+    using Shape = HopperForward<kWidth>;
+    const QueryList list = query_list(problem, Shape::kRows);
+    const Launch how = {static_cast<unsigned>(std::min(list.count(), num_multiprocessors())), Shape::kThreadsOfBlock,
+                        Shape::kBytes, call.stream};
+    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a, list);
   });
 }
 

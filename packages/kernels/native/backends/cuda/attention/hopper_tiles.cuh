@@ -270,12 +270,17 @@ struct QueryBlock {
 };
 // Stores a packed sample's length in the arguments; if first_query is past it, the block has nothing to do.
 template <typename Shape>
+MTL_PTX QueryBlock query_block_at(AttentionArguments& a, int head_of_batch, int first_query) {
+  const HeadPlace place = enter_head(a, head_of_batch);
+  const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
+  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
+}
+// The same for a grid of a block for every tile of queries and every head.
+template <typename Shape>
 MTL_PTX QueryBlock query_block(AttentionArguments& a) {
   // the last queries attend to the most keys: they start first, so that no long block remains at the end
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
-  const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
-  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
+  return query_block_at<Shape>(a, static_cast<int>(blockIdx.y), first_query);
 }
 
 }  // namespace mtl::cuda
