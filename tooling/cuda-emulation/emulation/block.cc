@@ -313,6 +313,31 @@ bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
   return !machine().failed;
 }
 
+// Counts the running thread at a barrier, which the last one ends for those that wait there.
+bool is_last_at_barrier(int number, int num_threads, Site site) {
+  Machine& m = machine();
+  const int expected = num_threads == 0 ? m.num_threads : num_threads;
+  if (number < 0 || number >= kNumBarriers) fail(site, "barrier %d, there are %d", number, kNumBarriers);
+  if (num_threads % 32 != 0) fail(site, "a barrier of %d threads, which is not whole warps", num_threads);
+  Barrier& barrier = m.barriers[number];
+  if (barrier.arrived > 0 && barrier.expected != expected) {
+    fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
+  }
+  // Legal on a GPU for barriers that count threads, but always an error where all threads of the block meet.
+  if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
+    fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
+  }
+  barrier.expected = expected;
+  barrier.site = site;
+  if (++barrier.arrived < expected) return false;
+  barrier.arrived = 0;
+  for (int other = 0; other < m.num_threads; ++other) {
+    Thread& thread = *m.threads[other];
+    if (thread.wait == Wait::kBarrier && thread.barrier == number) thread.wait = Wait::kNothing;
+  }
+  return true;
+}
+
 }  // namespace
 
 void set_order(Order order, uint32_t seed) {
@@ -381,29 +406,14 @@ void wake_waiters(const void* barrier) {
 }
 
 void wait_at_barrier(int number, int num_threads, Site site) {
-  Machine& m = machine();
-  const int expected = num_threads == 0 ? m.num_threads : num_threads;
-  if (number < 0 || number >= kNumBarriers) fail(site, "barrier %d, there are %d", number, kNumBarriers);
-  if (num_threads % 32 != 0) fail(site, "a barrier of %d threads, which is not whole warps", num_threads);
-  Barrier& barrier = m.barriers[number];
-  if (barrier.arrived > 0 && barrier.expected != expected) {
-    fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
-  }
-  // Legal on a GPU for barriers that count threads, but always an error where all threads of the block meet.
-  if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
-    fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
-  }
-  barrier.expected = expected;
-  barrier.site = site;
-  if (++barrier.arrived < expected) {
-    current().barrier = number;
-    return wait(Wait::kBarrier, site);
-  }
-  barrier.arrived = 0;
-  for (int other = 0; other < m.num_threads; ++other) {
-    Thread& thread = *m.threads[other];
-    if (thread.wait == Wait::kBarrier && thread.barrier == number) thread.wait = Wait::kNothing;
-  }
+  if (is_last_at_barrier(number, num_threads, site)) return;
+  current().barrier = number;
+  wait(Wait::kBarrier, site);
+}
+
+void announce_at_barrier(int number, int num_threads, Site site) {
+  if (num_threads == 0) fail(site, "an arrival at a barrier whose threads are not counted");
+  is_last_at_barrier(number, num_threads, site);
 }
 
 void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint32_t), Site site) {

@@ -66,6 +66,8 @@ void wait_for_event(const Event& event, Site site);
 void wake_waiters(const void* barrier);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
+// Counts as one of them without waiting.
+void announce_at_barrier(int barrier, int num_threads, Site site);
 // Waits until all lanes in `mask` have arrived with the same mask; the last one calls `complete` on the
 // values of all.
 using Payloads = void* const (&)[32];

@@ -28,6 +28,9 @@ void wait_for_copies() {
 inline void meet(int barrier, int threads, MTL_SITE_PARAMETERS) {
   emulation::wait_at_barrier(barrier, threads, {"bar.sync", file, line});
 }
+inline void announce(int barrier, int threads, MTL_SITE_PARAMETERS) {
+  emulation::announce_at_barrier(barrier, threads, {"bar.arrive", file, line});
+}
 inline float fast_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
 }  // namespace mtl::cuda

@@ -88,6 +88,18 @@ __global__ void two_barriers() {
   }
 }
 
+// The second warp waits for the first, which does not wait.
+__global__ void announce_to_another_warp(bool announces, int* out) {
+  MTL_SHARED(int, value, [1]);
+  if (threadIdx.x < 32) {
+    if (threadIdx.x == 0) value[0] = 7;
+    if (announces) cuda::announce(1, 64);
+    return;
+  }
+  cuda::meet(1, 64);
+  out[threadIdx.x - 32] = value[0];
+}
+
 __global__ void shuffle_with_a_lane_gone(float* out) {
   if (threadIdx.x == 5) return;
   out[threadIdx.x] = __shfl_sync(kAll, 1.0f, 0);
@@ -229,6 +241,17 @@ MTL_TEST(cuda_emulation_reports_threads_that_never_come) {
   float out[32];
   EXPECT(rejected(MTL_LAUNCH(shuffle_with_a_lane_gone, (Launch{1, 32}), out), "31 at __shfl_sync"));
   EXPECT(is_reversed(true));  // and continues
+}
+
+MTL_TEST(cuda_emulation_counts_threads_that_do_not_wait_at_a_barrier) {
+  for (const Order order : {Order::kAscending, Order::kDescending, Order::kShuffled}) {
+    emulation::set_order(order, 3);
+    int out[32] = {};
+    EXPECT(MTL_LAUNCH(announce_to_another_warp, (Launch{1, 64}), true, out) == cudaSuccess);
+    for (const int value : out) EXPECT(value == 7);
+    EXPECT(rejected(MTL_LAUNCH(announce_to_another_warp, (Launch{1, 64}), false, out), "32 at bar.sync"));
+  }
+  emulation::set_order(Order::kAscending);
 }
 
 MTL_TEST(cuda_emulation_poisons_shared_memory) {

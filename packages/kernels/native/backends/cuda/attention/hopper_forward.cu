@@ -4,9 +4,9 @@
 // are computed from shared memory; the probabilities that weight the values stay in registers.
 //
 // The scores of a tile are started before the values of the previous tile: the tensor cores work on both
-// while the softmax of the new scores is computed. Tiles are loaded in the order of use: K0, K1, V0, K2, V1,
-// ... The next queries are loaded when the last scores are there, or, in wide heads, when the output is
-// written; the first keys before that.
+// while the softmax of the new scores is computed. The groups start their matmuls in turns. Tiles are loaded
+// in the order of use: K0, K1, V0, K2, V1, ... The next queries are loaded when the last scores are there,
+// or, in wide heads, when the output is written; the first keys before that.
 //
 // spills allowed: 24 (bytes, with dropout only, at width 128: values computed before the loop and, in it, two
 // loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
@@ -152,6 +152,19 @@ MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, 
   }
 }
 
+// The computing groups start the matmuls of a tile in turns: those of one run while the other computes its
+// softmax. Both have as many turns, the tiles of keys but the first of each tile of queries. A turn is a
+// barrier where the group waits and the other one only arrives. Not with dropout: Philox takes longer than
+// the matmuls, and the group's number would be kept in registers that are needed for it.
+template <int kWidth>
+MTL_PTX void wait_for_turn(int group) {
+  meet(3 + group, HopperForward<kWidth>::kGroups * kGroupThreads);
+}
+template <int kWidth>
+MTL_PTX void give_turn_to(int group) {
+  announce(3 + group, HopperForward<kWidth>::kGroups * kGroupThreads);
+}
+
 // By a warp that no longer reads the queries.
 template <int kWidth>
 MTL_PTX void release_queries(unsigned char* bytes) {
@@ -162,9 +175,10 @@ MTL_PTX void release_queries(unsigned char* bytes) {
 // Computes a warp group's queries over the tiles [first_tile, end_tile), of which there is one at least.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::Place& ring, unsigned char* bytes,
-                    const unsigned char* query_tile, const AttentionArguments& a, const Rows& of, int first_tile, int end_tile) {
+                    int group, const AttentionArguments& a, const Rows& of, int first_tile, int end_tile) {
   using Shape = HopperForward<kWidth>;
   constexpr int kKeys = Shape::kKeys;
+  const unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
   auto& barriers = barriers_of<Shape>(bytes);
   const auto tile_at = [&](const typename Shape::Place& place) { return slot_at<Shape>(bytes, place); };
   float scores[kKeys / 8][4], shrink[2];
@@ -184,6 +198,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::P
   for (int tile = first_tile + 1; tile < end_tile; ++tile) {
     const auto keys = ring.take(), values = ring.take();
     wait_until_full(barriers, keys);
+    if constexpr (!kDropout) wait_for_turn<kWidth>(group);
     hold(scores);
     fence_wgmma();
     start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(keys));
@@ -194,6 +209,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::P
     fence_wgmma();
     start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(values));
     commit_wgmma();
+    if constexpr (!kDropout) give_turn_to<kWidth>(1 - group);
     wait_for_wgmma<1>();
     hold(scores);
     let_go(barriers, keys);
@@ -242,14 +258,14 @@ MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
   using Shape = HopperForward<kWidth>;
   // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
   const auto [group, warp_row] = group_place<!kDropout>();
-  const unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
   typename Shape::Place ring;
+  if (!kDropout && group == 1) give_turn_to<kWidth>(0);
 #pragma unroll 1
   for (int parity = 0;; parity ^= 1) {
     wait_for_phase(&barriers_of<Shape>(bytes).resident, parity, -1);
     const QueryWork& work = work_at<kWidth>(bytes, parity);
     a.sequence = uniform(work.sequence);
-    if (a.sequence == 0) return;
+    if (a.sequence == 0) break;
     const HeadPlace place = work.block.place;
     const int group_query = work.block.first_query + group * Shape::kGroupRows;
     const Rows of = {place.batch, group_query + warp_row + static_cast<int>(threadIdx.x) % 32 / 4,
@@ -257,12 +273,13 @@ MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
     const int first_tile = uniform(work.block.first_tile), end_tile = uniform(work.block.end_tile);
     RunningRows<kWidth> rows;
     if (first_tile < end_tile) {
-      attend<T, kWidth, kDropout>(rows, ring, bytes, query_tile, a, of, first_tile, end_tile);
+      attend<T, kWidth, kDropout>(rows, ring, bytes, group, a, of, first_tile, end_tile);
     } else if constexpr (!Shape::kOutputOverQueries) {
       release_queries<kWidth>(bytes);
     }
     finish_work<T, kWidth>(bytes, a, work, rows, group, warp_row);
   }
+  if (!kDropout && group == 0) wait_for_turn<kWidth>(0);  // that the other group has given last
 }
 
 template <typename T, int kWidth, bool kDropout>

@@ -73,6 +73,9 @@ MTL_PTX void wait_for_copies() {
 // Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
 MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
+// Counts the warp's threads among those of a barrier without waiting there for the others.
+MTL_PTX void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+
 // 2^x with a relative error of 2^-22; 0 at -infinity and where the result would be denormal.
 MTL_PTX float fast_exp2(float x) {
   float result;
