@@ -4,12 +4,12 @@
  *                                    MTL_BENCH_DEVICE=cuda the GPU, MTL_BENCH_DRY_RUN=1 tiny sizes;
  *                                    MTL_BENCH_JSON names a file for the results
  *                                    (bench/cuda/bench-kernels.mjs)
- * On a GPU, attention is timed twice: with the kernels that the device chooses, and with those for any GPU
- * (mma.sync). An operation is timed only after it has given the reference's values: at the size of the
- * benchmark, or, where the naive reference would take minutes (arithmetic-bound ones), at the sizes of its
- * parity cases. It is compared with a copy of as many bytes, or with oneDNN's matmul, measured next to it in
- * the same process; rates and ratios are those of the fastest runs, so that other work on the machine
- * cancels.
+ * On a GPU, attention is timed with the kernels that the device chooses, with those for any GPU (mma.sync),
+ * and its backward pass with all gradients in one pass (fused-backward), where it has one. An operation is
+ * timed only after it has given the reference's values: at the size of the benchmark, or, where the naive
+ * reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases. It is compared with
+ * a copy of as many bytes, or with oneDNN's matmul, measured next to it in the same process; rates and ratios
+ * are those of the fastest runs, so that other work on the machine cancels.
  */
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -191,17 +191,20 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Whether a GPU may have two kinds of kernels for the case: Hopper's and those for any, to which it may have
- * been told to keep.
+ * The kinds of kernels that a GPU may have in addition to those that it chooses, as MTL_CUDA_ATTENTION names
+ * them: none if it has been told which to use.
  */
-function hasKernelsForAnyGpu({ operation }: OpCase, dtype: BenchmarkDType): boolean {
-  const isAttention = /^(packed_)?attention_(forward|backward)$/.test(operation);
-  return device === 'cuda' && isAttention && dtype !== 'float32' && !attentionVariable;
+function otherKernels({ name, operation, tensors }: OpCase, dtype: BenchmarkDType): readonly string[] {
+  const [, direction] = /^(?:packed_)?attention_(forward|backward)$/.exec(operation) ?? [];
+  if (device !== 'cuda' || direction === undefined || dtype === 'float32' || attentionVariable) return [];
+  const headSize = tensors.qkv?.shape.at(-1) ?? 0;
+  const hasFused = direction === 'backward' && headSize <= 128 && !name.includes('dropout');
+  return hasFused ? ['mma.sync', 'fused-backward'] : ['mma.sync'];
 }
 
-/** Runs with the kernels for any GPU alone. */
-function withKernelsForAnyGpu(body: () => void): void {
-  process.env.MTL_CUDA_ATTENTION = 'mma.sync';
+/** Runs with these kernels. */
+function withKernels(kernels: string, body: () => void): void {
+  process.env.MTL_CUDA_ATTENTION = kernels;
   try {
     body();
   } finally {
@@ -218,9 +221,10 @@ describe('operations agree with the reference and are timed', () => {
         keep(measure(timed, dtype));
       };
       it(`${opCase.name} ${dtype}`, () => checkAndMeasure(opCase));
-      if (!hasKernelsForAnyGpu(opCase, dtype)) continue;
-      it(`${opCase.name} mma.sync ${dtype}`, () =>
-        withKernelsForAnyGpu(() => checkAndMeasure({ ...opCase, name: `${opCase.name} mma.sync` })));
+      for (const kernels of otherKernels(opCase, dtype)) {
+        const name = `${opCase.name} ${kernels}`;
+        it(`${name} ${dtype}`, () => withKernels(kernels, () => checkAndMeasure({ ...opCase, name })));
+      }
     }
   }
 });

@@ -77,10 +77,10 @@ struct AsyncWork {
   std::vector<Signature> started[kMaxWarps / kWarpsOfGroup];
 };
 
-AsyncWork& work() {
-  static AsyncWork instance;
-  return instance;
-}
+std::vector<AsyncWork> all_work(1);
+size_t selected_work = 0;
+
+AsyncWork& work() { return all_work[selected_work]; }
 
 BarrierState state_of(const uint64_t* barrier, Site site) {
   check_shared(barrier, sizeof *barrier, sizeof *barrier, site);
@@ -239,11 +239,12 @@ void read_operands(PendingMatmul& matmul, int warp) {
   matmul.a_values.resize(16 * 16);
   matmul.b_values.resize(size_t{16} * what.columns);
   if (what.a == nullptr) {
-    const Matrix a = decode(what.a_matrix, true, kWgmma);
+    const bool is_k_major = !what.transposed_a;
+    const Matrix a = decode(what.a_matrix, is_k_major, kWgmma);
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 16; ++k) {
         matmul.a_values[16 * row + k] =
-            shared.element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type);
+            shared.element_at(address_in(a, is_k_major, 16 * (warp % kWarpsOfGroup) + row, k), what.type);
       }
     }
   } else {
@@ -448,6 +449,11 @@ void change_registers(int count, Registers direction, Site site) {
   if (count % 8 != 0 || count < 24 || count > 256) fail(site, "setmaxnreg to %d registers", count);
   RegisterChange change = {count, direction, site};
   meet_in_warp(kAllLanes, &change, change_for_warp, site);
+}
+
+void select_async_work(int resident) {
+  selected_work = static_cast<size_t>(resident);
+  if (all_work.size() <= selected_work) all_work.resize(selected_work + 1);
 }
 
 void begin_async_work() {

@@ -54,7 +54,7 @@ enum class Operand { kBFloat16, kHalf };
 struct WarpGroupMatmul {
   int columns;  // N
   Operand type;
-  bool accumulate, transposed_b;
+  bool accumulate, transposed_a, transposed_b;  // transposed: along M or N in shared memory
   float* d;            // N / 2 registers
   const uint32_t* a;   // 4 registers, or null
   uint64_t a_matrix, b_matrix;
@@ -75,6 +75,8 @@ void change_registers(int count, Registers direction, Site site);
 
 // --- for block.cc
 
+// The work of one of the blocks that alternate, by its number.
+void select_async_work(int resident);
 void begin_async_work();
 // Called when no thread can continue: executes deferred work; returns whether there was any.
 bool do_async_work();

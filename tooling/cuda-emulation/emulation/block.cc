@@ -12,6 +12,7 @@
 
 #include "emulation/async_work.h"
 #include "emulation/counts.h"
+#include "emulation/describe.h"
 #include "emulation/fiber.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -28,7 +29,9 @@ constexpr size_t kRedZone = 64;                                      // after ev
 constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
 
-enum class Wait { kNothing, kWarp, kBarrier, kEvent, kEnded };
+constexpr size_t kMostResidents = 4;                                 // blocks that have begun and not ended
+
+enum class Wait { kNothing, kWarp, kBarrier, kEvent, kOtherBlocks, kEnded };
 
 struct Copy {
   void* to;
@@ -70,14 +73,25 @@ struct Array {
   size_t bytes;
 };
 
-struct Machine {
+// A block that runs, or that has begun and waits for other blocks.
+struct Resident {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
+  Index index;
   Barrier barriers[kNumBarriers];
   std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has used
   alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
+  int slot = 0;                  // among the residents
+  bool has_passed = false;       // a thread lets other blocks run first
+  uint64_t changes_checked = 0;  // the machine's changes at the time of its last check
+};
+
+struct Machine {
+  std::unique_ptr<Resident> residents[kMostResidents];
+  Resident* running = nullptr;
+  uint64_t num_changes = 0;  // of counters for which blocks wait
   Order order = Order::kAscending;
   std::mt19937 random;
   const char* kernel = "";
@@ -89,16 +103,8 @@ Machine the_machine;
 
 // Called at every step of every thread, like the following functions: inline.
 inline Machine& machine() { return the_machine; }
-inline Thread& current() { return *the_machine.threads[the_machine.current]; }
-
-std::string describe(Index index) {
-  return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
-}
-
-std::string describe(Site site) {
-  const char* slash = std::strrchr(site.file, '/');
-  return std::string(site.what) + " (" + (slash == nullptr ? site.file : slash + 1) + ":" + std::to_string(site.line) + ")";
-}
+inline Resident& block() { return *the_machine.running; }
+inline Thread& current() { return *block().threads[block().current]; }
 
 // For messages of threads that end there: they own no memory, because an abandoned fiber is not unwound.
 [[gnu::cold]] const char* name_of(Site site) {
@@ -131,32 +137,32 @@ void set_guard(unsigned char* data) {
 }
 
 unsigned char* add_array(const void* key, size_t bytes, size_t alignment) {
-  Machine& m = machine();
-  unsigned char* data = m.shared + (m.shared_end + alignment - 1) / alignment * alignment;
-  m.arrays.push_back({key, data, bytes});
+  Resident& b = block();
+  unsigned char* data = b.shared + (b.shared_end + alignment - 1) / alignment * alignment;
+  b.arrays.push_back({key, data, bytes});
   set_guard(data + bytes);
-  m.shared_end = static_cast<size_t>(data - m.shared) + bytes + kRedZone;
+  b.shared_end = static_cast<size_t>(data - b.shared) + bytes + kRedZone;
   return data;
 }
 
 void begin_shared(size_t dynamic_bytes) {
-  Machine& m = machine();
+  Resident& b = block();
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(m.shared, sizeof m.shared);
+  __asan_unpoison_memory_region(b.shared, sizeof b.shared);
 #endif
-  std::memset(m.shared, kPoison, m.shared_end == 0 ? sizeof m.shared : m.shared_end);
-  m.arrays.clear();
-  m.shared_end = m.static_bytes = 0;
-  m.dynamic_bytes = dynamic_bytes;
+  std::memset(b.shared, kPoison, b.shared_end == 0 ? sizeof b.shared : b.shared_end);
+  b.arrays.clear();
+  b.shared_end = b.static_bytes = 0;
+  b.dynamic_bytes = dynamic_bytes;
   add_array(nullptr, dynamic_bytes, kDynamicAlignment);
 }
 
 void end_shared() {
-  Machine& m = machine();
+  Resident& b = block();
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(m.shared, sizeof m.shared);
+  __asan_unpoison_memory_region(b.shared, sizeof b.shared);
 #endif
-  for (const Array& array : m.arrays) {
+  for (const Array& array : b.arrays) {
     for (size_t byte = 0; byte < kRedZone; ++byte) {
       if (array.data[array.bytes + byte] == kGuard) continue;
       record_failure((array.key == nullptr ? "the dynamic shared memory of " : "a shared array of ") +
@@ -203,11 +209,11 @@ void wait(Wait what, Site site) {
 }
 
 void report_deadlock() {
-  Machine& m = machine();
+  Resident& b = block();
   std::string message = "threads wait for others that never come:";
   std::vector<std::pair<std::string, std::vector<int>>> groups;
-  for (int number = 0; number < m.num_threads; ++number) {
-    const Thread& thread = *m.threads[number];
+  for (int number = 0; number < b.num_threads; ++number) {
+    const Thread& thread = *b.threads[number];
     std::string where = thread.wait == Wait::kEnded ? "ended" : "at " + describe(thread.site);
     if (thread.wait == Wait::kWarp) {
       char mask[32];
@@ -216,7 +222,7 @@ void report_deadlock() {
     }
     if (thread.wait == Wait::kEvent) {
       where += ", slot " + std::to_string(thread.event.slot) + ", parity " + std::to_string(thread.event.parity) + ", byte " +
-               std::to_string(static_cast<const unsigned char*>(thread.event.barrier) - m.shared) + " of shared memory";
+               std::to_string(static_cast<const unsigned char*>(thread.event.barrier) - b.shared) + " of shared memory";
     }
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.first == where; });
     if (group == groups.end()) group = groups.insert(groups.end(), {where, {}});
@@ -224,7 +230,7 @@ void report_deadlock() {
   }
   for (const auto& [where, numbers] : groups) {
     message += "\n    " + std::to_string(numbers.size()) + " " + where + ", the first of them thread " +
-               describe(m.threads[numbers.front()]->index);
+               describe(b.threads[numbers.front()]->index);
   }
   record_failure(message);
 }
@@ -232,31 +238,32 @@ void report_deadlock() {
 // Runs each runnable thread of a warp until it must wait; returns whether there was one.
 bool run_warp(int warp, const std::vector<int>& lanes) {
   Machine& m = machine();
+  Resident& b = block();
   bool progress = false;
   for (const int lane : lanes) {
     const int number = warp * 32 + lane;
-    if (number >= m.num_threads || m.threads[number]->wait != Wait::kNothing || m.failed) continue;
-    m.current = number;
-    threadIdx = m.threads[number]->index;
-    m.threads[number]->fiber.resume();
+    if (number >= b.num_threads || b.threads[number]->wait != Wait::kNothing || m.failed) continue;
+    b.current = number;
+    threadIdx = b.threads[number]->index;
+    b.threads[number]->fiber.resume();
     progress = true;
   }
   return progress;
 }
 
 bool all_ended() {
-  Machine& m = machine();
+  Resident& b = block();
   const auto ended = [](const auto& thread) { return thread->wait == Wait::kEnded; };
-  return std::all_of(m.threads.begin(), m.threads.begin() + m.num_threads, ended);
+  return std::all_of(b.threads.begin(), b.threads.begin() + b.num_threads, ended);
 }
 
-void run_block() {
-  Machine& m = machine();
-  for (Barrier& barrier : m.barriers) barrier.arrived = 0;
-  for (auto& of_warp : m.meetings) of_warp.clear();
+void begin_block() {
+  Resident& b = block();
+  for (Barrier& barrier : b.barriers) barrier.arrived = 0;
+  for (auto& of_warp : b.meetings) of_warp.clear();
   begin_async_work();
-  for (int number = 0; number < m.num_threads; ++number) {
-    Thread& thread = *m.threads[number];
+  for (int number = 0; number < b.num_threads; ++number) {
+    Thread& thread = *b.threads[number];
     const unsigned n = static_cast<unsigned>(number);
     thread.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / (blockDim.x * blockDim.y)};
     thread.wait = Wait::kNothing;
@@ -264,13 +271,18 @@ void run_block() {
     thread.group = 0;
     thread.fiber.start(run_thread, nullptr);
   }
+}
+
+// Runs the threads of one warp until all wait for other warps, then the next warp; when shuffled, sometimes
+// earlier. Until no thread of the block can continue.
+void run_threads() {
+  Machine& m = machine();
+  const int num_warps = (block().num_threads + 31) / 32;
   const bool shuffled = m.order == Order::kShuffled;
   const std::vector<int> lanes = ordered(32);
-  // Runs the threads of one warp until all wait for other warps, then the next warp; when shuffled, sometimes
-  // earlier.
   for (bool progress = true; progress && !m.failed;) {
     progress = false;
-    for (const int warp : ordered((m.num_threads + 31) / 32)) {
+    for (const int warp : ordered(num_warps)) {
       bool warp_progress = true;
       do {
         warp_progress = run_warp(warp, lanes);
@@ -280,10 +292,27 @@ void run_block() {
     // work that a block leaves behind is not executed: no thread would wait for it on a GPU either
     progress = progress || (!all_ended() && do_async_work());
   }
-  m.current = -1;
+  block().current = -1;
+}
+
+// Lets threads that wait for other blocks check again.
+void wake_for_other_blocks() {
+  for (const auto& thread : block().threads) {
+    if (thread->wait == Wait::kOtherBlocks) thread->wait = Wait::kNothing;
+  }
+}
+
+bool waits_for_other_blocks() {
+  const auto waits = [](const auto& thread) { return thread->wait == Wait::kOtherBlocks; };
+  return std::any_of(block().threads.begin(), block().threads.begin() + block().num_threads, waits);
+}
+
+void end_block() {
+  Machine& m = machine();
   if (!m.failed && !all_ended()) report_deadlock();
   const char* const undone = m.failed ? nullptr : end_async_work();
   if (undone != nullptr) record_failure(undone);
+  end_shared();
 }
 
 [[gnu::cold]] Meeting& add_meeting(std::vector<Meeting>& met, uint32_t mask) {
@@ -294,7 +323,7 @@ void run_block() {
 }
 
 Meeting& meeting_of(int warp, uint32_t mask) {
-  std::vector<Meeting>& met = machine().meetings[warp];
+  std::vector<Meeting>& met = block().meetings[warp];
   for (Meeting& meeting : met) {
     if (meeting.mask == mask) return meeting;
   }
@@ -315,11 +344,11 @@ bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
 
 // Counts the running thread at a barrier, which the last one ends for those that wait there.
 bool is_last_at_barrier(int number, int num_threads, Site site) {
-  Machine& m = machine();
-  const int expected = num_threads == 0 ? m.num_threads : num_threads;
+  Resident& b = block();
+  const int expected = num_threads == 0 ? b.num_threads : num_threads;
   if (number < 0 || number >= kNumBarriers) fail(site, "barrier %d, there are %d", number, kNumBarriers);
   if (num_threads % 32 != 0) fail(site, "a barrier of %d threads, which is not whole warps", num_threads);
-  Barrier& barrier = m.barriers[number];
+  Barrier& barrier = b.barriers[number];
   if (barrier.arrived > 0 && barrier.expected != expected) {
     fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
   }
@@ -331,11 +360,83 @@ bool is_last_at_barrier(int number, int num_threads, Site site) {
   barrier.site = site;
   if (++barrier.arrived < expected) return false;
   barrier.arrived = 0;
-  for (int other = 0; other < m.num_threads; ++other) {
-    Thread& thread = *m.threads[other];
+  for (int other = 0; other < b.num_threads; ++other) {
+    Thread& thread = *b.threads[other];
     if (thread.wait == Wait::kBarrier && thread.barrier == number) thread.wait = Wait::kNothing;
   }
   return true;
+}
+
+// --- the blocks of a grid
+
+// Makes a block the running one.
+void enter(Resident& resident) {
+  machine().running = &resident;
+  blockIdx = resident.index;
+  select_async_work(resident.slot);
+}
+
+// Makes room for a block and enters it.
+void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* residents) {
+  const auto is_free = [&](const Resident& one) { return std::find(residents->begin(), residents->end(), &one) == residents->end(); };
+  int slot = 0;
+  while (machine().residents[slot] != nullptr && !is_free(*machine().residents[slot])) ++slot;
+  std::unique_ptr<Resident>& resident = machine().residents[slot];
+  if (resident == nullptr) resident = std::make_unique<Resident>();
+  const unsigned n = static_cast<unsigned>(number);
+  resident->index = {n % gridDim.x, n / gridDim.x % gridDim.y, n / (gridDim.x * gridDim.y)};
+  resident->slot = slot;
+  resident->num_threads = static_cast<int>(blockDim.size());
+  while (resident->threads.size() < blockDim.size()) resident->threads.push_back(std::make_unique<Thread>());
+  residents->push_back(resident.get());
+  enter(*resident);
+  begin_shared(dynamic_bytes);
+  begin_block();
+}
+
+// Whether a block that waits for others may find that they have come.
+bool may_continue(const Resident& resident) {
+  return resident.has_passed || resident.changes_checked != machine().num_changes;
+}
+
+// The block to run next: one of `residents`, null for one that has not begun, or none of them (false).
+// Ascending, the first of the grid that can run; descending, the last one, so that blocks that let others
+// pass get as far apart as they can; or any.
+bool choose_block(const std::vector<Resident*>& residents, bool is_one_left, Resident** chosen) {
+  std::vector<Resident*> able;
+  std::copy_if(residents.begin(), residents.end(), std::back_inserter(able), [](const Resident* one) { return may_continue(*one); });
+  if (is_one_left && residents.size() < kMostResidents) able.push_back(nullptr);
+  if (able.empty()) return false;
+  const Order order = machine().order;
+  *chosen = order == Order::kAscending ? able.front() : order == Order::kDescending ? able.back() : able[draw(static_cast<uint32_t>(able.size()))];
+  return true;
+}
+
+// Runs all blocks of a grid, in this order. A block runs until it has ended, unless it waits for others.
+void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
+  Machine& m = machine();
+  std::vector<Resident*> residents;
+  for (size_t next = 0; !m.failed && (next < order.size() || !residents.empty());) {
+    Resident* chosen = nullptr;
+    if (!choose_block(residents, next < order.size(), &chosen)) {
+      enter(*residents.front());
+      report_deadlock();
+      break;
+    }
+    if (chosen == nullptr) {
+      start_block(order[next++], dynamic_bytes, &residents);
+    } else {
+      enter(*chosen);
+      wake_for_other_blocks();
+    }
+    Resident& running = block();
+    running.has_passed = false;
+    running.changes_checked = m.num_changes;
+    run_threads();
+    if (!m.failed && waits_for_other_blocks()) continue;
+    end_block();
+    residents.erase(std::find(residents.begin(), residents.end(), &running));
+  }
 }
 
 }  // namespace
@@ -359,17 +460,8 @@ bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dyna
   gridDim = grid;
   blockDim = block;
   kernel_body = {body, argument};
-  m.num_threads = static_cast<int>(block.size());
-  while (m.threads.size() < block.size()) m.threads.push_back(std::make_unique<Thread>());
-  for (const int number : ordered(static_cast<int>(grid.size()))) {
-    const unsigned n = static_cast<unsigned>(number);
-    blockIdx = {n % grid.x, n / grid.x % grid.y, n / (grid.x * grid.y)};
-    begin_shared(dynamic_bytes);
-    run_block();
-    end_shared();
-    if (m.failed) return false;
-  }
-  return true;
+  run_blocks(ordered(static_cast<int>(grid.size())), dynamic_bytes);
+  return !m.failed;
 }
 
 void fail(Site site, const char* format, ...) {
@@ -382,8 +474,8 @@ void fail(Site site, const char* format, ...) {
   for (;;) Fiber::yield();  // the block is abandoned and never resumed
 }
 
-int lane() { return machine().current % 32; }
-int thread_number() { return machine().current; }
+int lane() { return block().current % 32; }
+int thread_number() { return block().current; }
 
 bool happens_now() {
   Machine& m = machine();
@@ -398,11 +490,37 @@ void wait_for_event(const Event& event, Site site) {
 }
 
 void wake_waiters(const void* barrier) {
-  Machine& m = machine();
-  for (int number = 0; number < m.num_threads; ++number) {
-    Thread& thread = *m.threads[number];
+  Resident& b = block();
+  for (int number = 0; number < b.num_threads; ++number) {
+    Thread& thread = *b.threads[number];
     if (thread.wait == Wait::kEvent && thread.event.barrier == barrier) thread.wait = Wait::kNothing;
   }
+}
+
+namespace {
+
+void let_others_pass(Site site) {
+  block().has_passed = true;
+  wait(Wait::kOtherBlocks, site);
+}
+
+}  // namespace
+
+uint32_t take_ticket(uint32_t* counter, Site site) {
+  const uint32_t ticket = (*counter)++;
+  ++machine().num_changes;
+  if (!happens_now()) let_others_pass(site);
+  return ticket;
+}
+
+void wait_for_count(const uint32_t* counter, uint32_t count, Site site) {
+  if (machine().order == Order::kShuffled && draw(2) == 0) let_others_pass(site);
+  while (*counter < count) wait(Wait::kOtherBlocks, site);
+}
+
+void add_to_count(uint32_t* counter) {
+  ++*counter;
+  ++machine().num_changes;
 }
 
 void wait_at_barrier(int number, int num_threads, Site site) {
@@ -417,10 +535,10 @@ void announce_at_barrier(int number, int num_threads, Site site) {
 }
 
 void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint32_t), Site site) {
-  Machine& m = machine();
-  const int first = m.current / 32 * 32, mine = lane();
+  Resident& b = block();
+  const int first = b.current / 32 * 32, mine = lane();
   if ((mask >> mine & 1) == 0) fail(site, "lane %d is not in its own mask %08x", mine, mask);
-  if (m.num_threads - first < 32 && mask >> (m.num_threads - first) != 0) {
+  if (b.num_threads - first < 32 && mask >> (b.num_threads - first) != 0) {
     fail(site, "mask %08x has lanes that do not exist", mask);
   }
   Meeting& meeting = meeting_of(first / 32, mask);
@@ -438,42 +556,42 @@ void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint3
   complete(meeting.payloads, mask);
   meeting.arrived = 0;
   for (int other = 0; other < 32; ++other) {
-    if (mask >> other & 1) m.threads[first + other]->wait = Wait::kNothing;
+    if (mask >> other & 1) b.threads[first + other]->wait = Wait::kNothing;
   }
 }
 
 void* static_shared(const void* key, size_t bytes, size_t alignment) {
-  Machine& m = machine();
-  for (const Array& array : m.arrays) {
+  Resident& b = block();
+  for (const Array& array : b.arrays) {
     if (array.key == key) return array.data;
   }
-  m.static_bytes += bytes;
+  b.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
-  if (m.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", m.static_bytes, kStaticBytes);
+  if (b.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", b.static_bytes, kStaticBytes);
   // dynamic memory follows static memory, aligned; up to 48 KB of both need no request, and launch() decides
   // by the dynamic bytes alone
-  const size_t all = (m.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + m.dynamic_bytes;
-  const size_t limit = m.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
-  if (m.dynamic_bytes > 0 && all > limit) {
+  const size_t all = (b.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + b.dynamic_bytes;
+  const size_t limit = b.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
+  if (b.dynamic_bytes > 0 && all > limit) {
     fail(site, "%zu bytes of static and dynamic shared memory, at most %zu for a launch that asks as this one does", all, limit);
   }
   return add_array(key, bytes, std::max<size_t>(alignment, 16));
 }
 
-void* dynamic_shared() { return machine().shared; }
-size_t dynamic_shared_bytes() { return machine().dynamic_bytes; }
+void* dynamic_shared() { return block().shared; }
+size_t dynamic_shared_bytes() { return block().dynamic_bytes; }
 
 void check_shared(const void* address, size_t bytes, size_t alignment, Site site) {
   const auto* first = static_cast<const unsigned char*>(address);
   if (reinterpret_cast<uintptr_t>(first) % alignment != 0) {
     fail(site, "an address in shared memory that is not aligned to %zu bytes", alignment);
   }
-  for (const Array& array : machine().arrays) {
+  for (const Array& array : block().arrays) {
     if (first >= array.data && first + bytes <= array.data + array.bytes) return;
   }
-  const unsigned char* shared = machine().shared;
+  const unsigned char* shared = block().shared;
   fail(site, "%zu bytes at offset %td, which are in no shared array (dynamic: %zu bytes)", bytes, first - shared,
-       machine().dynamic_bytes);
+       block().dynamic_bytes);
 }
 
 void queue_copy(void* shared, const void* global, size_t bytes, size_t valid_bytes, Site site) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tests/cuda_kernel_test.h"
+#include "backends/cuda/scratch/attention.h"
 
 namespace mtl::tests {
 
@@ -44,6 +44,12 @@ void AttentionCall::run_on_reference() const {
   // the tensors of attention_forward are those from the output on
   run_reference("attention_forward", {tensors + AttentionBackward::kOutput, std::end(tensors)}, attributes);
   run_reference("attention_backward", {std::begin(tensors), std::end(tensors)}, attributes);
+}
+
+FusedScratch::FusedScratch(const AttentionProblem& problem) {
+  const GpuProperties hopper = {132, 90};
+  if (!cuda::takes_fused_backward(problem, hopper)) return;
+  memory_.emplace_back(DType::kUint8, std::vector<int64_t>{cuda::fused_backward_scratch(problem).bytes});
 }
 
 AttentionCall plain_attention_call(double scale) {

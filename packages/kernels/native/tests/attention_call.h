@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/attention.h"
+#include "tests/cuda_kernel_test.h"
 
 namespace mtl::tests {
 
@@ -25,6 +26,18 @@ struct AttentionCall {
   AttentionProblem problem() const;
   // Forward and backward on the reference.
   void run_on_reference() const;
+};
+
+// The scratch memory of the fused backward pass, if MTL_CUDA_ATTENTION selects it and it supports the
+// problem.
+class FusedScratch {
+ public:
+  explicit FusedScratch(const AttentionProblem& problem);
+  void* data() const { return memory_.empty() ? nullptr : memory_[0].data<void>(); }
+  bool guards_stand() const { return memory_.empty() || memory_[0].guards_stand(); }
+
+ private:
+  std::vector<HostTensor> memory_;  // none or one
 };
 
 // A call without windows, masks and dropout, whose queries begin at the first key.

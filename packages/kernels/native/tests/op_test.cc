@@ -527,19 +527,6 @@ MTL_TEST(cuda_kernels_of_wide_heads_agree_with_the_reference) {
   });
 }
 
-MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
-  on_cuda({Order::kShuffled}, [](Order) {
-    for (const Case& one : all_cases()) {
-      if (!is_on_cuda(one)) continue;
-      uint32_t optional = 0;
-      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
-      for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) {
-        check({one, one.dtypes[0], subset}, DeviceKind::kCuda);
-      }
-    }
-  });
-}
-
 // The same call twice on the same values: the same bits.
 void expect_the_same_bits(const Case& one, DType dtype) {
   const std::vector<OwnedTensor> first = make_tensors({one, dtype}, DeviceKind::kCuda);
@@ -554,6 +541,40 @@ void expect_the_same_bits(const Case& one, DType dtype) {
     const std::vector<double> left = first[at].values(), right = second[at].values();
     EXPECT(std::memcmp(left.data(), right.data(), left.size() * sizeof(double)) == 0);
   }
+}
+
+// Whether MTL_CUDA_ATTENTION=fused-backward selects another kernel on Hopper.
+bool has_fused_backward(const Case& one) {
+  const bool has_dropout = one.tensors.back().fill != Fill::kAbsent;  // and therefore samples
+  return std::strcmp(one.op, "attention_backward") == 0 && one.tensors[0].shape.back() <= 128 && !has_dropout;
+}
+
+MTL_TEST(cuda_kernels_of_the_fused_backward_pass_agree_with_the_reference) {
+  setenv("MTL_CUDA_ATTENTION", "fused-backward", 1);
+  on_cuda({Order::kShuffled}, [](Order) {
+    for (const Case& one : cases_of_wide_heads()) {
+      if (!has_fused_backward(one)) continue;
+      for (const DType dtype : one.dtypes) {
+        check({one, dtype}, DeviceKind::kCuda);
+        EXPECT(!is_linked_emulation_under_test() || std::strstr(emulation::last_kernel(), "fused_backward") != nullptr);
+        expect_the_same_bits(one, dtype);
+      }
+    }
+  });
+  unsetenv("MTL_CUDA_ATTENTION");
+}
+
+MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
+  on_cuda({Order::kShuffled}, [](Order) {
+    for (const Case& one : all_cases()) {
+      if (!is_on_cuda(one)) continue;
+      uint32_t optional = 0;
+      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
+      for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) {
+        check({one, one.dtypes[0], subset}, DeviceKind::kCuda);
+      }
+    }
+  });
 }
 
 MTL_TEST(cuda_kernels_give_the_same_bits_every_time) {

@@ -34,13 +34,13 @@ bool is_covered(const AttentionProblem& problem) {
 
 bool is_attention_variable_known() {
   const char* const asked = std::getenv(kAttentionVariable);
-  return asked == nullptr || *asked == '\0' || std::strcmp(asked, "mma.sync") == 0;
+  return asked == nullptr || *asked == '\0' || std::strcmp(asked, "mma.sync") == 0 || std::strcmp(asked, kFusedBackward) == 0;
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {
   static const bool on_hopper = is_hopper();  // a process uses one device
   const char* const asked = std::getenv(kAttentionVariable);
-  return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
+  return on_hopper && is_covered(problem) && (asked == nullptr || std::strcmp(asked, "mma.sync") != 0);
 }
 
 int num_multiprocessors() {
@@ -97,6 +97,7 @@ cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call) 
   if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, problem.output_gradient, problem);
+  if (status == cudaSuccess && call.fused != nullptr) return launch_hopper_fused_backward(call, maps);
   if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
   return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;
 }

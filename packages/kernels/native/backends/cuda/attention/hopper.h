@@ -22,17 +22,15 @@ cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCa
 // The same for heads of more than 128 columns; called by it.
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
+// All gradients in one pass: heads of up to 128 columns, without dropout. `call.fused` is its scratch memory.
+cudaError_t launch_hopper_fused_backward(const AttentionBackwardCall& call, const BackwardMaps& maps);
+
 // Maps of the rows of an operand with 16-bit elements; address and strides are aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem);
 
 // The tiles of `rows` queries of all heads.
 QueryList query_list(const AttentionProblem& problem, int rows);
 int num_multiprocessors();
-
-// The tile width for a head size.
-constexpr int hopper_width(int64_t head_size) {
-  return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
-}
 
 // Calls `launch` with an element (__nv_bfloat16 or __half), the tile width (one of kWidths) and whether there
 // is dropout, the last two as std::integral_constant: the template parameters of the kernels.

@@ -1,5 +1,8 @@
 #include "backends/cuda/scratch/attention.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "core/op_registry.h"
 
 namespace mtl::cuda {
@@ -20,13 +23,14 @@ Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) 
 }
 
 // The sums of output times its gradient of each head and position.
-Status backward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
+Status backward(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blocks) {
   if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
   const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
   blocks->add(problem.heads * positions * static_cast<int64_t>(sizeof(float)));
   add_first_keys(problem, blocks);
+  if (takes_fused_backward(problem, gpu)) blocks->add(fused_backward_scratch(problem).bytes);
   return ok_status();
 }
 
@@ -45,6 +49,29 @@ bool is_generation(const AttentionProblem& problem) {
 
 bool takes_first_keys(const AttentionProblem& problem) {
   return problem.window != kNoWindow && problem.starts == nullptr && !is_generation(problem);
+}
+
+bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& gpu) {
+  const char* const asked = std::getenv(kAttentionVariable);
+  const bool is_asked = asked != nullptr && std::strcmp(asked, kFusedBackward) == 0;
+  const bool has_masks = problem.starts == nullptr || problem.window == kNoWindow;
+  return is_asked && gpu.compute_capability == 90 && problem.dtype != DType::kFloat32 && problem.head_size >= 40 &&
+         problem.head_size <= 128 && problem.head_size % 8 == 0 && problem.dropout_probability == 0.0 &&
+         problem.first_query == 0 && problem.num_keys == problem.num_queries && has_masks;
+}
+
+FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem) {
+  const auto tiles_of = [](int64_t rows) { return (rows + kQueriesOfTile - 1) / kQueriesOfTile; };
+  const bool is_packed = problem.starts != nullptr;
+  FusedBackwardScratch scratch = {};
+  // the tiles of a packed sample begin at its first row / 64 + its number
+  scratch.tiles_of_head = is_packed ? problem.rows / kQueriesOfTile + problem.batch : tiles_of(problem.num_queries);
+  scratch.num_tiles = scratch.tiles_of_head * problem.heads * (is_packed ? 1 : problem.batch);
+  const int64_t counters = (1 + scratch.num_tiles) * static_cast<int64_t>(sizeof(uint32_t));
+  scratch.counter_bytes = (counters + 255) / 256 * 256;
+  const int64_t sums = scratch.num_tiles * kQueriesOfTile * hopper_width(problem.head_size);
+  scratch.bytes = scratch.counter_bytes + sums * static_cast<int64_t>(sizeof(float));
+  return scratch;
 }
 
 Status check_attention(const char* op, const AttentionProblem& problem) {
