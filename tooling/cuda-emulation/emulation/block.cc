@@ -4,16 +4,13 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <numeric>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "emulation/async_work.h"
 #include "emulation/counts.h"
 #include "emulation/describe.h"
-#include "emulation/fiber.h"
+#include "emulation/machine.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -22,96 +19,11 @@
 namespace mtl::emulation {
 namespace {
 
-constexpr int kMaxThreads = 1024, kNumBarriers = 16;
-constexpr size_t kSharedBytes = 227 << 10, kStaticBytes = 48 << 10;  // per block on an H100
-constexpr size_t kDynamicAlignment = 1024;                           // of MTL_DYNAMIC_SHARED
-constexpr size_t kRedZone = 64;                                      // after every array
-constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
+constexpr size_t kStaticBytes = 48 << 10;   // per block on an H100
+constexpr size_t kDynamicAlignment = 1024;  // of MTL_DYNAMIC_SHARED
+constexpr size_t kRedZone = 64;             // after every array
+constexpr unsigned char kPoison = 0xff;     // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
-
-constexpr size_t kMostResidents = 4;                                 // blocks that have begun and not ended
-
-enum class Wait { kNothing, kWarp, kBarrier, kEvent, kOtherBlocks, kEnded };
-
-struct Copy {
-  void* to;
-  const void* from;
-  size_t bytes, valid_bytes;
-  int group;
-};
-
-struct Thread {
-  Fiber fiber;
-  Index index;
-  Wait wait;
-  Site site;
-  uint32_t mask;
-  int barrier;
-  Event event;
-  std::vector<Copy> copies;
-  int group;
-};
-
-struct Barrier {
-  int arrived = 0, expected = 0;
-  Site site;
-};
-
-// Lanes of a warp that have arrived, of those in the mask. Before the first arrival the other fields are
-// meaningless.
-struct Meeting {
-  uint32_t mask = 0;
-  int arrived = 0, expected = 0;
-  Site site = {};
-  void (*complete)(Payloads, uint32_t) = nullptr;
-  void* payloads[32] = {};
-};
-
-struct Array {
-  const void* key;
-  unsigned char* data;
-  size_t bytes;
-};
-
-// A block that runs, or that has begun and waits for other blocks.
-struct Resident {
-  std::vector<std::unique_ptr<Thread>> threads;
-  int num_threads = 0, current = -1;
-  Index index;
-  Barrier barriers[kNumBarriers];
-  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has used
-  alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
-  size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
-  std::vector<Array> arrays;
-  int slot = 0;                  // among the residents
-  bool has_passed = false;       // a thread lets other blocks run first
-  uint64_t changes_checked = 0;  // the machine's changes at the time of its last check
-};
-
-struct Machine {
-  std::unique_ptr<Resident> residents[kMostResidents];
-  Resident* running = nullptr;
-  uint64_t num_changes = 0;  // of counters for which blocks wait
-  Order order = Order::kAscending;
-  std::mt19937 random;
-  const char* kernel = "";
-  bool failed = false;
-  std::string message;
-};
-
-Machine the_machine;
-
-// Called at every step of every thread, like the following functions: inline.
-inline Machine& machine() { return the_machine; }
-inline Resident& block() { return *the_machine.running; }
-inline Thread& current() { return *block().threads[block().current]; }
-
-// For messages of threads that end there: they own no memory, because an abandoned fiber is not unwound.
-[[gnu::cold]] const char* name_of(Site site) {
-  static char name[128];
-  std::snprintf(name, sizeof name, "%s", describe(site).c_str());
-  return name;
-}
 
 void record_failure(const std::string& what) {
   Machine& m = machine();
@@ -198,14 +110,6 @@ void finish_copies(Thread& thread, int groups_left) {
 void run_thread(void*) {
   kernel_body.function(kernel_body.argument);
   current().wait = Wait::kEnded;
-}
-
-// Suspends the running thread until another one resets its state.
-void wait(Wait what, Site site) {
-  Thread& self = current();
-  self.wait = what;
-  self.site = site;
-  Fiber::yield();
 }
 
 void report_deadlock() {
@@ -315,21 +219,6 @@ void end_block() {
   end_shared();
 }
 
-[[gnu::cold]] Meeting& add_meeting(std::vector<Meeting>& met, uint32_t mask) {
-  met.emplace_back();
-  met.back().mask = mask;
-  met.back().expected = __builtin_popcount(mask);
-  return met.back();
-}
-
-Meeting& meeting_of(int warp, uint32_t mask) {
-  std::vector<Meeting>& met = block().meetings[warp];
-  for (Meeting& meeting : met) {
-    if (meeting.mask == mask) return meeting;
-  }
-  return add_meeting(met, mask);
-}
-
 bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
   if (block.size() == 0 || block.size() > kMaxThreads || block.z > 64 || grid.size() == 0 || grid.x > 0x7fffffffu ||
       grid.y > 65535 || grid.z > 65535) {
@@ -340,31 +229,6 @@ bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
                    std::to_string(kSharedBytes));
   }
   return !machine().failed;
-}
-
-// Counts the running thread at a barrier, which the last one ends for those that wait there.
-bool is_last_at_barrier(int number, int num_threads, Site site) {
-  Resident& b = block();
-  const int expected = num_threads == 0 ? b.num_threads : num_threads;
-  if (number < 0 || number >= kNumBarriers) fail(site, "barrier %d, there are %d", number, kNumBarriers);
-  if (num_threads % 32 != 0) fail(site, "a barrier of %d threads, which is not whole warps", num_threads);
-  Barrier& barrier = b.barriers[number];
-  if (barrier.arrived > 0 && barrier.expected != expected) {
-    fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
-  }
-  // Legal on a GPU for barriers that count threads, but always an error where all threads of the block meet.
-  if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
-    fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
-  }
-  barrier.expected = expected;
-  barrier.site = site;
-  if (++barrier.arrived < expected) return false;
-  barrier.arrived = 0;
-  for (int other = 0; other < b.num_threads; ++other) {
-    Thread& thread = *b.threads[other];
-    if (thread.wait == Wait::kBarrier && thread.barrier == number) thread.wait = Wait::kNothing;
-  }
-  return true;
 }
 
 // --- the blocks of a grid
@@ -440,6 +304,20 @@ void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
 }
 
 }  // namespace
+
+// The messages own no memory, because an abandoned fiber is not unwound.
+[[gnu::cold]] const char* name_of(Site site) {
+  static char name[128];
+  std::snprintf(name, sizeof name, "%s", describe(site).c_str());
+  return name;
+}
+
+void wait(Wait what, Site site) {
+  Thread& self = current();
+  self.wait = what;
+  self.site = site;
+  Fiber::yield();
+}
 
 void set_order(Order order, uint32_t seed) {
   machine().order = order;
@@ -521,43 +399,6 @@ void wait_for_count(const uint32_t* counter, uint32_t count, Site site) {
 void add_to_count(uint32_t* counter) {
   ++*counter;
   ++machine().num_changes;
-}
-
-void wait_at_barrier(int number, int num_threads, Site site) {
-  if (is_last_at_barrier(number, num_threads, site)) return;
-  current().barrier = number;
-  wait(Wait::kBarrier, site);
-}
-
-void announce_at_barrier(int number, int num_threads, Site site) {
-  if (num_threads == 0) fail(site, "an arrival at a barrier whose threads are not counted");
-  is_last_at_barrier(number, num_threads, site);
-}
-
-void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint32_t), Site site) {
-  Resident& b = block();
-  const int first = b.current / 32 * 32, mine = lane();
-  if ((mask >> mine & 1) == 0) fail(site, "lane %d is not in its own mask %08x", mine, mask);
-  if (b.num_threads - first < 32 && mask >> (b.num_threads - first) != 0) {
-    fail(site, "mask %08x has lanes that do not exist", mask);
-  }
-  Meeting& meeting = meeting_of(first / 32, mask);
-  if (meeting.arrived == 0) {
-    meeting.complete = complete;
-    meeting.site = site;
-  } else if (meeting.complete != complete || meeting.site.line != site.line) {
-    fail(site, "other lanes of mask %08x wait at %s", mask, name_of(meeting.site));
-  }
-  meeting.payloads[mine] = payload;
-  if (++meeting.arrived < meeting.expected) {
-    current().mask = mask;
-    return wait(Wait::kWarp, site);
-  }
-  complete(meeting.payloads, mask);
-  meeting.arrived = 0;
-  for (int other = 0; other < 32; ++other) {
-    if (mask >> other & 1) b.threads[first + other]->wait = Wait::kNothing;
-  }
 }
 
 void* static_shared(const void* key, size_t bytes, size_t alignment) {

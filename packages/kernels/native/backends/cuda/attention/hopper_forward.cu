@@ -20,7 +20,7 @@ namespace mtl::cuda {
 namespace {
 
 // Counts the tiles of queries that blocks have taken; 0 between launches.
-__device__ unsigned num_tickets;
+__device__ uint32_t num_tickets;
 
 constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
 
@@ -98,12 +98,12 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, AttentionArg
   using Shape = HopperForward<kWidth>;
   typename Shape::Place place;
   const bool is_loader = threadIdx.x == 0;
-  int ticket = is_loader ? take_ticket(&num_tickets, list.count()) : 0, parity = 0;
+  int ticket = is_loader ? take_tile(&num_tickets, list.count()) : 0, parity = 0;
 #pragma unroll 1
   for (;;) {
     const int number = __shfl_sync(kWholeWarp, ticket, 0);
     if (number >= list.count()) break;
-    if (is_loader) ticket = take_ticket(&num_tickets, list.count());  // arrives during the loads
+    if (is_loader) ticket = take_tile(&num_tickets, list.count());  // arrives during the loads
     const QueryTile taken = tile_of_list(list, number);
     const QueryBlock block = query_block_at<Shape>(a, taken.head, taken.tile * Shape::kRows);
     if (block.first_query >= a.sequence) continue;  // past the end of a packed sample

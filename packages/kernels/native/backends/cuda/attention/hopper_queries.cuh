@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/instructions/turns.h"
 
 namespace mtl::cuda {
 
@@ -33,9 +34,9 @@ MTL_HOST_DEVICE inline QueryTile tile_of_list(const QueryList& list, int number)
 
 // By one thread of each block, which stops after the first ticket of `count` or more: the last ticket of a
 // launch is therefore known, and its taker prepares the counter for the next launch.
-MTL_PTX int take_ticket(unsigned* counter, int count) {
-  const unsigned ticket = atomicAdd(counter, 1u);
-  if (ticket == static_cast<unsigned>(count) + gridDim.x - 1) *counter = 0;
+MTL_PTX int take_tile(uint32_t* counter, int count) {
+  const uint32_t ticket = take_ticket(counter);
+  if (ticket == static_cast<uint32_t>(count) + gridDim.x - 1) *counter = 0;
   return static_cast<int>(ticket);
 }
 

@@ -1,0 +1,99 @@
+// What block.cc and meetings.cc know of the running blocks and their threads.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "emulation/block.h"
+#include "emulation/fiber.h"
+
+namespace mtl::emulation {
+
+constexpr int kMaxThreads = 1024, kNumBarriers = 16;
+constexpr size_t kSharedBytes = 227 << 10;  // per block on an H100
+constexpr size_t kMostResidents = 4;        // blocks that have begun and not ended
+
+enum class Wait { kNothing, kWarp, kBarrier, kEvent, kOtherBlocks, kEnded };
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes, valid_bytes;
+  int group;
+};
+
+struct Thread {
+  Fiber fiber;
+  Index index;
+  Wait wait;
+  Site site;
+  uint32_t mask;
+  int barrier;
+  Event event;
+  std::vector<Copy> copies;
+  int group;
+};
+
+struct Barrier {
+  int arrived = 0, expected = 0;
+  Site site;
+};
+
+// Lanes of a warp that have arrived, of those in the mask. Before the first arrival the other fields are
+// meaningless.
+struct Meeting {
+  uint32_t mask = 0;
+  int arrived = 0, expected = 0;
+  Site site = {};
+  void (*complete)(Payloads, uint32_t) = nullptr;
+  void* payloads[32] = {};
+};
+
+struct Array {
+  const void* key;
+  unsigned char* data;
+  size_t bytes;
+};
+
+// A block that runs, or that has begun and waits for other blocks.
+struct Resident {
+  std::vector<std::unique_ptr<Thread>> threads;
+  int num_threads = 0, current = -1;
+  Index index;
+  Barrier barriers[kNumBarriers];
+  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has used
+  alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
+  size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
+  std::vector<Array> arrays;
+  int slot = 0;                  // among the residents
+  bool has_passed = false;       // a thread lets other blocks run first
+  uint64_t changes_checked = 0;  // the machine's changes at the time of its last check
+};
+
+struct Machine {
+  std::unique_ptr<Resident> residents[kMostResidents];
+  Resident* running = nullptr;
+  uint64_t num_changes = 0;  // of counters for which blocks wait
+  Order order = Order::kAscending;
+  std::mt19937 random;
+  const char* kernel = "";
+  bool failed = false;
+  std::string message;
+};
+
+inline Machine the_machine;
+
+// Called at every step of every thread, like the following functions: inline.
+inline Machine& machine() { return the_machine; }
+inline Resident& block() { return *the_machine.running; }
+inline Thread& current() { return *block().threads[block().current]; }
+
+// For messages of threads that end there.
+const char* name_of(Site site);
+
+// Suspends the running thread until another one resets its state.
+void wait(Wait what, Site site);
+
+}  // namespace mtl::emulation
