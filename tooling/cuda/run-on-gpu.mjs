@@ -158,7 +158,8 @@ if (gpu.isEmulated !== values.emulation) {
 }
 const wantedStages = wanted === 'all' ? stageNames : [wanted];
 const steps = wantedStages.flatMap((stage) => stages[stage].map((step) => ({ stage, ...step })));
-if (wanted !== 'sanitizer') steps.unshift({ stage: wantedStages[0], ...stages.guard });
+if (wanted !== 'sanitizer')
+  steps.unshift(...stages.guards.map((guard) => ({ stage: wantedStages[0], ...guard })));
 const logs = Object.fromEntries(
   wantedStages.map((stage) => [stage, createWriteStream(join(out, `${stage}.log`))]),
 );

@@ -6,8 +6,8 @@ import { testFolders } from './test-folders.mjs';
  * The steps of each stage that run-on-gpu.mjs runs: name, program, arguments, working directory, and the
  * minutes that it may take, which are several times what is expected. `report` is vitest's, `weight`
  * run-steps.mjs's; `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it
- * (and without emulation) the steps of that stage have a `problem` instead. `guard` comes before the stages
- * that compute: where it fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
+ * (and without emulation) the steps of that stage have a `problem` instead. `guards` come before the stages
+ * that compute: where one fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
  * the arguments that keep a step within so many seconds.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
@@ -76,16 +76,27 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       })),
   );
   return {
-    // the one part that no other GPU's kernels resemble: a bug there may be an endless wait
-    guard: {
-      name: 'attention on Hopper',
-      command: nativeTests,
-      args: ['cuda_kernels_of_wide_heads'],
-      cwd: kernels,
-      minutes: 5,
-      env,
-      otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
-    },
+    // the parts that no other GPU's kernels resemble: a bug there may be an endless wait
+    guards: [
+      {
+        name: 'attention on Hopper',
+        command: nativeTests,
+        args: ['cuda_kernels_of_wide_heads'],
+        cwd: kernels,
+        minutes: 5,
+        env,
+        otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
+      },
+      {
+        name: 'the fused backward pass of attention on Hopper',
+        command: nativeTests,
+        args: ['cuda_kernels_of_the_fused_backward_pass'],
+        cwd: kernels,
+        minutes: 5,
+        env,
+        otherwise: { MTL_TEST_FUSED_BACKWARD: 'off' },
+      },
+    ],
     tests,
     // the sanitizers check the machine code of a GPU; the programs that they would run are run here
     sanitizer: emulation

@@ -2,6 +2,7 @@
 // unaligned views, every subset of the optional tensors, and invalid arguments. Values are compared roughly
 // (the case tables of test/op-cases compare them precisely); these tests check which memory is accessed.
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <set>
@@ -543,6 +544,24 @@ void expect_the_same_bits(const Case& one, DType dtype) {
   }
 }
 
+// Selects kernels of attention while it exists.
+class ChosenAttention {
+ public:
+  explicit ChosenAttention(const char* kernels) { setenv(kVariable, kernels, 1); }
+  ~ChosenAttention() { unsetenv(kVariable); }
+  // Whether the run has chosen, because others hang on its GPU (tooling/cuda/stages.mjs).
+  static bool is_left_to_the_run() { return std::getenv(kVariable) != nullptr; }
+
+ private:
+  static constexpr const char* kVariable = "MTL_CUDA_ATTENTION";
+};
+
+// Whether the fused backward pass hangs on the GPU of the run.
+bool is_fused_backward_left_out() {
+  const char* const tested = std::getenv("MTL_TEST_FUSED_BACKWARD");
+  return tested != nullptr && std::strcmp(tested, "off") == 0;
+}
+
 // Whether MTL_CUDA_ATTENTION=fused-backward selects another kernel on Hopper.
 bool has_fused_backward(const Case& one) {
   const bool has_dropout = one.tensors.back().fill != Fill::kAbsent;  // and therefore samples
@@ -550,7 +569,8 @@ bool has_fused_backward(const Case& one) {
 }
 
 MTL_TEST(cuda_kernels_of_the_fused_backward_pass_agree_with_the_reference) {
-  setenv("MTL_CUDA_ATTENTION", "fused-backward", 1);
+  if (ChosenAttention::is_left_to_the_run() || is_fused_backward_left_out()) return;
+  const ChosenAttention chosen("fused-backward");
   on_cuda({Order::kShuffled}, [](Order) {
     for (const Case& one : cases_of_wide_heads()) {
       if (!has_fused_backward(one)) continue;
@@ -561,7 +581,41 @@ MTL_TEST(cuda_kernels_of_the_fused_backward_pass_agree_with_the_reference) {
       }
     }
   });
-  unsetenv("MTL_CUDA_ATTENTION");
+}
+
+// Enough work for every multiprocessor of a GPU several times: blocks of the forward pass compute many tiles
+// of queries, and blocks of the fused backward pass wait for others while more are to begin.
+std::vector<Case> cases_of_many_tiles() {
+  const bool is_gpu = is_gpu_under_test();
+  const int64_t sequence = is_gpu ? 1000 : 150, batch = is_gpu ? 4 : 1, heads = is_gpu ? 16 : 2;
+  std::vector<Case> cases;
+  for (const int64_t size : is_gpu ? std::vector<int64_t>{64, 128, 192, 256} : std::vector<int64_t>{64}) {
+    add_attention(cases, {sequence, batch, heads, size}, 0.0, {DType::kBFloat16});
+    add_packed_attention(cases, {2 * sequence, batch * heads, size}, 0.0, {DType::kBFloat16});
+  }
+  return cases;
+}
+
+MTL_TEST(cuda_kernels_of_many_tiles_agree_with_those_of_any_gpu) {
+  if (!open_cuda_for_tests() || ChosenAttention::is_left_to_the_run()) return;
+  for (const Case& one : cases_of_many_tiles()) {
+    const Call call = {one, one.dtypes[0]};
+    const std::vector<OwnedTensor> expected = make_tensors(call, DeviceKind::kCuda);
+    {
+      const ChosenAttention chosen("mma.sync");
+      EXPECT(succeeded(run_case(one, expected)));
+    }
+    const auto check_kernels = [&] {
+      const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCuda);
+      EXPECT(succeeded(run_case(one, actual)));
+      expect_agreement(call, actual, expected);
+      for (int time = 0; time < (is_gpu_under_test() ? 10 : 1); ++time) expect_the_same_bits(one, call.dtype);
+    };
+    check_kernels();
+    if (!has_fused_backward(one) || is_fused_backward_left_out()) continue;
+    const ChosenAttention chosen("fused-backward");
+    check_kernels();
+  }
 }
 
 MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {

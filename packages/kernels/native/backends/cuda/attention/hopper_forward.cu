@@ -98,12 +98,14 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, AttentionArg
   using Shape = HopperForward<kWidth>;
   typename Shape::Place place;
   const bool is_loader = threadIdx.x == 0;
-  int ticket = is_loader ? take_tile(&num_tickets, list.count()) : 0, parity = 0;
+  int parity = 0;
 #pragma unroll 1
   for (;;) {
+    // Not before the loads, which would keep a tile from blocks that are done earlier: after them one and a
+    // half tiles of keys are still in the ring, which take longer than a ticket.
+    const int ticket = is_loader ? take_tile(&num_tickets, list.count()) : 0;
     const int number = __shfl_sync(kWholeWarp, ticket, 0);
     if (number >= list.count()) break;
-    if (is_loader) ticket = take_tile(&num_tickets, list.count());  // arrives during the loads
     const QueryTile taken = tile_of_list(list, number);
     const QueryBlock block = query_block_at<Shape>(a, taken.head, taken.tile * Shape::kRows);
     if (block.first_query >= a.sequence) continue;  // past the end of a packed sample

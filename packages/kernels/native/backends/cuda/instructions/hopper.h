@@ -69,7 +69,7 @@ MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
 // end is printed and ends the kernel, which would otherwise wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
-  constexpr long long kLatestCycles = 1LL << 30;  // half a second; an attempt alone may take a millisecond
+  constexpr long long kLatestCycles = 1LL << 34;  // nine seconds: a turn (turns.h) that does not come is printed first
   const long long started = clock64();
   for (int is_over = 0; is_over == 0;) {
     asm volatile(
