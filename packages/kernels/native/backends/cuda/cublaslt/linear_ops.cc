@@ -33,14 +33,21 @@ bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
   return !is_exact && problem.output_dtype != DType::kFloat32 && !is_empty(problem);
 }
 
-Status forward(const OpCall& call) {
-  using Op = LinearGeluForward;
+// input weight^T + bias
+template <typename Op>
+MatmulProblem problem_of_layer(const OpCall& call) {
   MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
   problem.rows = call.tensor(Op::kInput).rows();
   problem.columns = call.tensor(Op::kWeight).dim(0);
   problem.inner = call.tensor(Op::kWeight).dim(1);
   problem.transpose_right = true;
   problem.bias = call.tensor(Op::kBias).data;
+  return problem;
+}
+
+Status forward(const OpCall& call) {
+  using Op = LinearGeluForward;
+  MatmulProblem problem = problem_of_layer<Op>(call);
   problem.fused = FusedWith::kGelu;
   problem.auxiliary = call.tensor(Op::kPreactivation).data;
   bool is_offered = false;
@@ -65,12 +72,7 @@ Status backward(const OpCall& call) {
 
 Status residual_forward(const OpCall& call) {
   using Op = LinearResidualForward;
-  MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
-  problem.rows = call.tensor(Op::kInput).rows();
-  problem.columns = call.tensor(Op::kWeight).dim(0);
-  problem.inner = call.tensor(Op::kWeight).dim(1);
-  problem.transpose_right = true;
-  problem.bias = call.tensor(Op::kBias).data;
+  MatmulProblem problem = problem_of_layer<Op>(call);
   problem.fused = FusedWith::kResidual;
   problem.addend = call.tensor(Op::kResidual).data;
   bool is_offered = false;
