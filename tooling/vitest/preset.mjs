@@ -31,6 +31,7 @@ export function library(test = {}) {
       sequence: { sequencer: SlowestFirst },
       testTimeout: 120_000,
       hookTimeout: 120_000,
+      expect: { poll: { timeout: 60_000 } },
       // how many threads a training run gets must not depend on what else the machine does
       env: { MTL_FREE_CORES: 'all' },
       // what the command line says of a reporter's file would not replace this

@@ -12,12 +12,12 @@ export class TimelinePanel {
     this.panel.hidden = true;
   }
 
-  show({ id, hasTrace, revision }: RunDetails): void {
-    const wanted = hasTrace ? `${id} ${revision}` : '';
+  show({ id, traceRevision }: RunDetails): void {
+    const wanted = traceRevision === null ? '' : `${id} ${traceRevision}`;
     if (wanted === this.#shown) return;
     this.#shown = wanted;
-    this.panel.hidden = !hasTrace;
-    if (!hasTrace) return;
+    this.panel.hidden = wanted === '';
+    if (wanted === '') return;
     getTrace(id).then(
       (trace) => {
         if (this.#shown === wanted) this.#draw(id, trace);

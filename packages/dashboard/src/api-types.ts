@@ -101,8 +101,8 @@ export interface RunDetails {
   /** The last ones, newest first. */
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
-  /** Whether the trace of a profiled step is in the folder. */
-  readonly hasTrace: boolean;
+  /** Another text whenever the trace of profiled steps is written; null where the folder has none. */
+  readonly traceRevision: string | null;
   /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */
   readonly series: readonly string[];
   /** What could not be read, and why. */

@@ -75,7 +75,7 @@ describe('what is served', () => {
       checkpoints: [{ iteration: 30, bytes: 1000 }],
       samples: [{ iteration: 30, text: 'To be' }],
       problems: [],
-      hasTrace: false,
+      traceRevision: null,
     });
     expect(details.series).toEqual(expect.arrayContaining(['lm_loss', 'grad_norm', 'validation.lm_loss']));
   });

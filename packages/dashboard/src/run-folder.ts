@@ -104,7 +104,7 @@ export class RunFolder {
       samples: this.#samples.toReversed(),
       events: index.events,
       ranks: index.ranks,
-      hasTrace: (await stampOf(join(this.#path, 'trace.json'))) !== '',
+      traceRevision: (await stampOf(join(this.#path, 'trace.json'))) || null,
       series: index.names,
       problems: this.#problem === undefined ? [] : [this.#problem],
     };

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SingleProcessGroup } from '@mtl/comm';
@@ -128,17 +128,20 @@ describe('a profiler', () => {
     expect(said.message).toContain('the first 3 of 3 operations of step 1 are missing');
   });
 
-  it('says so when it cannot write', () => {
-    const file = join(directory, 'nowhere', 'x.json');
-    const profiler = new StepProfiler({
-      file,
-      first: 1,
-      last: 1,
-      group: new SingleProcessGroup('world'),
-      takeOperations: () => [],
-    });
-    profiler.beginStep(1);
-    expect(() => profiler.endStep(1)).toThrow(expect.objectContaining({ code: 'MTL_TRACE_FILE' }));
+  it('says so when it cannot write, and leaves nothing', () => {
+    mkdirSync(join(directory, 'taken'));
+    for (const name of ['nowhere/x.json', 'taken']) {
+      const profiler = new StepProfiler({
+        file: join(directory, name),
+        first: 1,
+        last: 1,
+        group: new SingleProcessGroup('world'),
+        takeOperations: () => [],
+      });
+      profiler.beginStep(1);
+      expect(() => profiler.endStep(1)).toThrow(expect.objectContaining({ code: 'MTL_TRACE_FILE' }));
+    }
+    expect(existsSync(join(directory, 'taken.new'))).toBe(false);
   });
 });
 

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { ProcessGroup, TraceEntry } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
@@ -41,9 +41,13 @@ export function writeTrace(options: WriteTraceOptions): void {
   };
   const ranks = gatherOnFirst(own, { group, device });
   if (ranks === undefined) return;
+  const unfinished = `${file}.new`;
   try {
-    writeFileSync(file, `${JSON.stringify(mergeTraces(ranks))}\n`);
+    // a reader that waits for the file, such as mtl watch, must not see a part of it
+    writeFileSync(unfinished, `${JSON.stringify(mergeTraces(ranks))}\n`);
+    renameSync(unfinished, file);
   } catch (cause) {
+    if (existsSync(unfinished)) rmSync(unfinished);
     throw new ConfigurationError('MTL_TRACE_FILE', `${file}: ${(cause as Error).message}`, {
       expected: 'a file that can be written',
       cause,
