@@ -6,6 +6,9 @@ set -euo pipefail
 system=$1 manager=$2 node=$3 registry=$4
 shift 4
 ip link set lo up
+# an address that two hosts of a job can have in common: one for examples, which the loopback answers
+host=192.0.2.1
+ip addr add "$host/32" dev lo
 mount -t proc proc "$system/proc"
 mount --bind /dev "$system/dev"
 "$node" "$registry" --port 4873 "$@" &
@@ -16,7 +19,7 @@ rm -rf "$system/root/project" "$system/root/home"
 mkdir -p "$system/root/project" "$system/root/home"
 cat > "$system/root/inside.sh" <<'INSIDE'
 set -eu
-manager=$1 cuda=$2
+manager=$1 cuda=$2 host=$3
 export HOME=/root/home PATH=/opt/node/bin:/usr/bin:/bin npm_config_registry=http://127.0.0.1:4873
 export YARN_CACHE_FOLDER=/root/home/yarn npm_config_fetch_retries=0 npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
 cd /root/project
@@ -43,6 +46,15 @@ trains ./node_modules/.bin/mtl run --nproc-per-node 2 gpt --
 trains ./node_modules/.bin/mtl run --nproc-per-node 4 gpt -- --tensor-model-parallel-size 2
 trains ./node_modules/.bin/mtl train bert
 if [ "$manager" = npm ]; then
+  # two hosts, over Gloo
+  node_of_two() {
+    MTL_JOB_SECRET='the secret of a test' MTL_SOCKET_INTERFACE=$host ./node_modules/.bin/mtl run --nnodes 2 --node-rank "$1" \
+      --master-addr "$host" gpt -- --train-iters 1 --eval-iters 0 --log-interval 1 --tensor-model-parallel-size 2
+  }
+  node_of_two 1 > other 2>&1 &
+  node_of_two 0 > log 2>&1 || { cat log other; exit 1; }
+  wait $! || { cat log other; exit 1; }
+  grep -q 'iteration        1/       1 .* lm loss: [0-9]' log
   for other in /opt/node-*/bin/node; do trains "$other" node_modules/@mtl/cli/bin/mtl.mjs train gpt; done
 fi
 if [ "$cuda" = yes ]; then
@@ -50,6 +62,9 @@ if [ "$cuda" = yes ]; then
   add @mtl/kernels-cuda-linux-x64
   ./node_modules/.bin/mtl train gpt --device cuda --train-iters 1 > log 2>&1 && exit 1
   grep -q 'error\[MTL_CUDA_DRIVER\]' log || { cat log; exit 1; }
+  # NCCL's engine, too
+  ./node_modules/.bin/mtl doctor > log 2>&1 || true
+  grep -q 'NCCL.*libcuda.so.1 was not found' log || { cat log; exit 1; }
 fi
 seconds() { node -p "Number(($2 - $1).toFixed(1))"; }
 size() { find -L "$1" -type f -printf '%s\n' 2> /dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
@@ -60,4 +75,4 @@ cuda=no
 for folder in "$@"; do
   for tarball in "$folder"/mtl-kernels-cuda-*.tgz; do [ -e "$tarball" ] && cuda=yes; done
 done
-chroot "$system" /bin/sh /root/inside.sh "$manager" "$cuda"
+chroot "$system" /bin/sh /root/inside.sh "$manager" "$cuda" "$host"

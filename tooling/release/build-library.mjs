@@ -6,11 +6,11 @@ import { runStep } from './run-step.mjs';
 
 /**
  * Builds a library of Debian statically with CMake, below `directory`, unless it is built: headers, archive
- * and CMake files are in `prefix`. `optionsOf` is called with the version, `prepare` with the folder of the
- * sources.
+ * and CMake files are in `prefix`. `release` is the one of Debian whose sources are taken, see
+ * `debianSource`. `optionsOf` is called with the version, `prepare` with the folder of the sources.
  */
-export function buildLibrary({ name, directory, optionsOf, prepare }) {
-  const { folder, version } = debianSource({ name, directory });
+export function buildLibrary({ name, directory, release, optionsOf, prepare }) {
+  const { folder, version } = debianSource({ name, directory, release });
   const options = optionsOf(version);
   const [build, prefix] = ['build', 'prefix'].map((kind) => join(directory, `${name}-${kind}`));
   const done = join(prefix, 'done.json');

@@ -4,36 +4,37 @@ import { fileURLToPath } from 'node:url';
 import { lowestGlibc } from '../native/lowest-glibc.mjs';
 import { sourceHash } from '../native/source-hash.mjs';
 import { osRelease } from './debian-source.mjs';
-import { portableOneDnn } from './portable-libraries.mjs';
+import { portableGloo } from './portable-gloo.mjs';
+import { portableOneDnn } from './portable-onednn.mjs';
 import { runStep } from './run-step.mjs';
 
-/** The one way in, of an addon or the CUDA library; libstdc++ and all else stay inside. */
-function linkerFlags(map) {
-  const symbols = fileURLToPath(new URL(map, import.meta.url));
-  return `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${symbols} -s`;
-}
+const entryPoints = fileURLToPath(new URL('entry-points.map', import.meta.url));
+/** libstdc++ and all else that is not called from outside stay inside. */
+const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${entryPoints} -s`;
 
-const addonOptions = [`-DCMAKE_MODULE_LINKER_FLAGS=${linkerFlags('node-api.map')}`];
-
-/** What each part brings: libraries that are linked statically, and files next to what is built. */
+/**
+ * What each part brings: libraries that are linked statically, CMake options (`cudaOptions` where CUDA's
+ * parts are released too), and files next to what is built.
+ */
 const parts = {
   kernels: {
     libraries: [portableOneDnn],
-    options: [...addonOptions, '-DMTL_INSTRUCTION_SETS=all'],
+    options: ['-DMTL_INSTRUCTION_SETS=all'],
     built: ['mtl_kernels.node'],
     // GCC's archive of libgomp cannot be linked into a shared library: it is not position independent
     ofCompiler: ['libgomp.so.1'],
   },
-  // Gloo is the machine's: those who train on several hosts compile with it
   comm: {
-    libraries: [],
-    options: [...addonOptions, '-DMTL_INSTRUCTION_SETS=all', '-DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON'],
-    built: ['mtl_comm.node'],
+    libraries: [portableGloo],
+    options: ['-DMTL_INSTRUCTION_SETS=all'],
+    // NCCL is opened at run time: its headers are all that is needed
+    cudaOptions: ['-DMTL_REQUIRED_ENGINES=nccl'],
+    built: ['mtl_comm.node', 'libmtl_comm_gloo.so'],
     ofCompiler: [],
   },
   'kernels-cuda': {
     libraries: [],
-    options: ['-DMTL_CUDA=ON', `-DCMAKE_SHARED_LINKER_FLAGS=${linkerFlags('cuda-library.map')}`],
+    options: ['-DMTL_CUDA=ON'],
     built: ['libmtl_cuda.so'],
     ofCompiler: ['libgomp.so.1'],
     licenses: cudaLicenses,
@@ -71,9 +72,19 @@ function cudaLicenses() {
  * Compiles the addon or library of a platform package so that it runs on any machine of this platform
  * (libraries inside, nothing visible but what is called), and puts it into the folder of the package with
  * licences and built-from.json. Libraries are built below `cache`, once for all checkouts that share it.
+ * `withCuda`: what can be built for GPUs must be.
  */
-export function buildPlatformPackage({ root, cache, platform: { name, directory, part, packageOf } }) {
-  const { libraries, options, built, ofCompiler, licenses = () => ({}), ifNotBuilt } = parts[part];
+export function buildPlatformPackage({ root, cache, platform, withCuda }) {
+  const { name, directory, part, packageOf } = platform;
+  const {
+    libraries,
+    options,
+    cudaOptions = [],
+    built,
+    ofCompiler,
+    licenses = () => ({}),
+    ifNotBuilt,
+  } = parts[part];
   mkdirSync(cache, { recursive: true });
   const linked = libraries.map((library) => library(cache));
   const build = join(root, '.cache', 'release', `${part}-addon`);
@@ -84,6 +95,8 @@ export function buildPlatformPackage({ root, cache, platform: { name, directory,
       ...['--build-dir', build],
       ...linked.flatMap(({ cmakeOptions }) => cmakeOptions),
       ...options,
+      ...(withCuda ? cudaOptions : []),
+      ...[`-DCMAKE_MODULE_LINKER_FLAGS=${linkerFlags}`, `-DCMAKE_SHARED_LINKER_FLAGS=${linkerFlags}`],
       ...['-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON', '-DCMAKE_INSTALL_RPATH=$ORIGIN'],
     ],
     { cwd: join(root, 'packages', packageOf) },

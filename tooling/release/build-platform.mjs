@@ -7,14 +7,16 @@ import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
 import { platformFoldersHere } from './platform-folders.mjs';
 
-answerHelp(`usage: npm run build:platform [-- PART]
+answerHelp(`usage: npm run build:platform [-- PART] [--without-cuda]
 
 Compiles the platform packages of this platform (@mtl/kernels-linux-x64 and so on) into platforms/, and checks
-what they need from a machine. The first run builds oneDNN from Debian's sources, which takes minutes.
+what they need from a machine. The first run builds oneDNN and Gloo from Debian's sources, which takes minutes.
 
-  PART  Only this one: the addon of kernels or comm, or kernels-cuda, which needs nvcc and minutes. [both addons]`);
+  PART            Only this one: the addon of kernels or comm, or kernels-cuda, which needs nvcc and minutes. [both addons]
+  --without-cuda  Build @mtl/comm also where the headers of NCCL or CUDA are missing: then it has no NCCL engine.`);
 
-const [only] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const [only] = args.filter((each) => each !== '--without-cuda');
 const platforms = platformFoldersHere(root);
 const wanted = platforms.filter(({ part, isAddon }) => (only === undefined ? isAddon : part === only));
 if (wanted.length === 0) {
@@ -25,6 +27,6 @@ if (wanted.length === 0) {
 ensurePackages();
 const cache = join(root, '.cache', 'release');
 for (const platform of wanted) {
-  buildPlatformPackage({ root, cache, platform });
+  buildPlatformPackage({ root, cache, platform, withCuda: !args.includes('--without-cuda') });
   checkPlatformPackage(platform);
 }

@@ -19,7 +19,8 @@ const ofEveryMachine = [
 /** Versions of libgomp, which is bundled, and of libgcc, which have not changed for ten years. */
 const ofKnownLibraries = new Set(['GOMP', 'OMP', 'GCC']);
 const ofNode = /^(napi|node_api)_/;
-const offered = /^(napi_register_module_v\d+|node_api_module_get_api_version_v\d+|mtl_cuda_library)$/;
+const offered =
+  /^(napi_register_module_v\d+|node_api_module_get_api_version_v\d+|mtl_cuda_library|mtl_gloo_api)$/;
 
 /**
  * Why a shared library of a platform package would not run on every machine of its platform, or would disturb

@@ -5,12 +5,6 @@ import { runStep } from './run-step.mjs';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
-/**
- * The release of Debian whose sources are taken: newer than the one that compiles them, whose glibc decides
- * where the packages run.
- */
-const release = process.env.MTL_DEBIAN_SOURCES ?? 'trixie';
-
 /** A field of /etc/os-release. */
 export function osRelease(field) {
   return new RegExp(`^${field}="?([^"\n]*)`, 'm').exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
@@ -29,11 +23,11 @@ export function mirrorOfMachine() {
  * The options with which apt uses a list of sources of its own below `directory` and leaves the lists and
  * caches of the machine alone.
  */
-function aptOptions(directory) {
-  const lists = join(directory, 'lists');
+function aptOptions({ directory, release }) {
+  const lists = join(directory, `lists-${release}`);
   mkdirSync(join(lists, 'partial'), { recursive: true });
   const mirror = mirrorOfMachine();
-  const sources = join(directory, 'sources.list');
+  const sources = join(directory, `sources-${release}.list`);
   writeFileSync(sources, `deb-src [signed-by=${keyring}] ${mirror} ${release} main\n`);
   return [
     `Dir::Etc::sourcelist=${sources}`,
@@ -47,10 +41,11 @@ function aptOptions(directory) {
 
 /**
  * The sources of a package of Debian, as Debian builds them (its patches applied), unpacked
- * below `directory` unless they are there. apt checks them against the signed index. Returns
+ * below `directory` unless they are there. apt checks them against the signed index. `release`
+ * is newer than the one that compiles them, whose glibc decides where the packages run. Returns
  * the folder and the version.
  */
-export function debianSource({ name, directory }) {
+export function debianSource({ name, directory, release = 'trixie' }) {
   const unpacked = join(directory, name);
   if (!existsSync(unpacked)) {
     if (osRelease('ID') !== 'debian' || spawnSync('dpkg-source', ['--version']).status !== 0) {
@@ -61,7 +56,7 @@ export function debianSource({ name, directory }) {
     const downloads = join(directory, `${name}-downloads`);
     rmSync(downloads, { recursive: true, force: true });
     mkdirSync(downloads, { recursive: true });
-    const options = aptOptions(directory);
+    const options = aptOptions({ directory, release });
     runStep('apt-get', [...options, 'update', '-qq']);
     runStep('apt-get', [...options, 'source', '-qq', '--download-only', name], { cwd: downloads });
     const description = readdirSync(downloads).find((file) => file.endsWith('.dsc'));

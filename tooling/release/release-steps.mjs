@@ -17,9 +17,9 @@ import { releaseProblems } from './release-problems.mjs';
 import { runStep } from './run-step.mjs';
 
 const isDry = process.argv.includes('--dry-run');
+const withCuda = !process.argv.includes('--without-cuda');
 /** The platform packages of this release. */
-const platformsHere = () =>
-  process.argv.includes('--without-cuda') ? addonFoldersHere(root) : platformFoldersHere(root);
+const platformsHere = () => (withCuda ? platformFoldersHere(root) : addonFoldersHere(root));
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
 const env = { ...toolEnvironment(), MTL_DECLARATIONS: '1' };
 const tarballs = join(root, '.cache', 'tarballs');
@@ -124,7 +124,7 @@ try {
   step('versions and changelogs', raiseVersions);
   step('platform packages', () => {
     for (const platform of platformsHere()) {
-      buildPlatformPackage({ root, cache, platform });
+      buildPlatformPackage({ root, cache, platform, withCuda });
       checkPlatformPackage(platform);
     }
   });

@@ -17,7 +17,7 @@ and publishes them with provenance, platform packages first. It needs a clean ch
 
   --dry-run       Does everything but publishing, in a copy of the checkout.
   --without-cuda  Leaves out @mtl/kernels-cuda-linux-x64, which needs nvcc and many minutes: --device cuda then takes a
-                  library that users build.`);
+                  library that users build. And the NCCL engine of @mtl/comm where NCCL's headers are missing.`);
 
 const words = process.argv.slice(2);
 if (words.some((word) => word !== '--dry-run' && word !== '--without-cuda')) {

@@ -36,8 +36,8 @@ const pollMs = 250;
  * A group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared memory
  * first, for which the ranks of each host must have joined (`joinHost`): the group's `engine` is then
  * `gloo+local`, else `gloo`.
- * @throws CommunicationError MTL_GLOO_LIBRARY where libgloo is missing, MTL_TIMEOUT naming a rank that does
- *   not come.
+ * @throws CommunicationError MTL_GLOO_LIBRARY where Gloo is missing, MTL_GLOO naming a rank whose version of
+ *   Gloo does not fit, MTL_TIMEOUT naming a rank that does not come.
  */
 export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   const { job, name, ranks, hosts, timeoutMs, socketInterface, isStaged = false } = options;

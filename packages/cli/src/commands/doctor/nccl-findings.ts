@@ -41,7 +41,7 @@ function noAddon({ message, remedy }: MtlError): Finding {
 }
 
 function engines({ gpus, hasNccl }: { readonly gpus: number; readonly hasNccl: boolean }): Finding {
-  const cpu = `local on one host, ${glooProblem() === undefined ? 'gloo' : 'none (libgloo is not there)'} between hosts`;
+  const cpu = `local on one host, ${glooProblem() === undefined ? 'gloo' : 'none (this build has no Gloo)'} between hosts`;
   const name = 'ranks communicate over';
   if (gpus === 0) return { name, status: 'ok', value: cpu };
   const onGpus = hasNccl

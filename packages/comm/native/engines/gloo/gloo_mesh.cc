@@ -17,7 +17,8 @@ constexpr int64_t kLastLookMs = 2;
 
 using Address = std::string;
 
-// The format in the store: a length and that many bytes for every member; none for the member itself.
+// The format in the store: a byte for Gloo's handshake, then a length and that many bytes for every member;
+// none for the member itself.
 void append(std::string* text, const Address& address) {
   text->push_back(static_cast<char>(address.size()));
   *text += address;
@@ -89,6 +90,7 @@ GlooMesh::~GlooMesh() {
 }
 
 Status GlooMesh::listen() {
+  own_addresses_.push_back(static_cast<char>(api_->handshake));
   for (int member = 0; member < group_.size(); ++member) {
     char bytes[MTL_GLOO_ADDRESS_BYTES], error[MTL_GLOO_ERROR_BYTES] = "";
     size_t size = 0;
@@ -105,12 +107,19 @@ Status GlooMesh::read_addresses(const std::vector<std::string>& addresses) {
   for (int member = 0; member < group_.size(); ++member) {
     if (member == group_.rank) continue;
     const std::string& text = addresses[static_cast<size_t>(member)];
-    size_t at = 0;
+    const int rank = group_.ranks[static_cast<size_t>(member)];
+    if (!text.empty() && text[0] != own_addresses_[0]) {
+      return error_status("MTL_GLOO",
+                          "group %s: rank %d has another version of Gloo than rank %d, which connects in another way; remedy: "
+                          "the same build of @mtl/comm on all hosts: npm's compiled one, or that of npx mtl-comm-build",
+                          group_.name.c_str(), rank, job_->rank());
+    }
+    size_t at = 1;
     for (int entry = 0; entry < group_.rank && at < text.size(); ++entry) at += 1 + static_cast<uint8_t>(text[at]);
     const size_t size = at < text.size() ? static_cast<uint8_t>(text[at]) : 0;
     if (size == 0 || at + 1 + size > text.size()) {
       return error_status("MTL_GLOO", "group %s: what rank %d left in the store is not an address", group_.name.c_str(),
-                          group_.ranks[static_cast<size_t>(member)]);
+                          rank);
     }
     peers_[static_cast<size_t>(member)]->address = text.substr(at + 1, size);
   }

@@ -1,4 +1,4 @@
-// gloo_shim.h on Debian's libgloo: transport only (device, pairs, unbound buffers). Collectives are
+// gloo_shim.h on Gloo: transport only (device, pairs, unbound buffers). Collectives are
 // implemented here.
 #include "gloo_shim.h"
 
@@ -213,8 +213,16 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-const MtlGlooApi api = {MTL_GLOO_ABI_VERSION, open_context, close_context, address_for, connect_to,
-                        hang_up,              start,        wait,          probe,      drop};
+// Gloo's own version has been 0.5.0 before and after it changed how pairs connect; that change added the
+// header.
+#if __has_include(<gloo/transport/tcp/listener.h>)
+constexpr uint32_t kHandshake = 2;
+#else
+constexpr uint32_t kHandshake = 1;
+#endif
+
+const MtlGlooApi api = {MTL_GLOO_ABI_VERSION, kHandshake, open_context, close_context, address_for, connect_to,
+                        hang_up,              start,      wait,         probe,         drop};
 
 }  // namespace
 

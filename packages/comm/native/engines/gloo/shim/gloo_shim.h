@@ -1,5 +1,5 @@
-// The C interface between the addon and libgloo. Gloo's C++ ABI differs between releases of Debian, so a
-// separate library is compiled against the installed one and opened at run time (gloo_library.h); no other
+// The C interface between the addon and Gloo. Gloo's C++ ABI differs between its versions, so a separate
+// library is compiled against the installed one and opened at run time (gloo_library.h); no other
 // file includes Gloo.
 //
 // No function throws. Functions that can fail take `error`, MTL_GLOO_ERROR_BYTES of text that is filled on
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MTL_GLOO_ABI_VERSION 1
+#define MTL_GLOO_ABI_VERSION 2
 #define MTL_GLOO_ERROR_BYTES 512
 #define MTL_GLOO_ADDRESS_BYTES 256
 
@@ -24,6 +24,9 @@ enum { MTL_GLOO_FAILED = -1, MTL_GLOO_PENDING = 0, MTL_GLOO_DONE = 1 };
 
 typedef struct MtlGlooApi {
   uint32_t version;
+  // How this version of Gloo connects: members with different handshakes would wait for each other forever.
+  // 1: a listening socket for every pair; 2: one for all pairs, whose numbers are sent first.
+  uint32_t handshake;
   // The sockets of member `member` of `size`, bound to `address` (an IP address of this machine): one listens
   // for each other member. `connect` waits for at most `timeout_ms`. Null: failed.
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
