@@ -1,4 +1,5 @@
 export { broadcastJson } from './broadcast-json.js';
+export { type DeviceTimes, DeviceWaits, MeasuredTimes } from './device-waits.js';
 export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
 export { readJobSecret } from './environment/read-job-secret.js';
 export { readJoinTimeout } from './environment/read-join-timeout.js';

@@ -1,3 +1,4 @@
+import type { DeviceWaits } from './device-waits.js';
 import type { ProcessGroup } from './process-group.js';
 
 export interface GroupOptions {
@@ -16,6 +17,8 @@ export interface World {
   readonly size: number;
   /** A group of all processes, called `world`. */
   readonly group: ProcessGroup;
+  /** Where operations make a GPU wait and not the host (NCCL): what measures these waits. */
+  readonly deviceWaits?: DeviceWaits | undefined;
   createGroup(options: GroupOptions): ProcessGroup;
   /** Tells all processes that this one has failed and why: their operations fail, naming this rank. */
   abort(reason: Error): void;

@@ -27,6 +27,9 @@ export {
   runTraining,
   type TrainingResult,
 } from './run-training.js';
+export { DeviceClock, type DeviceClockOptions } from './slow-ranks/device-clock.js';
+export { HostClock, type HostClockOptions } from './slow-ranks/host-clock.js';
+export type { RankClock } from './slow-ranks/rank-clock.js';
 export { RankWatch, type RankWatchOptions } from './slow-ranks/rank-watch.js';
 export type { SampleSource } from './spikes/sources-text.js';
 export {

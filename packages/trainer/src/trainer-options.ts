@@ -3,6 +3,7 @@ import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer
 import type { Pipeline, StepListener } from '@mtl/pipeline';
 import type { LossKind } from './loss-kind.js';
 import type { StepRerun } from './rerun/step-rerun.js';
+import type { DeviceClock } from './slow-ranks/device-clock.js';
 import type { StepGuard } from './spikes/step-guard.js';
 import type { TrainingProgress } from './training-progress.js';
 
@@ -49,6 +50,8 @@ export interface TrainerOptions<Batch> {
   readonly rerun?: StepRerun | undefined;
   /** Records steps; the pipeline's recorder is the same one. */
   readonly profiler?: StepListener | undefined;
+  /** Measures passes on a device that waits for communication, for the `RankWatch` of the run. */
+  readonly deviceClock?: DeviceClock | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
 }

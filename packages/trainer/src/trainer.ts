@@ -489,12 +489,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** Forward and backward; the losses times the scale are left on the device. */
-  async #passes({ iteration, batches, lossScale }: RunningStep<Batch>, numbers: DeviceNumbers) {
+  async #passes(step: RunningStep<Batch>, numbers: DeviceNumbers) {
     const { optimizer, profiler, onGradients } = this.#options;
+    const { iteration } = step;
     const scaledSums = new LossSums(this.#options.losses, numbers);
-    namingWrongIndices(`iteration ${iteration}`, () =>
-      this.#accumulateGradients(batches, { lossScale, scaledSums }),
-    );
+    namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, scaledSums));
     if (onGradients !== undefined) {
       optimizer.reduceGradients();
       await onGradients(iteration);
@@ -543,24 +542,24 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
-  #accumulateGradients(
-    batches: readonly Batch[],
-    { lossScale, scaledSums }: { readonly lossScale: number; readonly scaledSums: LossSums },
-  ): void {
-    const { pipeline, optimizer, losses } = this.#options;
+  #accumulateGradients({ iteration, batches, lossScale }: RunningStep<Batch>, scaledSums: LossSums): void {
+    const { pipeline, optimizer, losses, deviceClock } = this.#options;
     const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
     const counts = this.#totals.counts(own, 'a global batch holds');
     const factors = losses.map((kind, index) => [
       kind.name,
       (lossScale * this.#totals.weightOf(index)) / counts[index]!,
     ]);
-    try {
+    const run = (): void =>
       pipeline.run({
         batches,
         lossFactors: Object.fromEntries(factors) as LossFactors,
         beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
         onLoss: (loss, microBatch) => scaledSums.add(loss, microBatch),
       });
+    try {
+      if (deviceClock === undefined) run();
+      else deviceClock.passes(iteration, run);
     } catch (error) {
       pipeline.abandon();
       throw error;

@@ -11,28 +11,34 @@ const watched = (argument: WatchRanksArgument) =>
     argument,
   });
 
-it('tells all ranks what each of them computes without communication, and which one is slow', async () => {
-  const results = await watched({ slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10 });
-  const [events] = results;
-  for (const other of results) expect(other).toEqual(events);
-  const intervals = events!.filter(({ type }) => type === 'ranks');
-  expect(intervals.map(({ iteration }) => iteration)).toEqual([2, 4, 6, 8, 10]);
-  // sums of such clocks are exact to far less than a microsecond
-  const rounded = (values: unknown): number[] =>
-    (values as number[]).map((value) => Math.round(value * 1e6) / 1e6);
-  expect(rounded(intervals[0]!.fields.compute_ms)).toEqual([100, 100, 100]);
-  expect(rounded(intervals[1]!.fields.compute_ms)).toEqual([100, 130, 100]);
-  expect(rounded(intervals[1]!.fields.waited_ms)).toEqual([30, 0, 30]);
-  expect(intervals.map(({ fields }) => fields.hosts)).toEqual([['a', 'b', 'c'], ...Array(4).fill(undefined)]);
-  expect(intervals[4]!.fields.peak_bytes).toEqual([10, 20, 30]);
-  const named = events!.filter(({ type }) => type === 'slow_rank');
-  expect(named.map(({ iteration, fields }) => [iteration, fields.rank, fields.host, fields.is_slow])).toEqual(
-    [
+it.each(['host', 'device'] as const)(
+  'tells all ranks what each of them computes without communication, and which one is slow, where the %s waits',
+  async (waits) => {
+    const results = await watched({ slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10, waits });
+    const [events] = results;
+    for (const other of results) expect(other).toEqual(events);
+    const intervals = events!.filter(({ type }) => type === 'ranks');
+    expect(intervals.map(({ iteration }) => iteration)).toEqual([2, 4, 6, 8, 10]);
+    // sums of such clocks are exact to far less than a microsecond
+    const rounded = (values: unknown): number[] =>
+      (values as number[]).map((value) => Math.round(value * 1e6) / 1e6);
+    expect(rounded(intervals[0]!.fields.compute_ms)).toEqual([100, 100, 100]);
+    expect(rounded(intervals[1]!.fields.compute_ms)).toEqual([100, 130, 100]);
+    expect(rounded(intervals[1]!.fields.waited_ms)).toEqual([30, 0, 30]);
+    expect(intervals.map(({ fields }) => fields.hosts)).toEqual([
+      ['a', 'b', 'c'],
+      ...Array(4).fill(undefined),
+    ]);
+    expect(intervals[4]!.fields.peak_bytes).toEqual([10, 20, 30]);
+    const named = events!.filter(({ type }) => type === 'slow_rank');
+    expect(
+      named.map(({ iteration, fields }) => [iteration, fields.rank, fields.host, fields.is_slow]),
+    ).toEqual([
       [8, 1, 'b', true],
       [10, 1, 'b', false],
-    ],
-  );
-});
+    ]);
+  },
+);
 
 it('names a rank that becomes slow where each rank is a pipeline stage of its own', async () => {
   const slowSteps = Array.from({ length: 6 }, (_, at) => 9 + at);

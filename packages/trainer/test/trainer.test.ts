@@ -13,6 +13,7 @@ import {
 } from '@mtl/optimizer';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
+  DeviceClock,
   type LossKind,
   optimizerTensors,
   readTrainingState,
@@ -53,6 +54,7 @@ interface BuildOptions {
   /** Of the head. */
   decoupledRate?: BuildOptions['rate'];
   losses?: readonly LossKind<BigramBatch>[];
+  deviceClock?: DeviceClock;
 }
 
 function build(options: BuildOptions = {}) {
@@ -88,6 +90,7 @@ function build(options: BuildOptions = {}) {
       losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
       trainIterations: options.trainIterations ?? 10,
       iterationsToSkip: new Set(options.iterationsToSkip),
+      deviceClock: options.deviceClock,
       ...(options.progress === undefined ? {} : { progress: options.progress }),
     });
   try {
@@ -229,6 +232,29 @@ describe('Trainer', () => {
       { numUpdates: 2, consumedSamples: 8 },
     ]);
     dispose();
+  });
+
+  it('lets a clock of the device measure passes, the same as without one', async () => {
+    let numPasses = 0;
+    const measure = (task: () => void) => {
+      task();
+      numPasses += 1;
+      return { read: () => ({ computeMs: 1, waitedMs: 0 }) };
+    };
+    const deviceClock = new DeviceClock({ waits: { measure } });
+    const [expected, built] = [build(), build({ deviceClock })];
+    const lossesOf = async ({ trainer }: typeof built): Promise<number[]> => {
+      const losses: number[] = [];
+      for await (const { lmLoss, iteration } of trainer) {
+        losses.push(lmLoss);
+        deviceClock.step(iteration);
+        if (iteration === 4 && deviceClock.hasTimes) deviceClock.take();
+      }
+      return losses;
+    };
+    expect(await lossesOf(expected)).toEqual(await lossesOf(built));
+    expect(numPasses).toBe(2);
+    for (const { dispose } of [expected, built]) dispose();
   });
 
   it('gives decoupled parameters a rate of their own, and reports both', async () => {

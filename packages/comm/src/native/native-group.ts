@@ -2,6 +2,7 @@ import { MtlError } from '@mtl/errors';
 import { reductions } from '../check-operation.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
+import type { DeviceWaits } from '../device-waits.js';
 import type { CommunicationOperation, EngineName, OperationCount, Work } from '../process-group.js';
 import { addon, callNative } from './addon.js';
 
@@ -9,6 +10,8 @@ export interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
   /** Of the native group. */
   readonly handle: number;
+  /** Where its operations make a device wait and not the host. */
+  readonly deviceWaits?: DeviceWaits;
 }
 
 const noTensor = 0;
@@ -18,12 +21,14 @@ const noPeer = -1;
 export class NativeGroup extends CheckedGroup {
   readonly engine: EngineName;
   readonly #handle: number;
+  readonly #deviceWaits: DeviceWaits | undefined;
   #closedStatistics: ReturnType<CheckedGroup['statistics']> | undefined;
 
-  constructor({ engine, handle, ...options }: NativeGroupOptions) {
+  constructor({ engine, handle, deviceWaits, ...options }: NativeGroupOptions) {
     super(options);
     this.engine = engine;
     this.#handle = handle;
+    this.#deviceWaits = deviceWaits;
   }
 
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
@@ -60,19 +65,21 @@ export class NativeGroup extends CheckedGroup {
         output: output?.handle ?? noTensor,
       }),
     );
-    return new NativeWork(this.#handle, ticket);
+    return new NativeWork(this.#handle, ticket, this.#deviceWaits);
   }
 }
 
 class NativeWork implements Work {
   readonly #group: number;
   readonly #ticket: number;
+  readonly #deviceWaits: DeviceWaits | undefined;
   #isDone = false;
   #error: unknown;
 
-  constructor(group: number, ticket: number) {
+  constructor(group: number, ticket: number, deviceWaits: DeviceWaits | undefined) {
     this.#group = group;
     this.#ticket = ticket;
+    this.#deviceWaits = deviceWaits;
   }
 
   get isDone(): boolean {
@@ -82,7 +89,9 @@ class NativeWork implements Work {
   wait(): void {
     if (!this.#isDone) {
       try {
-        callNative(() => addon().waitForOperation(this.#group, this.#ticket));
+        const wait = (): void => callNative(() => addon().waitForOperation(this.#group, this.#ticket));
+        if (this.#deviceWaits === undefined) wait();
+        else this.#deviceWaits.wait(wait);
       } catch (error) {
         // while a graph is recorded nothing is waited for: it is still under way
         if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') throw error;

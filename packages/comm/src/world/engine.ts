@@ -1,3 +1,4 @@
+import type { DeviceWaits } from '../device-waits.js';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { NativeJob } from '../native/native-job.js';
 import type { EngineName, ProcessGroup } from '../process-group.js';
@@ -22,6 +23,8 @@ export interface EngineContext {
 /** Makes the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
+  /** Where its operations make a device wait and not the host. */
+  readonly deviceWaits?: DeviceWaits;
   /** Of two or more ranks, this one among them. All members call it. */
   createGroup(options: GroupOptions): ProcessGroup;
   /** Its groups are closed by the job. */

@@ -1,4 +1,5 @@
 import type { MtlError } from '@mtl/errors';
+import type { DeviceWaits } from '../device-waits.js';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { TakenTrace } from '../native/comm-addon.js';
 import { checkRanks, type NativeJob } from '../native/native-job.js';
@@ -51,6 +52,10 @@ export class JoinedWorld implements World {
       name: 'world',
       ranks: Array.from({ length: this.size }, (_, rank) => rank),
     });
+  }
+
+  get deviceWaits(): DeviceWaits | undefined {
+    return this.#parts?.engine.deviceWaits;
   }
 
   /** A group of one is a SingleProcessGroup, whatever the engine. */

@@ -1,3 +1,4 @@
+import { DeviceWaits } from '../device-waits.js';
 import { addon, callNative } from '../native/addon.js';
 import { NativeGroup } from '../native/native-group.js';
 import { DeviceAndHostGroup } from '../nccl/device-and-host-group.js';
@@ -16,8 +17,10 @@ export function ncclEngine(context: NcclEngineContext): Engine {
   const { job, store, timeoutMs, host, sharesGpu } = context;
   const numCreated = new Map<string, number>();
   const groups: ProcessGroup[] = [];
+  const deviceWaits = new DeviceWaits('cuda');
   return {
     name: 'nccl',
+    deviceWaits,
     createGroup: ({ name, ranks }) => {
       // all members count alike: they create what they share in one order
       const label = `nccl/${name} ${ranks.join(' ')}`;
@@ -33,7 +36,14 @@ export function ncclEngine(context: NcclEngineContext): Engine {
           sharesGpu,
         }),
       );
-      const device = new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
+      const device = new NativeGroup({
+        name,
+        ranks,
+        engine,
+        worldRank: job.rank,
+        handle: group,
+        deviceWaits,
+      });
       const both = new DeviceAndHostGroup({ device, host: host.createGroup({ name, ranks }) });
       groups.push(both);
       return both;

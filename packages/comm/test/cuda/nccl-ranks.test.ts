@@ -60,7 +60,8 @@ describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'fak
     for (const { stdout, stderr, status } of await run({}, { numDevices: 2 })) {
       expect(stderr).toBe('');
       expect(status).toBe(0);
-      expect(JSON.parse(stdout)).toMatchObject({ engine: 'nccl', sums: [3, 30] });
+      const times = { computeMs: expect.any(Number), waitedMs: expect.any(Number) };
+      expect(JSON.parse(stdout)).toMatchObject({ engine: 'nccl', sums: [3, 30], times });
       reportEngine('nccl');
     }
   });
@@ -73,6 +74,14 @@ describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'fak
       expect([engine, sums, hostId]).toEqual(['nccl', [3, 30], `mtl-rank-${rank}`]);
       reportEngine('nccl');
     }
+  });
+
+  it.skipIf(isEmulated)('measure how long their GPU waits for a rank that is late', async () => {
+    const ranks = await run({ ...shared, LATE_MS: '300' }, { numDevices: 1 });
+    const [first, second] = ranks.map(({ stdout }) => JSON.parse(stdout).times);
+    expect(first.computeMs).toBeGreaterThan(250);
+    expect(second.waitedMs).toBeGreaterThan(250);
+    expect(second.computeMs).toBeLessThan(second.waitedMs);
   });
 
   it('receive while a graph is recorded, and after it', async () => {

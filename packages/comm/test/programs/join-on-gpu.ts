@@ -1,6 +1,7 @@
 // A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as
 // one line of JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
-// RECORDING: a folder; receives while a graph is recorded.
+// RECORDING: a folder; receives while a graph is recorded. LATE_MS: how late rank 0 starts what GPUs wait
+// for.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -14,6 +15,7 @@ const {
   CASES = '{"sizes":[]}',
   BACKEND,
   RECORDING,
+  LATE_MS = '0',
   DEVICE_INDEX = '0',
 } = process.env;
 const [behaviour, whose] = BEHAVIOUR.split(' ');
@@ -43,7 +45,15 @@ try {
   const onGpu = Tensor.from([rank + 1], { shape: [1], dtype, device: 'cuda' });
   const onHost = Tensor.from([10 * (rank + 1)], { shape: [1], dtype });
   const parallel = createMeshGroups(world, new ProcessMesh({ tp: size }));
-  finish(parallel.tp.allReduce(onGpu));
+  const lateMs = Number(LATE_MS);
+  const sum = (): void => {
+    if (rank === 0) Atomics.wait(sleeper, 0, 0, lateMs);
+    const work = parallel.tp.allReduce(onGpu);
+    if (lateMs === 0) finish(work);
+    else work.wait();
+  };
+  const measured = world.deviceWaits?.measure(sum);
+  if (measured === undefined) sum();
   parallel.tp.allReduce(onHost).wait();
   const sums = [onGpu.item(), onHost.item()];
   const recorded =
@@ -55,6 +65,7 @@ try {
     messages,
     hashes,
     sums,
+    times: measured?.read(),
     hostId: process.env.NCCL_HOSTID,
   };
   writeSync(1, `${JSON.stringify(line)}\n`);

@@ -2,7 +2,15 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';
-import type { LossKind, StepGuard, StepRerun, Trainer, TrainerOptions, TrainingProgress } from '@mtl/trainer';
+import type {
+  DeviceClock,
+  LossKind,
+  StepGuard,
+  StepRerun,
+  Trainer,
+  TrainerOptions,
+  TrainingProgress,
+} from '@mtl/trainer';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AssembledTraining } from './assembled-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
@@ -17,6 +25,7 @@ export interface NewTrainerOptions {
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
   readonly profiler: StepListener | undefined;
+  readonly deviceClock?: DeviceClock | undefined;
   readonly guard?: StepGuard | undefined;
   readonly rerun?: StepRerun | undefined;
   readonly flopsPerSample: number;
@@ -26,13 +35,14 @@ export interface NewTrainerOptions {
 /** The loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   const { configuration, assembled, losses, lossesOfAbsentRanks = [], batches } = parts;
-  const { progress, profiler, guard, rerun, onGradients } = parts;
+  const { progress, profiler, deviceClock, guard, rerun, onGradients } = parts;
   const { training, parallel, model } = configuration;
   return assembled.trainer({
     losses,
     lossesOfAbsentRanks,
     batches,
     profiler,
+    deviceClock,
     guard,
     rerun,
     ...learningRatesOf(configuration),

@@ -1,6 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { memoryStatistics } from '@mtl/kernels';
-import { RankWatch, type RankWatchOptions } from '@mtl/trainer';
+import { type DeviceClock, HostClock, RankWatch, type RankWatchOptions } from '@mtl/trainer';
 import type { TrainingProcesses } from './training-processes.js';
 import { waitedSeconds } from './waited-seconds.js';
 
@@ -8,33 +8,38 @@ import { waitedSeconds } from './waited-seconds.js';
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
- * What finds slow ranks; undefined for a process alone. On GPUs the host does not wait for communication, so
- * that its clock does not tell ranks apart: they are not watched.
+ * What finds slow ranks; undefined for a process alone, and for GPUs that communicate through memory of the
+ * host: what their hosts wait is not communication alone.
  */
 export function rankWatchOf(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
   {
     processes,
     hosts,
+    deviceClock,
     times,
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
+    /** What measures the trainer's passes on GPUs. */
+    readonly deviceClock: DeviceClock | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
 ): RankWatch | undefined {
   const { groups, mesh } = processes;
   const { world } = groups;
   const { device } = parallel;
-  if (world === undefined || device !== 'cpu') return undefined;
+  const clock =
+    deviceClock ??
+    (device === 'cpu' ? new HostClock({ waitedSeconds: () => waitedSeconds(groups) }) : undefined);
+  if (world === undefined || clock === undefined) return undefined;
   const first = Array.from({ length: mesh.sizes.pp }, (_, pp) => mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp }));
   return new RankWatch({
     world,
     hosts,
-    device,
+    clock,
     peers: first.map((rank) => mesh.groupOf(rank, ['tp', 'cp', 'dp'])),
     interval: logging.logInterval,
-    waitedSeconds: () => waitedSeconds(groups),
     peakBytes: () => memoryStatistics(device).peakBytes,
     ...times,
   });

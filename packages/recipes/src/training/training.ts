@@ -19,6 +19,7 @@ import {
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
+  DeviceClock,
   EarlyStopping,
   type EarlyStoppingState,
   modelFlops,
@@ -319,12 +320,14 @@ export class Training {
     });
     const hosts = hostNames(processes.groups.world);
     const { rerunMode } = inForce.spikes;
+    const deviceClock = world?.deviceWaits && new DeviceClock({ waits: world.deviceWaits });
     const trainer = newTrainer({
       configuration: inForce,
       assembled,
       batches,
       progress,
       profiler,
+      deviceClock,
       guard: spikeGuard,
       rerun: rerunMode && new StepRerun({ mode: rerunMode, hosts }),
       losses: recipe.losses(model),
@@ -349,7 +352,7 @@ export class Training {
       earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
       resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
       spikeGuard,
-      rankWatch: rankWatchOf(inForce, { processes, hosts, times: options.rankWatchTimes }),
+      rankWatch: rankWatchOf(inForce, { processes, hosts, deviceClock, times: options.rankWatchTimes }),
     });
   }
 

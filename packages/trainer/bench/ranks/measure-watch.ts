@@ -1,6 +1,6 @@
 import type { World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
-import { MetricsJsonlWriter, RankWatch, type TrainingEvent } from '../../src/index.js';
+import { HostClock, MetricsJsonlWriter, RankWatch, type TrainingEvent } from '../../src/index.js';
 
 export interface WatchCostArgument {
   /** Computation of a step, after which ranks add something up, as they do in training. */
@@ -31,10 +31,12 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
     world: group,
     peers: [Array.from({ length: size }, (_, index) => index)],
     hosts: Array.from({ length: size }, () => 'here'),
-    device: 'cpu',
     interval: 1,
     leastReportMs,
-    waitedSeconds: () => Object.values(group.statistics()).reduce((sum, each) => sum + each.waitedSeconds, 0),
+    clock: new HostClock({
+      waitedSeconds: () =>
+        Object.values(group.statistics()).reduce((sum, each) => sum + each.waitedSeconds, 0),
+    }),
     peakBytes: () => 1,
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });

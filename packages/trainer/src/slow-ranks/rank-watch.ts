@@ -1,22 +1,20 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
-import { type Device, deviceOfValues, Tensor } from '@mtl/kernels';
+import { Tensor } from '@mtl/kernels';
 import type { TrainingEvent } from '../training-event.js';
+import type { RankClock } from './rank-clock.js';
 import { SlowRankFinder, type SlowRankFinderOptions } from './slow-rank-finder.js';
 
 export interface RankWatchOptions extends SlowRankFinderOptions {
   /** Of all ranks. */
   readonly world: ProcessGroup;
-  /** Seconds that this rank has waited in communication since its start. */
-  readonly waitedSeconds: () => number;
+  /** What this rank computes. */
+  readonly clock: RankClock;
   /** Bytes of tensors at the peak of this rank. */
   readonly peakBytes: () => number;
-  readonly device: Device;
   /** Reports are after multiples of so many steps. */
   readonly interval: number;
   /** Milliseconds of steps between two reports at least, whatever the interval. Default: 5 s. */
   readonly leastReportMs?: number | undefined;
-  /** Milliseconds. Default: `performance.now`. */
-  readonly now?: () => number;
 }
 
 /** What each rank tells of an interval. */
@@ -25,21 +23,16 @@ const numNumbers = 3;
 const leastReportMs = 5000;
 
 /**
- * Measures what each rank computes, without the time that it waits in communication, and gathers it from all
- * ranks every interval, or every few intervals where steps are short: ranks agree on their number by what
- * they gathered before. Gathering overlaps with the step that follows; clocks are read between reports, so
- * that steps cost nothing. All ranks call its methods alike.
+ * Gathers from all ranks what each of them computes, without the time that it waits in communication, every
+ * interval, or every few intervals where steps are short: ranks agree on their number by what they gathered
+ * before. Gathering overlaps with the step that follows. All ranks call its methods alike.
  */
 export class RankWatch {
   readonly #options: RankWatchOptions;
-  readonly #now: () => number;
   readonly #finder: SlowRankFinder;
-  #mark: { readonly ms: number; readonly waitedSeconds: number } | undefined;
   #numSteps = 0;
   /** Steps from one report to the next. */
   #stepsOfReport: number;
-  #computeMs = 0;
-  #waitedMs = 0;
   #isFirstReport = true;
   #gathering:
     | {
@@ -53,30 +46,26 @@ export class RankWatch {
 
   constructor(options: RankWatchOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
     this.#finder = new SlowRankFinder(options);
     this.#stepsOfReport = options.interval;
   }
 
   /** Measures from here on. */
   resume(): void {
-    this.#mark = { ms: this.#now(), waitedSeconds: this.#options.waitedSeconds() };
+    this.#options.clock.resume();
   }
 
   /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
   pause(): void {
-    if (this.#mark === undefined) return;
-    const waitedMs = 1000 * (this.#options.waitedSeconds() - this.#mark.waitedSeconds);
-    this.#waitedMs += waitedMs;
-    this.#computeMs += this.#now() - this.#mark.ms - waitedMs;
-    this.#mark = undefined;
+    this.#options.clock.pause();
   }
 
   /** Takes note of a step. Returns what the ranks told of the steps before it, one step after they told. */
   step(iteration: number): readonly TrainingEvent[] {
     const events = this.#finish();
     this.#numSteps += 1;
-    if (this.#numSteps < this.#stepsOfReport) return events;
+    this.#options.clock.step(iteration);
+    if (this.#numSteps < this.#stepsOfReport || !this.#options.clock.hasTimes) return events;
     this.pause();
     this.#gather(iteration);
     this.resume();
@@ -86,7 +75,7 @@ export class RankWatch {
   /** After the last step: what is still being gathered, and what ranks tell of the steps since. */
   end(iteration: number): readonly TrainingEvent[] {
     const events = this.#finish();
-    if (this.#numSteps === 0) return events;
+    if (this.#numSteps === 0 || !this.#options.clock.hasTimes) return events;
     this.pause();
     this.#gather(iteration);
     return [...events, ...this.#finish()];
@@ -127,15 +116,14 @@ export class RankWatch {
   }
 
   #gather(iteration: number): void {
-    const { world, peakBytes } = this.#options;
-    const device = deviceOfValues(this.#options.device);
-    const own = [this.#computeMs / this.#numSteps, this.#waitedMs / this.#numSteps, peakBytes()];
-    const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64', device });
-    const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64', device });
+    const { world, clock, peakBytes } = this.#options;
+    const { computeMs, waitedMs } = clock.take();
+    // on the host, whatever computes: to read them waits for no device
+    const own = [computeMs, waitedMs, peakBytes()];
+    const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64' });
+    const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64' });
     const numSteps = this.#numSteps;
     this.#gathering = { iteration, numSteps, input, output, work: world.allGather({ output, input }) };
     this.#numSteps = 0;
-    this.#computeMs = 0;
-    this.#waitedMs = 0;
   }
 }

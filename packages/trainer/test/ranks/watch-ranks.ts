@@ -1,5 +1,5 @@
 import type { World } from '@mtl/comm';
-import { RankWatch, type TrainingEvent } from '../../src/index.js';
+import { DeviceClock, HostClock, RankWatch, type TrainingEvent } from '../../src/index.js';
 
 export interface WatchRanksArgument {
   readonly slowRank: number;
@@ -8,6 +8,8 @@ export interface WatchRanksArgument {
   readonly numSteps: number;
   /** Default: reports after every interval. */
   readonly leastReportMs?: number | 'that of every run';
+  /** What waits for communication. Default: the host. */
+  readonly waits?: 'host' | 'device';
   /** Default: all in one pipeline stage. */
   readonly peers?: ReadonlyArray<readonly number[]>;
 }
@@ -15,28 +17,45 @@ export interface WatchRanksArgument {
 /** Watches ranks with clocks of their own, which steps of 100 ms and pauses of any length move on. */
 export default async function watchRanks(
   world: World,
-  { slowRank, slowSteps, numSteps, leastReportMs = 0, peers = [[0, 1, 2]] }: WatchRanksArgument,
+  {
+    slowRank,
+    slowSteps,
+    numSteps,
+    leastReportMs = 0,
+    waits = 'host',
+    peers = [[0, 1, 2]],
+  }: WatchRanksArgument,
 ): Promise<readonly TrainingEvent[]> {
   const { rank } = world;
   let [ms, waitedSeconds] = [0, 0];
+  const measure = (task: () => void) => {
+    const [beginMs, waitedBefore] = [ms, waitedSeconds];
+    task();
+    const waitedMs = 1000 * (waitedSeconds - waitedBefore);
+    const computeMs = ms - beginMs - waitedMs;
+    return { read: () => ({ computeMs, waitedMs }) };
+  };
+  const deviceClock = waits === 'device' ? new DeviceClock({ waits: { measure } }) : undefined;
   const watch = new RankWatch({
     world: world.group,
-    waitedSeconds: () => waitedSeconds,
+    clock: deviceClock ?? new HostClock({ waitedSeconds: () => waitedSeconds, now: () => ms }),
     peakBytes: () => 10 * (rank + 1),
-    device: 'cpu',
     interval: 2,
     peers,
     hosts: ['a', 'b', 'c'],
     leastIntervalMs: 0,
     ...(leastReportMs === 'that of every run' ? {} : { leastReportMs }),
-    now: () => ms,
   });
   watch.resume();
   const events: TrainingEvent[] = [];
   for (let step = 1; step <= numSteps; step++) {
     const isSlow = slowSteps.includes(step);
-    ms += isSlow ? 130 : 100;
-    if (isSlow && rank !== slowRank) waitedSeconds += 0.03;
+    const passes = (): void => {
+      ms += isSlow ? 130 : 100;
+      if (isSlow && rank !== slowRank) waitedSeconds += 0.03;
+    };
+    if (deviceClock === undefined) passes();
+    else deviceClock.passes(step, passes);
     events.push(...watch.step(step));
     watch.pause();
     ms += rank * 1000;

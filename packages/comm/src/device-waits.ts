@@ -1,0 +1,76 @@
+import { type Device, DeviceMark } from '@mtl/kernels';
+
+/** What a device did in a stretch of its work, in milliseconds. */
+export interface DeviceTimes {
+  readonly computeMs: number;
+  /** In which it waited for communication. */
+  readonly waitedMs: number;
+}
+
+/**
+ * Tells how long a device waits for communication. Operations over NCCL make the device wait and not the
+ * host, so that no clock of the host shows it: while something is measured, each such wait has a mark of the
+ * device before it and one after it. Otherwise there are none, and it costs nothing.
+ */
+export class DeviceWaits {
+  readonly #device: Device;
+  #marks: DeviceMark[] | undefined;
+
+  constructor(device: Device) {
+    this.#device = device;
+  }
+
+  /** @internal Enqueues a wait of the device. */
+  wait(enqueue: () => void): void {
+    const marks = this.#marks;
+    if (marks === undefined) {
+      enqueue();
+      return;
+    }
+    marks.push(new DeviceMark(this.#device));
+    enqueue();
+    marks.push(new DeviceMark(this.#device));
+  }
+
+  /** Measures what `task` enqueues. Must be disposed of, or read. */
+  measure(task: () => void): MeasuredTimes {
+    const marks = [new DeviceMark(this.#device)];
+    this.#marks = marks;
+    try {
+      task();
+      marks.push(new DeviceMark(this.#device));
+      return new MeasuredTimes(marks);
+    } catch (error) {
+      for (const mark of marks) mark.dispose();
+      throw error;
+    } finally {
+      this.#marks = undefined;
+    }
+  }
+}
+
+/** Times of a stretch of a device's work, which is perhaps still under way. */
+export class MeasuredTimes {
+  readonly #marks: readonly DeviceMark[];
+
+  /** @param marks where it begins, before and after each wait, and where it ends; owned from here on */
+  constructor(marks: readonly DeviceMark[]) {
+    this.#marks = marks;
+  }
+
+  /** Waits for the end of the stretch. Once: it disposes of the marks. */
+  read(): DeviceTimes {
+    const [begin, ...rest] = this.#marks;
+    const end = rest.pop()!;
+    let waitedMs = 0;
+    for (let at = 0; at < rest.length; at += 2) waitedMs += rest[at + 1]!.millisecondsSince(rest[at]!);
+    const times = { computeMs: end.millisecondsSince(begin!) - waitedMs, waitedMs };
+    this.dispose();
+    return times;
+  }
+
+  /** A second call does nothing. */
+  dispose(): void {
+    for (const mark of this.#marks) mark.dispose();
+  }
+}

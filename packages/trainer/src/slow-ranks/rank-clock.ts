@@ -1,0 +1,15 @@
+import type { DeviceTimes } from '@mtl/comm';
+
+/** Measures how long a rank computes in a step, without the time that it waits in communication. */
+export interface RankClock {
+  /** Measures from here on. */
+  resume(): void;
+  /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
+  pause(): void;
+  /** A step is over: on all ranks alike. */
+  step(iteration: number): void;
+  /** Whether there is something to take: on all ranks alike. */
+  readonly hasTimes: boolean;
+  /** Of a step, from what was measured since the last call. */
+  take(): DeviceTimes;
+}
