@@ -69,16 +69,19 @@ describe('joinWorld', () => {
   });
 
   it('refuses a rank with another secret, and two processes of one number', async () => {
-    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '20' } });
-    const wrong = startJoiningRanks('join-and-sum.ts', [
+    const variables = await variablesOf(2);
+    const { children, finished } = startJoiningRanks('join-and-sum.ts', [
       variables[0]!,
       { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },
-      { ...variables[0]!, RANK: '0', MTL_STORE_PORT: variables[0]!.MTL_STORE_PORT! },
+      variables[0]!,
     ]);
-    const [first, second] = await wrong.finished;
+    // the one that holds the store would wait for rank 1 until its time is over
+    await until(() => children.filter(({ exitCode }) => exitCode !== null).length === 2);
+    for (const child of children) child.kill('SIGKILL');
+    const [first, second, third] = await finished;
     expect(second!.stderr).toContain('error[MTL_STORE_REFUSED]');
     expect(second!.status).toBe(1);
-    expect(`${first!.stderr}${(await wrong.finished)[2]!.stderr}`).toContain('MTL_STORE_ADDRESS');
+    expect(`${first!.stderr}${third!.stderr}`).toContain('MTL_STORE_ADDRESS');
   });
 
   it('gives every rank the reason of the one that fails, and its number', async () => {
