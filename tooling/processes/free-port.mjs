@@ -1,15 +1,28 @@
 import { createServer } from 'node:net';
 
-/** A port of the loopback that no process listens on. */
-export function freePort() {
+/**
+ * Below the ports that Linux gives to connections and to servers that ask for any (32768 and above): it gives
+ * none of these away between the check and the use of a port.
+ */
+const [first, count] = [12_000, 20_000];
+/** Between the first ports of two processes that started one after the other. */
+const stride = 61;
+
+let next = process.pid * stride;
+
+/** A port of the loopback that no process listens on, another one in each call. */
+export async function freePort() {
+  for (let tried = 0; tried < count; tried++) {
+    const port = first + (next++ % count);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`no port from ${first} to ${first + count - 1} is free`);
+}
+
+function isFree(port) {
   return new Promise((resolve, reject) => {
     const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(),
-      );
-    });
+    server.on('error', (error) => (error.code === 'EADDRINUSE' ? resolve(false) : reject(error)));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }

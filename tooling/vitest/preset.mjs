@@ -1,5 +1,5 @@
-import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { setupFiles } from './setup-files.mjs';
 import { suitesLeftOut } from './slow-suites.mjs';
 import { SlowestFirst } from './slowest-first.mjs';
 import { workspaceConditions } from './workspace-conditions.mjs';
@@ -24,7 +24,7 @@ export function library(test = {}) {
     ssr: { resolve: { conditions } },
     test: {
       include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-      setupFiles: [fileURLToPath(new URL('./equal-bytes.mjs', import.meta.url))],
+      setupFiles: setupFiles(),
       pool: 'forks',
       fileParallelism: true,
       maxWorkers: 2,

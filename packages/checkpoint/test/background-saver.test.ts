@@ -56,7 +56,7 @@ describe('BackgroundSaver', () => {
         return { ...tensor, readInto };
       });
       await saver.begin({ ...save(iteration, tensors), keepLast: 2 });
-      await expect.poll(() => saver.isWritten, { timeout: 20_000 }).toBe(true);
+      await expect.poll(() => saver.isWritten).toBe(true);
       await saver.finish();
     }
     expect(new Set(targets.map(({ buffer }) => buffer)).size).toBe(3);

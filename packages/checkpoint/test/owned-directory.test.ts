@@ -111,11 +111,11 @@ describe('two processes and one directory', () => {
     children.push(parent);
     const [line] = (await once(createInterface({ input: parent.stdout! }), 'line')) as [string];
     const command = () => readFile(`/proc/${parent.pid}/comm`, 'utf8');
-    await expect.poll(command, { timeout: 10_000 }).toBe('sleep\n');
+    await expect.poll(command).toBe('sleep\n');
     (parent.stdio[3] as Writable).end();
     const state = async (): Promise<string | undefined> =>
       (await readFile(`/proc/${line}/stat`, 'utf8')).split(') ')[1];
-    await expect.poll(state, { timeout: 10_000 }).toMatch(/^Z/);
+    await expect.poll(state).toMatch(/^Z/);
     const processStart = (await state())!.split(' ')[19]!;
     expect(livenessOf({ ...newSaveOwner(), pid: Number(line), processStart })).toBe('dead');
   });

@@ -28,15 +28,15 @@ describe('over shared memory, a rank', () => {
   );
 
   it('that hangs after the job has failed is ended by its own watchdog', async () => {
-    const processes = start('hang', { timeoutMs, abortGraceMs: 300 });
+    const processes = start('hang', { timeoutMs, abortGraceMs: 3000 });
     await errorsOf(processes.slice(0, culprit));
     expect(await processes[culprit]!.ended).toBe(1);
-    expect(processes[culprit]!.stderr()).toContain('error[MTL_WATCHDOG]: rank 2 did not end within 0.3 s');
+    expect(processes[culprit]!.stderr()).toContain('error[MTL_WATCHDOG]: rank 2 did not end within 3 s');
     expect(processes.filter(isRunning)).toEqual([]);
   });
 
   it('that never comes is named by all that wait for it', async () => {
-    const processes = start('none', { absent: [culprit], joinTimeoutMs: 3000 });
+    const processes = start('none', { absent: [culprit], joinTimeoutMs: 10_000 });
     for (const error of await errorsOf(processes)) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: culprit } });
       expect(error.message).toContain(`rank ${culprit} never came`);

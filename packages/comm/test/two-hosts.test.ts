@@ -59,7 +59,8 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
       for (const error of await errorsOf(processes.filter((_, rank) => rank !== stopped))) {
         expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: stopped, ...complete } });
         expect(error.message).toContain('group world [0, 1, 2, 3], allReduce');
-        expect(error.details.waitedMs).toBeLessThan(3 * timeoutMs);
+        // far from the default of 20 s
+        expect(error.details.waitedMs).toBeLessThan(10 * timeoutMs);
       }
       expect(processes.filter(isRunning)).toEqual([processes[stopped]]);
     },

@@ -33,6 +33,8 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
       viewport: { width: 1300, height: 900 },
     });
     page = browser.pages()[0]!;
+    // as long as the polls of expect: Playwright waits for half of it by itself
+    page.setDefaultTimeout(60_000);
     page.on('console', (message) => {
       if (message.type() === 'error') problems.push(message.text());
     });

@@ -60,7 +60,7 @@ describe('a stage', () => {
   });
 
   it('that hangs is an error of all others at the time-out, and its process is ended', async () => {
-    const processes = start('hang', { timeoutMs, abortGraceMs: 300 });
+    const processes = start('hang', { timeoutMs, abortGraceMs: 3000 });
     for (const error of await failuresOf(processes.toSpliced(culprit, 1))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { group: 'world' } });
     }

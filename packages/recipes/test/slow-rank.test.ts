@@ -5,8 +5,9 @@ import { TrainingRuns } from './support/training-runs.js';
 
 let runs: TrainingRuns;
 beforeAll(async () => {
-  // averages of several steps: what else the machine does for a moment must not hide the slow rank
-  runs = await TrainingRuns.create(['--log-interval', '4', '--eval-iters', '0']);
+  // twelve intervals, so that three in a row are left where something else on the machine hides the slow rank
+  // in two of them
+  runs = await TrainingRuns.create(['--log-interval', '2', '--eval-iters', '0']);
 });
 afterAll(() => runs.remove());
 
@@ -15,7 +16,7 @@ it('names the process that computes longer than the others, with its host', {
 }, async () => {
   // a step of this model takes some ten milliseconds
   const [results] = await runs.runInProcesses(3, [
-    { name: 'slow', flags: ['--global-batch-size', '9'], slowRank: { rank: 1, ms: 60 } },
+    { name: 'slow', flags: ['--global-batch-size', '9'], slowRank: { rank: 1, ms: 200 } },
   ]);
   const [first, ...others] = results!;
   const named = new RegExp(
@@ -27,8 +28,8 @@ it('names the process that computes longer than the others, with its host', {
   for (const { output } of others) expect(output).toBe('');
   const records = runs.recordsOf('slow').filter(({ type }) => type === 'slow_rank');
   expect(records[0]).toMatchObject({ rank: 1, host: hostname(), is_slow: true });
-  expect(records[0]!.iteration).toBeGreaterThanOrEqual(12);
+  expect(records[0]!.iteration).toBeGreaterThanOrEqual(6);
   const { compute_ms, median_compute_ms } = records[0]!;
-  expect((compute_ms as number) - (median_compute_ms as number)).toBeGreaterThan(30);
+  expect((compute_ms as number) - (median_compute_ms as number)).toBeGreaterThan(100);
   expect(new Set(records.map(({ rank }) => rank))).toEqual(new Set([1]));
 });

@@ -60,21 +60,34 @@ async function pidsOfRanks(): Promise<number[]> {
   return printedRanks(output).map(({ pid }) => pid as number);
 }
 
-/** Every error that a rank other than the culprit wrote. */
-function expectSurvivorsToName(finished: readonly FinishedProcess[], code: string): void {
-  const errors = finished.flatMap(({ stderr }) =>
-    stderr.split('\n').filter((line) => /^\[\d\] error\[/.test(line)),
-  );
-  expect(errors.map((line) => line[1]).sort()).toEqual(['0', '1', '2']);
-  for (const line of errors) {
-    // group, operation, sequence number, waiting time, and who is to blame
-    expect(line).toMatch(
-      new RegExp(
-        `^\\[(\\d)\\] error\\[${code}\\]: group world \\[0, 1, 2, 3\\], allReduce \\(collective \\d+\\), ` +
-          `rank \\1 waited \\d+\\.\\d+ s: (.*: )?rank ${culprit} `,
-      ),
+/**
+ * Repeats a run in which the culprit fails until all other ranks have said so, three times at most: the
+ * launcher gives them a second for it, which may be too short on a busy machine. Every error that they write
+ * must name the culprit.
+ */
+async function expectSurvivorsToName(
+  code: string,
+  run: () => Promise<readonly FinishedProcess[]>,
+): Promise<void> {
+  let ranks: string[] = [];
+  for (let number = 1; number <= 3 && ranks.length < 3; number++) {
+    hosts = [];
+    output = '';
+    const errors = (await run()).flatMap(({ stderr }) =>
+      stderr.split('\n').filter((line) => /^\[\d\] error\[/.test(line)),
     );
+    for (const line of errors) {
+      // group, operation, sequence number, waiting time, and who is to blame
+      expect(line).toMatch(
+        new RegExp(
+          `^\\[(\\d)\\] error\\[${code}\\]: group world \\[0, 1, 2, 3\\], allReduce \\(collective \\d+\\), ` +
+            `rank \\1 waited \\d+\\.\\d+ s: (.*: )?rank ${culprit} `,
+        ),
+      );
+    }
+    ranks = errors.map((line) => line[1]!).sort();
   }
+  expect(ranks).toEqual(['0', '1', '2']);
 }
 
 /** Two ranks each on two hosts, started by `mtl run` on both, over Gloo. */
@@ -95,19 +108,21 @@ describe.skipIf(cannot)('mtl run on two hosts (libgloo-dev, iproute2, root)', ()
   });
 
   it('ends all at once when a rank is killed; all others name it', async () => {
-    startBoth({});
-    const pids = await pidsOfRanks();
-    expect(printedRanks(output)).toMatchObject(
-      [0, 1, 2, 3].map((rank) => ({ rank, engine: 'gloo+local', sum: 10 })),
-    );
-    process.kill(pids[culprit]!, 'SIGKILL');
-    const finished = await ends();
-    expectSurvivorsToName(finished, 'MTL_RANK_DIED');
-    for (const { status, stderr } of finished) {
-      expect(stderr).toContain(`error[MTL_RANK_FAILED]: rank ${culprit} ended with signal SIGKILL`);
-      expect(status).toBe(1);
-    }
-    expect(pids.some(isRunning)).toBe(false);
+    await expectSurvivorsToName('MTL_RANK_DIED', async () => {
+      startBoth({});
+      const pids = await pidsOfRanks();
+      expect(printedRanks(output)).toMatchObject(
+        [0, 1, 2, 3].map((rank) => ({ rank, engine: 'gloo+local', sum: 10 })),
+      );
+      process.kill(pids[culprit]!, 'SIGKILL');
+      const finished = await ends();
+      for (const { status, stderr } of finished) {
+        expect(stderr).toContain(`error[MTL_RANK_FAILED]: rank ${culprit} ended with signal SIGKILL`);
+        expect(status).toBe(1);
+      }
+      expect(pids.some(isRunning)).toBe(false);
+      return finished;
+    });
   });
 
   it.each([
@@ -118,16 +133,18 @@ describe.skipIf(cannot)('mtl run on two hosts (libgloo-dev, iproute2, root)', ()
       { env: { TIMEOUT_MS: '1500' }, flags: { 'heartbeat-limit': 30 } },
     ],
   ])('ends a stopped rank, which %s betrays; all others name it', async (_, code, options) => {
-    startBoth(options);
-    const pids = await pidsOfRanks();
-    process.kill(pids[culprit]!, 'SIGSTOP');
-    const finished = await ends();
-    expectSurvivorsToName(finished, code);
-    for (const { status, stderr } of finished) {
-      expect(stderr).toContain(`error[MTL_RANK_FAILED]: rank ${culprit} failed: `);
-      expect(status).toBe(1);
-    }
-    expect(pids.some(isRunning)).toBe(false);
+    await expectSurvivorsToName(code, async () => {
+      startBoth(options);
+      const pids = await pidsOfRanks();
+      process.kill(pids[culprit]!, 'SIGSTOP');
+      const finished = await ends();
+      for (const { status, stderr } of finished) {
+        expect(stderr).toContain(`error[MTL_RANK_FAILED]: rank ${culprit} failed: `);
+        expect(status).toBe(1);
+      }
+      expect(pids.some(isRunning)).toBe(false);
+      return finished;
+    });
   });
 
   it('names a host that never comes, with its ranks', async () => {
@@ -135,7 +152,7 @@ describe.skipIf(cannot)('mtl run on two hosts (libgloo-dev, iproute2, root)', ()
     start(0, { flags });
     const [first] = await ends();
     expect(first!.stderr).toMatch(
-      /^error\[MTL_TIMEOUT\]: host 0 waited 2\.0 s for host 1 \(ranks 2 to 3\) of 2 hosts, which never came/,
+      /^error\[MTL_TIMEOUT\]: host 0 waited \d+\.\d s for host 1 \(ranks 2 to 3\) of 2 hosts, which never came/,
     );
     expect(first!.status).toBe(1);
     start(1, { flags });

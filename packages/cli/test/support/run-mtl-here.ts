@@ -1,19 +1,29 @@
 import { vi } from 'vitest';
 import { runMtl } from '../../src/index.js';
 
+/** What a command line has printed. */
+export interface FinishedMtlHere {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Number of calls that wrote to standard output. */
+  readonly numWrites: number;
+}
+
 /** Runs a command line of `mtl` in this process: what it prints is returned, and not printed. */
-export async function runMtlHere(
-  ...argv: readonly string[]
-): Promise<{ readonly status: number; readonly stdout: string; readonly stderr: string }> {
+export async function runMtlHere(...argv: readonly string[]): Promise<FinishedMtlHere> {
   const written = { stdout: '', stderr: '' };
+  let numWrites = 0;
   const spies = (['stdout', 'stderr'] as const).map((stream) =>
     vi.spyOn(process[stream], 'write').mockImplementation((text) => {
       written[stream] += String(text);
+      if (stream === 'stdout') numWrites += 1;
       return true;
     }),
   );
   try {
-    return { status: await runMtl(argv), ...written };
+    const status = await runMtl(argv);
+    return { status, ...written, numWrites };
   } finally {
     for (const spy of spies) spy.mockRestore();
   }

@@ -5,8 +5,6 @@ export interface FinishedMtl {
   readonly status: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Number of chunks in which standard output arrived. */
-  readonly numChunks: number;
 }
 
 export interface SpawnMtlOptions {
@@ -37,8 +35,6 @@ export function spawnMtl(
     child.stdout!.setEncoding('utf8').on('data', (text: string) => stdout.push(text));
     child.stderr!.setEncoding('utf8').on('data', (text: string) => stderr.push(text));
     child.on('error', reject);
-    child.on('close', (status) =>
-      resolve({ status, stdout: stdout.join(''), stderr: stderr.join(''), numChunks: stdout.length }),
-    );
+    child.on('close', (status) => resolve({ status, stdout: stdout.join(''), stderr: stderr.join('') }));
   });
 }

@@ -113,16 +113,21 @@ MTL_TEST(bytes_are_counted_as_a_ring_would_send_them) {
 
 MTL_TEST(a_member_that_does_not_come_is_named) {
   ThreadedGroup threads(3, 4096, 100);
-  threads.run([&](int member) {
-    if (member == 1) return;
-    std::vector<float> values(5, 1.0f);
-    const Status status = reduce(threads.group(member), &values);
+  std::vector<float> values[3];
+  Group::Work works[3];
+  // Both have arrived before the first waits: a thread that starts late would be named, too.
+  for (const int member : {0, 2}) {
+    values[member].assign(5, 1.0f);
+    works[member] = threads.group(member).start(request_of(OperationKind::kAllReduce, &values[member], &values[member]));
+  }
+  for (const int member : {0, 2}) {
+    const Status status = works[member].wait();
     EXPECT(failed_with(status, "MTL_TIMEOUT"));
     EXPECT(status.failure().rank == 11);
     EXPECT(status.failure().sequence == "collective 0");
     EXPECT(threads.job(member).is_aborted());
     EXPECT(failed_with(threads.group(member).start(request_of(OperationKind::kBarrier, nullptr, nullptr)).wait(), "MTL_TIMEOUT"));
-  });
+  }
 }
 
 // CPU time of all threads.
@@ -141,7 +146,7 @@ MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   // a receive on a thread of the group, and a collective on this one
   Group::Work receive = threads.group(0).start(request_of(OperationKind::kReceive, nullptr, &message, 1));
   const Status status = reduce(threads.group(0), &values);
-  EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 500);
+  EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 400);
   EXPECT(!receive.wait().ok());
   // Two waits that never slept would take a second; checking every 50 ms takes microseconds, with sanitizers
   // a millisecond or two.

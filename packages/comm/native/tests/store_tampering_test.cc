@@ -207,7 +207,7 @@ MTL_TEST(store_of_another_version_is_named) {
   EXPECT(succeeded(listen_on("127.0.0.1", {0}, &unused, &closed_port)));
   unused.reset();
   options.ports = {port, closed_port};
-  options.timeout_ns = 50 * kMillisecond;
+  options.timeout_ns = 2000 * kMillisecond;
   const Status nowhere = StoreClient::connect(&job, options, &client);
   EXPECT(failed_with(nowhere, "MTL_STORE_UNREACHABLE") && nowhere.failure().message.find(expected) != std::string::npos);
   ServerOptions ours;

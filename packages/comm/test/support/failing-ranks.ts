@@ -1,6 +1,7 @@
 import { isRunning, type RankProcess } from '@mtl/comm/testing';
 import { afterEach, expect } from 'vitest';
 import type { Trouble } from '../ranks/trouble.js';
+import { expectOnceWithinASecond } from './expect-once-within-a-second.js';
 import { type RanksOptions, startRanks } from './ranks.js';
 
 const module = new URL('../ranks/trouble.ts', import.meta.url);
@@ -9,8 +10,6 @@ const module = new URL('../ranks/trouble.ts', import.meta.url);
  * For tests that wait for it: longer than starting a step takes on a busy machine, short enough for a test.
  */
 export const timeoutMs = 1500;
-/** What the polls of watchdogs and waits (20 and 50 ms each) leave for a machine whose cores are all busy. */
-const withinMs = 1000;
 
 /** What every error of an operation says besides the rank. */
 export const complete = {
@@ -58,10 +57,7 @@ export const ready = (processes: readonly RankProcess[]) =>
 
 /** Kills the last rank, `culprit`: all others name it, and within a second. */
 export async function expectKilledIsNamedAtOnce(start: StartFailing, culprit: number): Promise<void> {
-  // a busy machine makes it later, nothing makes it earlier: one of five that was in time shows that all can
-  // be
-  const delays: number[] = [];
-  do {
+  await expectOnceWithinASecond(async () => {
     const processes = start('none');
     await ready(processes);
     const killed = Date.now();
@@ -72,7 +68,6 @@ export async function expectKilledIsNamedAtOnce(start: StartFailing, culprit: nu
       expect(error.message).toMatch(new RegExp(`rank ${culprit} .*has ended`));
     }
     expect(processes.filter(isRunning)).toEqual([]);
-    delays.push(Math.max(...errors.map(({ at }) => at)) - killed);
-  } while (delays.at(-1)! >= withinMs && delays.length < 5);
-  expect(Math.min(...delays), `${delays}`).toBeLessThan(withinMs);
+    return Math.max(...errors.map(({ at }) => at)) - killed;
+  });
 }

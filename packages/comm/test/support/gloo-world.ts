@@ -46,6 +46,7 @@ export class GlooWorld implements World {
       timeoutMs: options.joinTimeoutMs,
       graceMs,
     });
+    this.#meet(ranks);
     this.group = this.createGroup({ name: 'world', ranks });
   }
 
@@ -70,5 +71,14 @@ export class GlooWorld implements World {
 
   close(): void {
     this.#job.close();
+  }
+
+  /**
+   * Processes start at different times on a busy machine, which the time-out of operations, the limit for
+   * connecting a group, must not count.
+   */
+  #meet(ranks: readonly number[]): void {
+    this.#store.set(`here/${this.rank}`, new Uint8Array());
+    for (const rank of ranks) this.#store.get(`here/${rank}`, this.#options.joinTimeoutMs);
   }
 }

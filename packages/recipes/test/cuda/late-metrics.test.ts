@@ -119,22 +119,26 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
   });
 
   it('add up to the time that all steps take', async () => {
-    let [milliseconds, start, end] = [0, Number.POSITIVE_INFINITY, 0];
-    await tinyTraining({
-      ...cuda,
-      waitsAfter: never,
-      lengthOf: () => {
-        start = Math.min(start, performance.now());
-        return model.sequenceLength;
-      },
-      onStep: ({ stepMs }) => {
-        milliseconds += stepMs;
-        end = performance.now();
-      },
-    });
-    // the device's clock and the host's, which a busy machine may stop between two readings
-    expect(milliseconds / (end - start)).toBeGreaterThan(0.9);
-    expect(milliseconds / (end - start)).toBeLessThan(1.1);
+    const errors: number[] = [];
+    do {
+      let [milliseconds, start, end] = [0, Number.POSITIVE_INFINITY, 0];
+      await tinyTraining({
+        ...cuda,
+        waitsAfter: never,
+        lengthOf: () => {
+          start = Math.min(start, performance.now());
+          return model.sequenceLength;
+        },
+        onStep: ({ stepMs }) => {
+          milliseconds += stepMs;
+          end = performance.now();
+        },
+      });
+      errors.push(Math.abs(milliseconds / (end - start) - 1));
+      // the device's clock and the host's, which a busy machine may stop between two readings; steps that are
+      // left out or counted twice show in every run
+    } while (errors.at(-1)! >= 0.1 && errors.length < 5);
+    expect(Math.min(...errors), `${errors}`).toBeLessThan(0.1);
   });
 
   it('name the step whose gradients are not finite, and yield those before it', async () => {

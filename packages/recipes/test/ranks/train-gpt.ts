@@ -113,12 +113,15 @@ function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): voi
   };
 }
 
-/** Keeps the thread of this rank busy before it reduces gradients, as a host that computes slowly does. */
+/**
+ * Holds this rank up before it reduces gradients, as a host that computes slowly does; asleep, so that the
+ * other ranks do not become slow for want of a core.
+ */
 function makeSlow({ optimizer }: Training, ms: number): void {
   const { reduceGradients } = optimizer;
+  const nothing = new Int32Array(new SharedArrayBuffer(4));
   optimizer.reduceGradients = () => {
-    const end = performance.now() + ms;
-    while (performance.now() < end);
+    Atomics.wait(nothing, 0, 0, ms);
     reduceGradients.call(optimizer);
   };
 }
