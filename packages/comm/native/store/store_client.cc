@@ -119,8 +119,9 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
+  // a better reason than the lack of a listener at the ports after it, or of time in the last round
+  Status other_version;
   for (;;) {
-    Status other_version;  // a better reason than the lack of a listener at the ports after it
     for (const int port : options.ports) {
       Joined joined;
       joined.port = port;
