@@ -55,8 +55,9 @@ function build(words, cwd) {
   const status = run(['node', '../../tooling/native/build-native.mjs', ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
-// a fake of NCCL; reports itself where nccl.h is not found
-build(['--target', 'nccl_process_fake'], join(root, 'packages/comm'));
+// a fake of NCCL, which reports itself where nccl.h is not found; and the addon, which may have been built
+// before that header was there
+for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
 /** What does not take minutes where every thread of a kernel is a fiber. */
