@@ -7,8 +7,7 @@ const options = ['REDIS', 'IBVERBS', 'NCCL', 'CUDA', 'MPI', 'LIBUV'].map((part) 
 /** Gloo for the addon of @mtl/comm, with the options of its CMakeLists.txt that name it. */
 export function portableGloo(directory) {
   const optionsOf = () => options;
-  // Debian's later releases have the Gloo that connects with one listening socket for all pairs, as PyTorch's
-  // does
+  // of 2025: the tests of @mtl/comm ran with this one and with Debian 12's
   const { folder, prefix, version } = buildLibrary({ name: 'gloo', directory, release: 'forky', optionsOf });
   return {
     name: 'Gloo',
