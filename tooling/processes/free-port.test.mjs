@@ -13,7 +13,7 @@ it('draws another port each time, below those that the system gives away', async
 
 it('leaves out a port that something listens on', async () => {
   const taken = (await freePort()) + 1;
-  const server = createServer().listen(taken, '0.0.0.0');
+  const server = createServer().listen(taken, '127.0.0.1');
   onTestFinished(() => void server.close());
   // where another process listens there, the port is taken, too
   await Promise.race([once(server, 'listening'), once(server, 'error')]);
