@@ -37,12 +37,6 @@ const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
 /** What is wrong, the command line, the code, and what the message must also name. */
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
-  [
-    'no command',
-    [],
-    'MTL_COMMAND_MISSING',
-    'mtl train | run | data | eval | finetune | sft | chat | generate',
-  ],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['--help of no command', ['nonsense', '--help'], 'MTL_COMMAND_UNKNOWN', 'expected train, run, data'],

@@ -225,6 +225,12 @@ export class Tensor {
   [Symbol.dispose](): void {
     this.dispose();
   }
+
+  /** `Tensor float32 [2, 3] on cpu`: what console.log and `util.inspect` print. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    const lifetime = this.isDisposed ? ', disposed' : '';
+    return `Tensor ${this.dtype} [${this.shape.join(', ')}] on ${this.device}${lifetime}`;
+  }
 }
 
 const float32 = new Float32Array(1);

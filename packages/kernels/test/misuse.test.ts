@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   add,
@@ -27,6 +28,13 @@ beforeEach(() => {
 });
 afterEach(() => {
   expect(numLiveTensors()).toBe(live);
+});
+
+it('prints dtype, shape and device of a tensor, and whether it was disposed of', () => {
+  const tensor = make([2, 3], 'bfloat16');
+  expect(inspect({ tensor })).toBe('{ tensor: Tensor bfloat16 [2, 3] on cpu }');
+  tensor.dispose();
+  expect(inspect(tensor)).toBe('Tensor bfloat16 [2, 3] on cpu, disposed');
 });
 
 describe('a tensor that was disposed of', () => {

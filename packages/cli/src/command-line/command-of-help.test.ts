@@ -20,6 +20,10 @@ describe('commandOfHelp', () => {
     expect(nameOf('data', 'help', 'prepare')).toBe('prepare');
   });
 
+  it('takes no words at all as a question about the program', () => {
+    expect(nameOf()).toBe('mtl');
+  });
+
   it('leaves everything else to the program', () => {
     for (const words of [['help'], ['data', 'help'], ['data', 'inspect', 'help', 'x'], ['data', '--help']]) {
       expect(nameOf(...words)).toBeUndefined();

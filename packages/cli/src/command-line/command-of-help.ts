@@ -3,12 +3,14 @@ import type { Command } from 'commander';
 import { pathOf } from './path-of.js';
 
 /**
- * The command that `help NAME...`, behind the names of commands around it, asks about; undefined when the
- * words ask for no help, for that of `program` itself, or with `--help` for that of a command there is.
+ * The command whose help is asked for: `program` itself without any word, or the command that `help NAME...`,
+ * behind the names of commands around it, asks about. Undefined when the words ask for no help, for that of
+ * `program` itself, or with `--help` for that of a command there is.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
 export function commandOfHelp(program: Command, words: readonly string[]): Command | undefined {
+  if (words.length === 0) return program;
   if (words.some((word) => word === '--help' || word === '-h')) checkCommands(program, words);
   const at = words.indexOf('help');
   const names = words.slice(at + 1);

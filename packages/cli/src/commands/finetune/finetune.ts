@@ -35,7 +35,7 @@ Examples:
 
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
 export function finetuneCommand(): Command {
-  const command = newCommand('finetune', 'fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it');
+  const command = newCommand('finetune', 'fine-tune a BERT for MNLI, QQP, RACE or SQuAD, and score it');
   return addTrainingFlags(addPlaces(addHyperParameters(addModel(command))))
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
