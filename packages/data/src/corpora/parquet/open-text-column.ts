@@ -184,7 +184,10 @@ function columnChunk(options: {
   const dataStart = countField(data.field_9, 'data page offset');
   const start = countField(data.field_11 ?? 0, 'dictionary page offset') || dataStart;
   const length = countField(data.field_7, 'compressed size');
-  if (start < magic.length || start > dataStart || start + length > footerStart) {
+  // without rows pyarrow writes a dictionary alone, and 0 for the data page that there is not
+  const isBeforeData = start <= dataStart || numValues === 0;
+  const isInFile = start >= magic.length && start + length <= footerStart;
+  if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {
     throw new Error(`its column is at bytes ${start} to ${start + length} of ${footerStart}`);
   }
   return { start, length, codec, numValues };

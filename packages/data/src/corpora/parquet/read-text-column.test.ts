@@ -27,13 +27,20 @@ const corpusError = (message: RegExp) =>
 describe('readTextColumn', () => {
   const names = readdirSync(fixtures).filter((name) => name.endsWith('.parquet'));
 
-  it.each(names.filter((name) => !name.includes('nulls')))('reads %s as pyarrow wrote it', (name) => {
+  it.each(names.filter((name) => !/nulls|empty/.test(name)))('reads %s as pyarrow wrote it', (name) => {
     expect(textsOf(fileURLToPath(new URL(name, fixtures)))).toEqual(expected);
   });
 
   it.each(names.filter((name) => name.includes('nulls')))('names the row of a null in %s', (name) => {
     const path = fileURLToPath(new URL(name, fixtures));
     expect(() => textsOf(path)).toThrow(corpusError(/row 1 of column "text" is null/));
+  });
+
+  it.each([
+    ['empty', []],
+    ['empty-group', ['a', 'b', 'c']],
+  ] as const)('reads the row groups without rows of %s.parquet as no texts', (name, texts) => {
+    expect(textsOf(fileURLToPath(new URL(`${name}.parquet`, fixtures)))).toEqual(texts);
   });
 
   it('reports the type of a column that is not one of texts, and which there are', () => {
