@@ -59,6 +59,29 @@ describe('mtl data prepare', () => {
     expect(read('folder_text_document.inputs.txt').toString()).toBe('texts/a.txt\ntexts/b.txt\n');
   });
 
+  it('leaves out bad lines where it is told to, and counts them', async () => {
+    writeFileSync(join(cwd, 'bad.jsonl'), '{"text":"ab","score":NaN}\nno\n{"text":null}\n{"text":"c"}\n');
+    const argv = ['--input', 'bad.jsonl', '--output-prefix', 'bad', '--tokenizer-type', 'ByteLevelTokenizer'];
+    const refused = await spawnMtl(['data', 'prepare', ...argv], { cwd });
+    expect(refused).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('bad.jsonl, line 2: is not'),
+    });
+    const { status, stdout, stderr } = await spawnMtl(['data', 'prepare', ...argv, '--skip-bad-lines'], {
+      cwd,
+    });
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(
+        /^warning\[MTL_DATA_BAD_LINES\]: 2 lines or rows are left out; the first: bad\.jsonl, line 2: is not JSON .*\n$/,
+      ),
+    });
+    expect(stdout).toMatch(/^bad_text_document\.bin: 2 documents, 3 tokens /);
+    const train = ['data', 'train-tokenizer', '--type', 'bpe', '--vocab-size', '260', '--input', 'bad.jsonl'];
+    const trained = await spawnMtl([...train, '--output', 'bad.json', '--skip-bad-lines'], { cwd });
+    expect(trained).toMatchObject({ status: 0, stderr: expect.stringContaining('2 lines or rows') });
+  });
+
   it('makes a dataset for each key, whatever the number of threads', async () => {
     const argv = [
       '--input',

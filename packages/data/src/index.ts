@@ -22,6 +22,8 @@ export { type EndOfTurn, endOfTurn } from './conversations/end-of-turn.js';
 export { findChatTemplate } from './conversations/find-chat-template.js';
 export { readChatTemplate } from './conversations/read-chat-template.js';
 export { readConversations } from './conversations/read-conversations.js';
+export { BadLines } from './corpora/bad-lines.js';
+export type { OnBadLine } from './corpora/corpus-error.js';
 export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
 export {
   type PrepareDatasetOptions,

@@ -1,12 +1,14 @@
 import { rmSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, type DataError } from '@mtl/errors';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
+import { BadLines } from './bad-lines.js';
+import type { OnBadLine } from './corpus-error.js';
 import { type CorpusFiles, corpusFiles } from './corpus-files.js';
 import { DocumentTokenizer } from './document-tokenizer.js';
 import { readDocuments } from './read-documents.js';
@@ -60,6 +62,11 @@ export interface PrepareDatasetOptions {
    * documents of more than 262,144 characters in one that can be ended.
    */
   readonly workers?: number;
+  /**
+   * Leave out lines and rows that hold no usable text, and count them (default: the first one is an error,
+   * and nothing is written). That all of them are is an error.
+   */
+  readonly skipBadLines?: boolean;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /** Aborted: nothing is left of the dataset, and the preparation fails with the signal's reason. */
@@ -70,6 +77,10 @@ export interface PrepareDatasetOptions {
 export interface PrepareSummary extends IndexedDatasetSummary {
   /** Documents without a token: they stand in the dataset as empty documents, as Megatron keeps them. */
   readonly numEmptyDocuments: number;
+  /** Lines and rows that were left out because they hold no usable text. */
+  readonly numBadLines: number;
+  /** What is wrong with the first of them. */
+  readonly firstBadLine: DataError | undefined;
   /** The files of each input, in the order in which they were read. */
   readonly inputs: readonly CorpusFiles[];
 }
@@ -93,6 +104,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   let writer: IndexedDatasetWriter | undefined;
   const progress = { documents: 0, tokens: 0, bytes: 0, totalBytes };
   let numEmptyDocuments = 0;
+  const bad = new BadLines({ skip: options.skipBadLines === true });
   try {
     const level = sentenceLocale === undefined ? 'document' : 'sentence';
     const prefix = `${outputPrefix}_${jsonKey}_${level}`;
@@ -108,6 +120,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     const batches = readBatches(options, {
       files,
       batchCharacters: workers > 0 ? threadBatchCharacters : hereBatchCharacters,
+      onBadLine: bad.onBadLine,
       onBytes: (bytes) => {
         progress.bytes = bytes;
       },
@@ -116,9 +129,10 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
+    bad.checkSomeUsable(progress.documents);
     const summary = writer.finish();
     recordInputs(`${prefix}.inputs.txt`, inputs);
-    return { ...summary, numEmptyDocuments, inputs };
+    return { ...summary, numEmptyDocuments, numBadLines: bad.count, firstBadLine: bad.first, inputs };
   } finally {
     writer?.discard();
     await documents.close();
@@ -172,11 +186,12 @@ async function* readBatches(
   reading: {
     readonly files: readonly string[];
     readonly batchCharacters: number;
+    readonly onBadLine: OnBadLine | undefined;
     readonly onBytes: (bytes: number) => void;
   },
 ): AsyncGenerator<string[], void, undefined> {
   const { jsonKey = 'text', textDocuments = 'paragraph', signal } = options;
-  const { files, batchCharacters, onBytes } = reading;
+  const { files, batchCharacters, onBadLine, onBytes } = reading;
   let batch: string[] = [];
   let characters = 0;
   let before = 0;
@@ -185,6 +200,7 @@ async function* readBatches(
       path,
       jsonKey,
       textDocuments,
+      onBadLine,
       signal,
       onBytes: (bytes) => onBytes(before + bytes),
     });

@@ -1,4 +1,4 @@
-import { corpusError } from './corpus-error.js';
+import { corpusError, type OnBadLine } from './corpus-error.js';
 import { corpusFormat } from './corpus-format.js';
 import { readJsonLines } from './read-json-lines.js';
 import { readParquet } from './read-parquet.js';
@@ -14,6 +14,11 @@ export interface ReadDocumentsOptions {
   readonly textDocuments?: PlainTextDocuments;
   /** Called with the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
+  /**
+   * Called with the error of each line, element or row that holds no usable text, which is left out; in plain
+   * text, of each line that is not UTF-8. Default: the error is thrown.
+   */
+  readonly onBadLine?: OnBadLine | undefined;
   /** Aborted: the stream ends with the signal's reason, also while a thread decodes Parquet. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -24,11 +29,11 @@ export interface ReadDocumentsOptions {
  */
 export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<string, void, undefined> {
   const { path, jsonKey: key = 'text', textDocuments: documents = 'paragraph' } = options;
-  const { onBytes, signal } = options;
+  const { onBytes, onBadLine, signal } = options;
   const format = corpusFormat(path);
-  if (format === 'json lines') return readJsonLines({ path, key, onBytes, signal });
-  if (format === 'plain text') return readPlainText({ path, documents, onBytes, signal });
-  if (format === 'parquet') return readParquet({ path, key, onBytes, signal });
+  if (format === 'json lines') return readJsonLines({ path, key, onBytes, onBadLine, signal });
+  if (format === 'plain text') return readPlainText({ path, documents, onBytes, onBadLine, signal });
+  if (format === 'parquet') return readParquet({ path, key, onBytes, onBadLine, signal });
   throw corpusError({
     path,
     what: 'its name does not show its format',

@@ -2,10 +2,10 @@ import { isUtf8 } from 'node:buffer';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { createGunzip } from 'node:zlib';
 import { fileProblem, openRegularFile } from '../files/open-regular-file.js';
-import { corpusError } from './corpus-error.js';
+import { corpusError, type OnBadLine, reportBadLine } from './corpus-error.js';
 
 // A line becomes one string; V8 holds at most 512 MiB in one.
-const maximumLineBytes = 1 << 28;
+const defaultMaximumLineBytes = 1 << 28;
 const newline = 10;
 const carriageReturn = 13;
 
@@ -21,6 +21,10 @@ export interface ReadLinesOptions {
   readonly path: string;
   /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
+  /** Bytes of a line, checked for those that go on beyond a chunk of the file (default: 256 Mi). */
+  readonly maximumLineBytes?: number | undefined;
+  /** Called with the error of each line that cannot be used, which is left out. Default: it is thrown. */
+  readonly onBadLine?: OnBadLine | undefined;
   /** Aborted: the stream ends with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -30,31 +34,26 @@ export interface ReadLinesOptions {
  * Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
-  const { path } = options;
+  const { path, onBadLine, maximumLineBytes = defaultMaximumLineBytes } = options;
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  const take = (last: Buffer): CorpusLine => {
+  /** Of a line that was too long: what is left of it is passed over. */
+  let isSkipping = false;
+  const take = (last: Buffer): CorpusLine | undefined => {
     number++;
-    let bytes = pending.length === 0 ? last : Buffer.concat([...pending, last]);
+    const bytes = pending.length === 0 ? last : Buffer.concat([...pending, last]);
     pending = [];
     pendingBytes = 0;
-    if (bytes.length > 0 && bytes[bytes.length - 1] === carriageReturn) bytes = bytes.subarray(0, -1);
-    if (!isUtf8(bytes)) {
-      throw corpusError({
-        path,
-        line: number,
-        what: 'is not UTF-8',
-        remedy: 'convert the file, for example with iconv -t UTF-8',
-      });
-    }
-    const text = bytes.toString('utf8');
-    return { text: number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text, number };
+    if (!isSkipping) return lineOf(bytes, { path, number, onBadLine });
+    isSkipping = false;
+    return undefined;
   };
   for await (const chunk of readChunks(options)) {
     let start = 0;
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
-      yield take(chunk.subarray(start, end));
+      const line = take(chunk.subarray(start, end));
+      if (line !== undefined) yield line;
       start = end + 1;
     }
     if (start < chunk.length) {
@@ -62,15 +61,34 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
       pendingBytes += chunk.length - start;
     }
     if (pendingBytes > maximumLineBytes) {
-      throw corpusError({
-        path,
-        line: number + 1,
-        what: `is longer than ${maximumLineBytes} bytes`,
-        remedy: 'put one document on each line',
-      });
+      const what = `is longer than ${maximumLineBytes} bytes`;
+      const remedy = 'put one document on each line';
+      if (!isSkipping) reportBadLine(corpusError({ path, line: number + 1, what, remedy }), onBadLine);
+      isSkipping = true;
+    }
+    if (isSkipping) {
+      pending = [];
+      pendingBytes = 0;
     }
   }
-  if (pendingBytes > 0) yield take(Buffer.alloc(0));
+  const line = pendingBytes > 0 ? take(Buffer.alloc(0)) : undefined;
+  if (line !== undefined) yield line;
+}
+
+/** A line without its end; undefined for one that is left out. */
+function lineOf(
+  line: Buffer,
+  at: { readonly path: string; readonly number: number; readonly onBadLine: OnBadLine | undefined },
+): CorpusLine | undefined {
+  const { path, number, onBadLine } = at;
+  const bytes = line.at(-1) === carriageReturn ? line.subarray(0, -1) : line;
+  if (!isUtf8(bytes)) {
+    const remedy = 'convert the file, for example with iconv -t UTF-8';
+    reportBadLine(corpusError({ path, line: number, what: 'is not UTF-8', remedy }), onBadLine);
+    return undefined;
+  }
+  const text = bytes.toString('utf8');
+  return { text: number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text, number };
 }
 
 async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, void, undefined> {

@@ -11,9 +11,9 @@ import type { ReadLinesOptions } from './read-lines.js';
 export async function* readParquet(
   options: ReadLinesOptions & { readonly key: string },
 ): AsyncGenerator<string, void, undefined> {
-  const { path, key, onBytes, signal } = options;
+  const { path, key, onBytes, onBadLine, signal } = options;
   signal?.throwIfAborted();
-  const workerData: ParquetWorkerData = { path, key };
+  const workerData: ParquetWorkerData = { path, key, skipBadRows: onBadLine !== undefined };
   const worker = startWorker({ name: 'parquet-worker', workerData });
   let abandon = (_reason: unknown): void => {};
   const failed = new Promise<never>((_resolve, reject) => {
@@ -41,6 +41,7 @@ export async function* readParquet(
         next.catch(() => undefined);
       }
       onBytes?.(reply.bytes);
+      for (const error of reply.bad) onBadLine?.(unpackError(error) as DataError);
       yield* reply.texts;
       if (reply.done) return;
     }

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { ErrorMessage } from '@mtl/errors';
+import type { DataError, ErrorMessage } from '@mtl/errors';
 import { readTextColumn } from '../corpora/parquet/read-text-column.js';
 import { packWorkerError } from './pack-worker-error.js';
 
@@ -11,19 +11,26 @@ const batchTexts = 4096;
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;
+  /** Rows without a usable text are left out, and reported. */
+  readonly skipBadRows: boolean;
 }
 
 /** The next texts, at the end fewer or none, or why there are none. */
 export type ParquetReply =
   | {
       readonly texts: readonly string[];
+      /** What is wrong with the rows that are left out. */
+      readonly bad: readonly ErrorMessage[];
       /** Bytes of the file read so far. */
       readonly bytes: number;
       readonly done: boolean;
     }
   | { readonly error: ErrorMessage };
 
-const texts = readTextColumn(workerData as ParquetWorkerData);
+const { path, key, skipBadRows } = workerData as ParquetWorkerData;
+let bad: ErrorMessage[] = [];
+const onBadRow = skipBadRows ? (error: DataError) => void bad.push(packWorkerError(error)) : undefined;
+const texts = readTextColumn({ path, key, onBadRow });
 let bytes = 0;
 
 parentPort!.on('message', () => {
@@ -38,12 +45,13 @@ parentPort!.on('message', () => {
 
 function nextBatch(): ParquetReply {
   const batch: string[] = [];
+  bad = [];
   for (let characters = 0; characters < batchCharacters && batch.length < batchTexts; ) {
     const next = texts.next();
-    if (next.done) return { texts: batch, bytes, done: true };
+    if (next.done) return { texts: batch, bad, bytes, done: true };
     batch.push(next.value.text);
     characters += next.value.text.length;
     bytes = next.value.bytes;
   }
-  return { texts: batch, bytes, done: false };
+  return { texts: batch, bad, bytes, done: false };
 }

@@ -2,12 +2,13 @@ import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
 import {
   addTokenizerFlags,
   type TokenizerFlagValues,
   tokenizerOfFlags,
 } from '../../command-line/tokenizer-flags.js';
+import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { interruptible } from '../../terminal/interruptible.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { folderLine } from './folder-line.js';
@@ -21,6 +22,7 @@ interface PrepareFlags extends TokenizerFlagValues {
   readonly lang: string;
   readonly workers?: number;
   readonly textDocuments: 'paragraph' | 'file';
+  readonly skipBadLines?: true;
 }
 
 /** `mtl data prepare`: Megatron-LM's preprocess_data with its flags. */
@@ -52,7 +54,8 @@ export function prepareCommand(): Command {
         'paragraph',
         'file',
       ]).default('paragraph'),
-    );
+    )
+    .addOption(skipBadLinesOption());
   return addTokenizerFlags(command, { mandatory: true }).action(prepare);
 }
 
@@ -74,6 +77,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
         appendEod: flags.appendEod === true,
         splitSentences: flags.splitSentences === true,
         sentenceLocale: flags.lang,
+        skipBadLines: flags.skipBadLines === true,
         signal,
         ...(flags.workers === undefined ? {} : { workers: flags.workers }),
         onProgress: ({ bytes, totalBytes, documents }) =>
@@ -87,6 +91,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
       process.stdout.write(
         summaryLine({ summary, seconds: bar.seconds, splitSentences: flags.splitSentences === true }),
       );
+      warnOfBadLines({ count: summary.numBadLines, first: summary.firstBadLine });
       if (summary.numTokens === 0) {
         process.stderr.write(
           `warning[MTL_DATA_NO_TOKENS]: ${flags.input.join(', ')}: no text in it, so nothing can be trained on ${summary.prefix}\n`,

@@ -1,4 +1,5 @@
 import {
+  BadLines,
   corpusFiles,
   readDocuments,
   type TrainingProgress,
@@ -9,7 +10,8 @@ import {
 } from '@mtl/data';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
+import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { folderLine } from './folder-line.js';
 
@@ -20,6 +22,7 @@ interface TrainTokenizerFlags {
   readonly output: string;
   readonly jsonKey: string;
   readonly textDocuments: 'paragraph' | 'file';
+  readonly skipBadLines?: true;
   readonly minFrequency: number;
 }
 
@@ -53,6 +56,7 @@ export function trainTokenizerCommand(): Command {
         'file',
       ]).default('paragraph'),
     )
+    .addOption(skipBadLinesOption())
     .addOption(countOption('--min-frequency <n>', 'merge only pairs that occur this often').default(2))
     .action(trainTokenizer);
 }
@@ -60,13 +64,12 @@ export function trainTokenizerCommand(): Command {
 async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
   const inputs = flags.input.map(corpusFiles);
   for (const input of inputs) process.stdout.write(folderLine(input));
+  const bad = new BadLines({ skip: flags.skipBadLines === true });
+  const files = inputs.flatMap(({ files }) => files);
   const bar = new ProgressBar();
   try {
     const options = {
-      texts: textsOf(
-        inputs.flatMap(({ files }) => files),
-        flags,
-      ),
+      texts: textsOf(files, { ...flags, bad }),
       vocabularySize: flags.vocabSize,
       minFrequency: flags.minFrequency,
       onProgress: (progress: TrainingProgress) => showProgress(bar, progress),
@@ -75,6 +78,7 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
     const isText = flags.type === 'wordpiece' && flags.output.endsWith('.txt');
     (isText ? writeVocabularyText : writeTokenizerJson)(flags.output, tokenizer);
     bar.close();
+    warnOfBadLines(bad);
     const size = Object.keys(tokenizer.model.vocab as object).length;
     const short =
       size < flags.vocabSize
@@ -90,9 +94,17 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
 
 async function* textsOf(
   files: readonly string[],
-  { jsonKey, textDocuments }: TrainTokenizerFlags,
+  { jsonKey, textDocuments, bad }: TrainTokenizerFlags & { readonly bad: BadLines },
 ): AsyncGenerator<string> {
-  for (const path of files) yield* readDocuments({ path, jsonKey, textDocuments });
+  const { onBadLine } = bad;
+  let numDocuments = 0;
+  for (const path of files) {
+    for await (const text of readDocuments({ path, jsonKey, textDocuments, onBadLine })) {
+      numDocuments++;
+      yield text;
+    }
+  }
+  bad.checkSomeUsable(numDocuments);
 }
 
 function showProgress(bar: ProgressBar, progress: TrainingProgress): void {

@@ -1,16 +1,17 @@
-import { splitNames } from '@mtl/data';
+import { BadLines, splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
 import {
   addSharingFlags,
   type SharingFlagValues,
   withSharingProcesses,
 } from '../../command-line/sharing-processes.js';
+import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { type EvaluationResult, formatEvaluation, formatWindows, totalOf } from './format-evaluation.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
@@ -27,6 +28,7 @@ interface EvalFlags extends ModelFlagValues, SharingFlagValues {
   readonly dataPath?: string[];
   readonly text?: string[];
   readonly jsonKey?: string;
+  readonly skipBadLines?: true;
   readonly split?: string;
   readonly part?: DatasetPart['part'];
   readonly seqLength?: number;
@@ -67,6 +69,7 @@ export function evalCommand(): Command {
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
     .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet, in files of --text (default: text)')
+    .addOption(skipBadLinesOption())
     .option(
       '--split <a,b,c>',
       "weights of the datasets' parts (default: the training run's, else all documents)",
@@ -99,9 +102,11 @@ async function runEval(flags: EvalFlags): Promise<void> {
     const bar = new ProgressBar(sharing.isFirst ? process.stderr : silent);
     try {
       const windows = windowsOf(flags, { loaded, defaultStride: task?.defaultStride });
-      const call = { flags, loaded, windows, bar };
+      const bad = new BadLines({ skip: flags.skipBadLines === true });
+      const call = { flags, loaded, windows, bar, bad };
       const { report, table } = task === undefined ? await scoreTexts(call) : await runTask(task, call);
       bar.close();
+      if (sharing.isFirst) warnOfBadLines(bad);
       if (sharing.isFirst) process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
     } finally {
       bar.close();
@@ -118,6 +123,7 @@ interface EvaluationCall {
   readonly loaded: LoadedGpt;
   readonly windows: EvaluationWindows;
   readonly bar: ProgressBar;
+  readonly bad: BadLines;
 }
 
 function checkFlags(flags: EvalFlags): void {
@@ -139,6 +145,11 @@ function checkFlags(flags: EvalFlags): void {
         expected: '--text FILE',
       });
     }
+    if (flags.skipBadLines !== undefined && flags.text === undefined) {
+      throw new ConfigurationError('MTL_FLAG_NEEDS', '--skip-bad-lines is about the lines of a --text file', {
+        expected: '--text FILE',
+      });
+    }
     return;
   }
   if (validData === undefined) {
@@ -148,6 +159,7 @@ function checkFlags(flags: EvalFlags): void {
     dataPath: '--data-path',
     text: '--text',
     jsonKey: '--json-key',
+    skipBadLines: '--skip-bad-lines',
     split: '--split',
     part: '--part',
   } as const;
@@ -181,9 +193,9 @@ async function runTask(
   };
 }
 
-async function scoreTexts({ flags, loaded, windows, bar }: EvaluationCall): Promise<TaskResult> {
+async function scoreTexts({ flags, loaded, windows, bar, bad }: EvaluationCall): Promise<TaskResult> {
   const results: EvaluationResult[] = [];
-  for (const { name, tokens, bytes } of await textsOf(flags, loaded)) {
+  for (const { name, tokens, bytes } of await textsOf(flags, { loaded, bad })) {
     const result = await perplexity({
       model: loaded.model,
       tokens,
@@ -220,13 +232,17 @@ function windowsOf(
   });
 }
 
-async function textsOf(flags: EvalFlags, loaded: LoadedGpt): Promise<EvaluationText[]> {
+async function textsOf(
+  flags: EvalFlags,
+  { loaded, bad }: Pick<EvaluationCall, 'loaded' | 'bad'>,
+): Promise<EvaluationText[]> {
   const maxTokens = flags.maxTokens ?? Number.POSITIVE_INFINITY;
   if (flags.text !== undefined) {
     return await readTextFiles(flags.text, {
       tokenizer: requiredTokenizer(loaded),
       maxTokens,
       jsonKey: flags.jsonKey,
+      bad,
     });
   }
   if (flags.dataPath !== undefined) {

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import {
+  type BadLines,
   IndexedDataset,
   parseDataPath,
   readDocuments,
@@ -64,12 +65,14 @@ interface ReadTextFilesOptions {
   readonly maxTokens: number;
   /** Of JSON lines, or the column of Parquet. */
   readonly jsonKey: string | undefined;
+  /** Lines and rows that are left out are counted here. */
+  readonly bad: BadLines;
 }
 
 /** The tokens of text files, an end-of-document token between documents, each file at most `maxTokens`. */
 export async function readTextFiles(
   paths: readonly string[],
-  { tokenizer, maxTokens, jsonKey }: ReadTextFilesOptions,
+  { tokenizer, maxTokens, jsonKey, bad }: ReadTextFilesOptions,
 ): Promise<EvaluationText[]> {
   const texts: EvaluationText[] = [];
   for (const path of paths) {
@@ -78,12 +81,16 @@ export async function readTextFiles(
     }
     const tokens: number[] = [];
     let bytes = 0;
-    for await (const document of readDocuments({ path, jsonKey, textDocuments: 'file' })) {
+    let numDocuments = 0;
+    const { onBadLine } = bad;
+    for await (const document of readDocuments({ path, jsonKey, textDocuments: 'file', onBadLine })) {
+      numDocuments++;
       if (tokens.length > 0) tokens.push(tokenizer.eod);
       for (const token of tokenizer.encode(document)) tokens.push(token);
       bytes += Buffer.byteLength(document);
       if (tokens.length >= maxTokens) break;
     }
+    bad.checkSomeUsable(numDocuments);
     const isWhole = tokens.length <= maxTokens;
     texts.push({
       name: path,

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { closeSync } from 'node:fs';
-import { MtlError } from '@mtl/errors';
+import { type DataError, MtlError } from '@mtl/errors';
 import { fileProblem, openRegularFile } from '../../files/open-regular-file.js';
-import { corpusError } from '../corpus-error.js';
+import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
 import { openTextColumn } from './open-text-column.js';
 import { readColumnPages, type TextPage } from './read-column-pages.js';
 
@@ -24,8 +24,10 @@ export interface ColumnText {
 export function* readTextColumn(options: {
   readonly path: string;
   readonly key: string;
+  /** Called with the error of each row without a usable text, which is left out. Default: it is thrown. */
+  readonly onBadRow?: OnBadLine | undefined;
 }): Generator<ColumnText, void, undefined> {
-  const { path, key } = options;
+  const { path, key, onBadRow } = options;
   const { descriptor, size } = attempt(path, () => openRegularFile(path), fileProblem);
   try {
     const column = attempt(path, () => openTextColumn({ descriptor, size, path, key }), damage);
@@ -38,7 +40,9 @@ export function* readTextColumn(options: {
         if (next.done) break;
         const page = next.value;
         for (let i = 0; i < page.starts.length; i++, row++) {
-          yield { text: textOf({ page, i, row, path, key }), bytes: page.end };
+          const text = textOf({ page, i, row, path, key });
+          if (typeof text === 'string') yield { text, bytes: page.end };
+          else reportBadLine(text, onBadRow);
         }
       }
     }
@@ -47,21 +51,28 @@ export function* readTextColumn(options: {
   }
 }
 
-function textOf(options: { page: TextPage; i: number; row: number; path: string; key: string }): string {
+/** The text of a row, or what is wrong with it. */
+function textOf(options: {
+  page: TextPage;
+  i: number;
+  row: number;
+  path: string;
+  key: string;
+}): string | DataError {
   const { page, i, row, path, key } = options;
   const at = `row ${row} of column "${key}"`;
   if (page.present?.[i] === 0) {
-    throw corpusError({ path, what: `${at} is null`, expected: 'texts only', remedy: 'remove such rows' });
+    return corpusError({ path, what: `${at} is null`, expected: 'texts only', remedy: 'remove such rows' });
   }
   const start = page.starts[i]!;
   const end = page.ends[i]!;
   if (end - start > maximumTextBytes) {
-    throw corpusError({ path, what: `${at} is longer than ${maximumTextBytes} bytes` });
+    return corpusError({ path, what: `${at} is longer than ${maximumTextBytes} bytes` });
   }
   const text = page.bytes.toString('utf8', start, end);
   // Decoding puts U+FFFD where bytes are not UTF-8; the check itself is slower.
   if (text.includes(replacement) && !isUtf8(page.bytes.subarray(start, end))) {
-    throw corpusError({ path, what: `${at} is not UTF-8`, remedy: 'get the file again, or repair the row' });
+    return corpusError({ path, what: `${at} is not UTF-8`, remedy: 'get the file again, or repair the row' });
   }
   return text;
 }
