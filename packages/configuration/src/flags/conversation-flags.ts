@@ -4,7 +4,7 @@ import { choice, count, fraction, text, texts } from './flag-kinds.js';
 /** Fine-tuning on conversations: what is learnt from, and for how long. */
 export const conversationFlags = {
   'train-data': texts(
-    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, or {"prompt": ..., "completion": ...}. The loss counts on what the assistant says.',
+    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',
     { placeholder: 'FILE ...' },
   ),
   'validation-data': texts('Files of conversations to evaluate on.', { placeholder: 'FILE ...' }),

@@ -170,7 +170,9 @@ describe('conversations of a file', () => {
 
   it.each([
     ['{"messages": [', 'line 1: is not JSON'],
-    ['[]', 'line 1: is not a JSON object'],
+    ['7', 'line 1: is not a JSON object'],
+    ['[7]', 'line 1, element 1: is not a JSON object'],
+    ['[]', 'no conversation'],
     [`${turn('a', 'b')}\n{"text": "a"}`, 'line 2: has "text"'],
     ['{"messages": []}', 'line 1: "messages" is not a list of messages'],
     ['{"messages": [{"role": "user"}]}', 'line 1: message 1 of "messages" has no "content"'],

@@ -1,28 +1,32 @@
-import { readLines } from '../corpora/read-lines.js';
+import { placeInCorpus } from '../corpora/corpus-error.js';
+import { readJsonRecords } from '../corpora/read-json-records.js';
 import { isJsonObject } from '../files/is-json-object.js';
 import { type ChatMessage, type Conversation, isLearnt } from './conversation.js';
 import { conversationError } from './conversation-error.js';
+import { checkIsJson, remedyWithoutAssistant, withMessages } from './conversation-formats.js';
 
 const forms =
-  '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, or {"prompt": ..., "completion": ...} with texts or lists of messages';
+  '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';
 
 /**
- * Streams the conversations of a JSON-lines file (gunzipped when it ends in .gz); lines of white space are
- * passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or texts, which are a
- * message of the user and the answer. Of a prompt nothing is learnt. `tools` may come with either.
+ * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); lines of
+ * white space are passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or
+ * texts, which are a message of the user and the answer. Of a prompt nothing is learnt. `tools` may come with
+ * either. Lines of ShareGPT and Alpaca are read as `withMessages` describes.
  *
  * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
  */
 export async function* readConversations(path: string): AsyncGenerator<Conversation, void, undefined> {
-  for await (const { text, number } of readLines({ path })) {
-    if (text.trim() !== '') yield parseConversation(text, `${path}, line ${number}`);
+  checkIsJson(path);
+  for await (const { text, ...at } of readJsonRecords({ path })) {
+    yield parseConversation(text, placeInCorpus({ path, ...at }));
   }
 }
 
 function parseConversation(text: string, where: string): Conversation {
-  let value: unknown;
+  let parsed: unknown;
   try {
-    value = JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch (cause) {
     throw conversationError(where, `is not JSON (${(cause as Error).message})`, {
       expected: forms,
@@ -30,12 +34,13 @@ function parseConversation(text: string, where: string): Conversation {
       cause,
     });
   }
-  if (!isJsonObject(value)) throw conversationError(where, 'is not a JSON object', { expected: forms });
+  if (!isJsonObject(parsed)) throw conversationError(where, 'is not a JSON object', { expected: forms });
+  const value = withMessages(parsed, where);
   const conversation = { ...messagesOf(value, where), tools: toolsOf(value, where), where };
   if (conversation.messages.some((_, index) => isLearnt(conversation, index))) return conversation;
   throw conversationError(where, 'has no message of the assistant to learn', {
     expected: 'a message with the role "assistant"',
-    remedy: 'remove the line',
+    remedy: remedyWithoutAssistant(conversation.messages),
   });
 }
 
