@@ -3,9 +3,13 @@ import type { Parameter } from '@mtl/autograd';
 import type { Device } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, numLossTokens, type TokenBatch } from '@mtl/models';
 import {
-  AdamwOptimizer,
+  Adamw,
   LearningRateSchedule,
   LossScaler,
+  ModelOptimizer,
+  Muon,
+  type MuonOptions,
+  muonWith,
   NumMicroBatches,
   ParameterBuffers,
 } from '@mtl/optimizer';
@@ -121,7 +125,7 @@ async function* batches(): AsyncGenerator<TokenBatch> {
 /** A model of the recipe with its first weights, and its optimizer. */
 export interface Run {
   stage: GptStage;
-  optimizer: AdamwOptimizer;
+  optimizer: ModelOptimizer;
   dispose(): void;
 }
 
@@ -133,9 +137,11 @@ export interface Where {
   readonly dropout?: number;
   /** Default: those of the recipe. */
   readonly steps?: number;
+  /** For the matrices of layers, with AdamW for everything else. Default: AdamW for everything. */
+  readonly muon?: MuonOptions;
 }
 
-export function build({ dtype, device = 'cpu', dropout = 0 }: Where): Run {
+export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run {
   const stage = new GptStage({
     device,
     dtype,
@@ -154,7 +160,12 @@ export function build({ dtype, device = 'cpu', dropout = 0 }: Where): Run {
     view.dispose();
   });
   const { beta1, beta2, epsilon, weightDecay, clip } = recipe;
-  const optimizer = new AdamwOptimizer(buffers, { beta1, beta2, epsilon, weightDecay, clipGradient: clip });
+  const adamw = new Adamw({ beta1, beta2, epsilon });
+  const optimizer = new ModelOptimizer(buffers, {
+    optimizer: muon === undefined ? adamw : muonWith({ muon: new Muon(muon), auxiliary: adamw }),
+    weightDecay,
+    clipGradient: clip,
+  });
   optimizer.refreshModel();
   return {
     stage,
