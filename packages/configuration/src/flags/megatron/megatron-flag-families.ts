@@ -27,14 +27,18 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'vision-': 'images',
     'dino-': 'images',
     'swin-': 'images',
-    'linear-': 'linear attention',
   }),
-  ...refused('the model learns from text only, by predicting the next token', 'leave it out', {
+  ...refused('models learn from text only, by predicting its tokens', 'leave it out', {
     'rl-': 'reinforcement learning',
     'grpo-': 'reinforcement learning',
     'langrl-': 'reinforcement learning',
     'kd-': 'distillation',
+  }),
+  ...refused('models are trained at full size', 'leave it out', {
     'modelopt-': 'model compression',
+  }),
+  ...refused('every layer has softmax attention', 'leave it out', {
+    'linear-': 'linear attention',
   }),
   ...refused(
     'the chat template of the tokenizer decides how conversations are written',
@@ -54,10 +58,12 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     'torch-fsdp2-': 'fully sharded data parallelism',
     'megatron-fsdp-': 'fully sharded data parallelism',
   }),
-  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
-    'inprocess-': 'restarting inside the process',
+  ...refused('checkpoints are written at --save-interval, each complete and once', 'leave it out', {
     'replication-': 'replicated checkpoints',
     'non-persistent-': 'temporary checkpoints',
+  }),
+  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
+    'inprocess-': 'restarting inside the process',
     'adlr-autoresume': 'resuming on one cluster of NVIDIA',
     'ft-': 'fault tolerance by another package',
   }),

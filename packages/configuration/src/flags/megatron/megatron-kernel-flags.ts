@@ -35,6 +35,8 @@ const precision: Record<string, MegatronFlag> = {
   ...refused('master weights, gradients and optimizer state are fp32', 'leave it out', {
     'use-precision-aware-optimizer': 'optimizer state in lower precision',
     'store-param-remainders': 'master weights as remainders',
+  }),
+  ...refused('softmax and loss are always computed in fp32', 'leave it out', {
     'fp16-lm-cross-entropy': 'a loss in fp16',
     'no-attention-softmax-in-fp32': 'softmax in lower precision',
   }),
@@ -44,15 +46,19 @@ const precision: Record<string, MegatronFlag> = {
   ...idle('gradients are always summed in fp32', {
     'accumulate-allreduce-grads-in-fp32': 'sums of gradients in fp32',
     'ddp-reduce-scatter-with-fp32-accumulation': 'sums of gradients in fp32',
-    'disable-bf16-reduced-precision-matmul': 'sums of matmuls in fp32',
     'gradient-accumulation-fusion': 'fused sums of gradients',
     'no-gradient-accumulation-fusion': 'unfused sums of gradients',
     'fp32-allreduce': 'reduction of gradients in fp32, in old versions',
   }),
-  ...idle('softmax is always computed in fp32', {
-    'attention-softmax-in-fp32': 'softmax in fp32',
+  ...idle('matmuls always sum in fp32', {
+    'disable-bf16-reduced-precision-matmul': 'sums of matmuls in fp32',
+  }),
+  ...idle('scores are computed in fp32, where scaling them and back changes nothing', {
     'apply-query-key-layer-scaling': 'scores scaled by the number of the layer, and back',
     'no-query-key-layer-scaling': 'scores without scaling by the number of the layer',
+  }),
+  ...idle('softmax is always computed in fp32', {
+    'attention-softmax-in-fp32': 'softmax in fp32',
   }),
 };
 
@@ -74,17 +80,23 @@ const implementation: Record<string, MegatronFlag> = {
     'use-fused-weighted-squared-relu': 'fused squared ReLU',
     'bias-dropout-fusion': 'fused bias and dropout',
     'bias-gelu-fusion': 'fused bias and GELU',
-    'no-async-tensor-model-parallel-allreduce': 'reductions that do not overlap',
-    'use-te-activation-func': 'another activation kernel',
-    'flash-decode': 'a kernel of generation',
-    'enable-experimental': 'experimental parts',
-    'use-distributed-data-parallel': 'data parallelism',
     'masked-softmax-fusion': 'fused softmax',
     'scaled-masked-softmax-fusion': 'fused softmax, in old versions',
     'scaled-upper-triang-masked-softmax-fusion': 'fused softmax, in old versions',
     'persist-layer-norm': 'another layer norm kernel',
     'rope-fusion': 'fused rotary positions',
+  }),
+  ...idle('the schedule and the layers decide what overlaps', {
     'async-tensor-model-parallel-allreduce': 'reductions that overlap',
+    'no-async-tensor-model-parallel-allreduce': 'reductions that do not overlap',
+  }),
+  ...idle('the kernels here are the same for every choice of it', {
+    'use-te-activation-func': 'another activation kernel',
+    'flash-decode': 'a kernel of generation',
+  }),
+  ...idle('no part is experimental', { 'enable-experimental': 'experimental parts' }),
+  ...idle('ranks that share no part of the model are data-parallel by default', {
+    'use-distributed-data-parallel': 'data parallelism',
   }),
   ...idle('there is one implementation of the models', {
     'use-mcore-models': "Megatron Core's models",
@@ -111,23 +123,35 @@ const implementation: Record<string, MegatronFlag> = {
   ...idle('passes are launched as CUDA graphs with --cuda-graphs', {
     'enable-cuda-graph': 'CUDA graphs',
     'external-cuda-graph': 'CUDA graphs',
+  }),
+  ...idle('random numbers depend only on --seed and the position of each value, in CUDA graphs too', {
     'te-rng-tracker': 'a random state for CUDA graphs',
     'use-te-rng-tracker': 'a random state for CUDA graphs',
   }),
-  ...idle('memory comes from one caching allocator, and there is no Python collector', {
+  ...idle('no Python runs, so that no Python objects are collected', {
     'manual-gc': 'garbage collection by hand',
     'no-manual-gc-eval': 'garbage collection by hand',
-    'deallocate-pipeline-outputs': 'freed outputs of stages',
+  }),
+  ...idleSetting('no Python runs, so that no Python objects are collected', {
+    'manual-gc-interval': 'garbage collection by hand',
+  }),
+  ...idle('the communication library registers buffers itself', {
     'use-nccl-ub': 'registered communication buffers',
     'disable-symmetric-registration': 'registered communication buffers',
-    'clone-scatter-output-in-embedding': 'memory of the embedding',
-    'no-clone-scatter-output-in-embedding': 'memory of the embedding',
+  }),
+  ...idle('gradients and parameters stay on the device', {
     'no-pin-cpu-grads': 'pinned memory of gradients',
     'no-pin-cpu-params': 'pinned memory of parameters',
+  }),
+  ...idle('a rank makes the initial weights of its own shards alone', {
     'init-model-with-meta-device': 'memory during initialisation',
   }),
-  ...idleSetting('memory comes from one caching allocator, and there is no Python collector', {
-    'manual-gc-interval': 'garbage collection by hand',
+  ...idle('memory comes from one caching allocator', {
+    'deallocate-pipeline-outputs': 'freed outputs of stages',
+    'clone-scatter-output-in-embedding': 'memory of the embedding',
+    'no-clone-scatter-output-in-embedding': 'memory of the embedding',
+  }),
+  ...idleSetting('memory comes from one caching allocator', {
     'empty-unused-memory-level': 'returning memory to the device',
   }),
   'recompute-modules': only(
@@ -136,28 +160,38 @@ const implementation: Record<string, MegatronFlag> = {
     '--recompute-granularity selective recomputes attention',
     'use --recompute-granularity selective or full',
   ),
+  ...refused('activations stay on the device', 'use --recompute-granularity to save memory', {
+    'cpu-offloading': 'activations moved to the host',
+    'cpu-offloading-num-layers': 'activations moved to the host',
+    'fine-grained-activation-offloading': 'activations moved to the host',
+  }),
   ...refused(
-    'activations and optimizer state stay on the device',
-    'use --recompute-granularity to save memory',
+    'optimizer state stays on the device',
+    'use --use-distributed-optimizer to divide it over ranks',
     {
-      'cpu-offloading': 'activations moved to the host',
-      'cpu-offloading-num-layers': 'activations moved to the host',
       'optimizer-cpu-offload': 'optimizer state on the host',
       'optimizer-offload-fraction': 'optimizer state on the host',
       'offload-optimizer-states': 'optimizer state on the host',
       'overlap-cpu-optimizer-d2h-h2d': 'optimizer state on the host',
       'use-torch-optimizer-for-cpu-offload': 'optimizer state on the host',
       'cpu-optimizer': 'optimizer state on the host',
-      'fine-grained-activation-offloading': 'activations moved to the host',
-      'distribute-saved-activations': 'activations split over ranks',
     },
   ),
+  ...refused('tensor-parallel ranks divide activations along the sequence', 'use --sequence-parallel', {
+    'distribute-saved-activations': 'activations split over ranks',
+  }),
   ...refused('the flag has another name', 'use --recompute-granularity full', {
     'checkpoint-activations': 'recomputation of layers',
-    'activations-checkpoint-method': 'recomputation of layers',
-    'activations-checkpoint-num-layers': 'recomputation of layers',
-    'activations-checkpoint-granularity': 'recomputation of layers',
-    'checkpoint-num-layers': 'recomputation of layers',
+  }),
+  ...refused('the flag has another name', 'use --recompute-granularity', {
+    'activations-checkpoint-granularity': 'what is recomputed',
+  }),
+  ...refused('the flag has another name', 'use --recompute-method', {
+    'activations-checkpoint-method': 'how layers to recompute are chosen',
+  }),
+  ...refused('the flag has another name', 'use --recompute-num-layers', {
+    'activations-checkpoint-num-layers': 'how many layers are recomputed',
+    'checkpoint-num-layers': 'how many layers are recomputed',
   }),
 };
 

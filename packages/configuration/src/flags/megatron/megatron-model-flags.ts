@@ -25,27 +25,47 @@ const architecture: Record<string, MegatronFlag> = {
     'positions are learned embeddings, rope or none',
     'leave it out; --position-embedding-type chooses one of them',
     {
-      'rotary-scaling-factor': 'scaled rotary positions',
       'mrope-section': 'rotary positions of several kinds',
       'no-rope-freq': 'layers without rotary positions',
       'relative-attention-num-buckets': 'relative positions',
       'relative-attention-max-distance': 'relative positions',
     },
   ),
+  ...refused(
+    'rotary positions are scaled as in Llama 3.1, or interpolated',
+    'use --use-rope-scaling with --rope-scaling-factor, or --rotary-seq-len-interpolation-factor',
+    { 'rotary-scaling-factor': 'scaled rotary positions' },
+  ),
   ...idle('the weights of norms have no weight decay, so they train the same when stored as they are', {
     'apply-layernorm-1p': 'weights of norms stored less 1',
   }),
-  ...refused('every block has norms before its parts, and one residual stream', 'leave it out', {
+  ...refused('residual connections start at the input of a sublayer, before its norm', 'leave it out', {
     'apply-residual-connection-post-layernorm': 'residual connections taken after the layer norm',
+  }),
+  ...refused('queries and keys have learned norms or none', 'leave it out, or use --qk-layernorm', {
     'qk-l2-norm': 'normalised queries and keys',
     'qk-clip': 'clipping of queries and keys',
+  }),
+  ...refused('the residual stream has the dtype of the model', 'leave it out', {
     'fp32-residual-connection': 'a residual stream in fp32',
-    'window-attn-skip-freq': 'sliding-window attention',
+  }),
+  ...refused('all layers have the same window', 'use --window-size', {
+    'window-attn-skip-freq': 'layers without the sliding window',
+  }),
+  ...refused('every layer has softmax attention', 'leave it out', {
     'attention-output-gate': 'gated attention',
+    'linear-attention-type': 'linear attention',
+    'experimental-attention-variant': 'variants of attention',
+  }),
+  ...refused('learning rates and initial weights do not depend on the width', 'leave it out', {
     mup: 'maximal update parametrisation',
     'use-mup': 'maximal update parametrisation',
+  }),
+  ...refused('initial weights are normal, embeddings included', 'use --init-method-std', {
     'embedding-init-method-std': 'another deviation for embeddings',
     'init-method-xavier-uniform': 'Xavier initialisation',
+  }),
+  ...refused('every layer has attention and a feed-forward network of the same shape', 'leave it out', {
     'heterogeneous-layers-config-path': 'layers of different shapes',
     'hybrid-layer-pattern': 'hybrid models',
     'hybrid-override-pattern': 'hybrid models',
@@ -56,11 +76,15 @@ const architecture: Record<string, MegatronFlag> = {
     'mamba-num-groups': 'state-space layers',
     'mamba-num-heads': 'state-space layers',
     'is-hybrid-model': 'hybrid models',
-    'linear-attention-type': 'linear attention',
-    'experimental-attention-variant': 'variants of attention',
+  }),
+  ...refused('flags describe the blocks', 'leave it out', {
     spec: 'another specification of blocks',
+  }),
+  ...refused('a model has one stack of layers', 'use --num-layers', {
     'encoder-num-layers': 'encoder-decoder models',
     'decoder-num-layers': 'encoder-decoder models',
+  }),
+  ...refused('a model has one stack of layers', 'use --seq-length', {
     'encoder-seq-length': 'encoder-decoder models',
     'decoder-seq-length': 'encoder-decoder models',
   }),

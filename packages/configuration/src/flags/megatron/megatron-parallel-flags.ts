@@ -27,7 +27,7 @@ const parallelism: Record<string, MegatronFlag> = {
   'expert-tensor-parallel-size': only(['1'], 'processes per expert', 'there are no experts'),
   'high-priority-stream-groups': {
     what: 'priorities of communication',
-    why: 'it is detected or measured, not set',
+    why: 'the schedule and the layers decide what overlaps',
     harmless: 'always',
     takes: 'many',
   },
@@ -80,8 +80,6 @@ const parallelism: Record<string, MegatronFlag> = {
     'disable-tp-comm-bulk-dgrad': 'overlapped tensor-parallel communication',
     'disable-tp-comm-bulk-wgrad': 'overlapped tensor-parallel communication',
     'delay-wgrad-compute': 'the time of weight gradients',
-    'no-gradient-reduce-div-fusion': 'where gradients are averaged',
-    'ddp-pad-buckets-for-high-nccl-busbw': 'the size of gradient buckets',
     'defer-embedding-wgrad-compute': 'the time of the weight gradient of the output layer',
     'scatter-gather-tensors-in-pipeline': 'boundaries sent in parts',
     'no-scatter-gather-tensors-in-pipeline': 'boundaries sent whole',
@@ -90,28 +88,52 @@ const parallelism: Record<string, MegatronFlag> = {
     'no-align-grad-reduce': 'the time of reductions',
     'align-param-gather': 'the time of gathers',
     'no-align-param-gather': 'the time of gathers',
-    'use-contiguous-buffers-in-local-ddp': 'one buffer of gradients, in old versions',
-    'no-contiguous-buffers-in-local-ddp': 'no buffer of gradients, in old versions',
-    'use-contiguous-buffers-in-ddp': 'one buffer of gradients, in old versions',
-    'nccl-ub': 'registered communication buffers',
     'overlap-param-gather-with-optimizer-step': 'overlapped gathers',
     'use-ring-exchange-p2p': 'communication of stages',
     'batch-p2p-communication': 'communication of stages',
+  }),
+  ...idle('gradients are summed: the loss is divided by the tokens of the global batch before', {
+    'no-gradient-reduce-div-fusion': 'where gradients are averaged',
+  }),
+  ...idle('gradients are always in flat buffers, in buckets of one size', {
+    'use-contiguous-buffers-in-local-ddp': 'one buffer of gradients, in old versions',
+    'no-contiguous-buffers-in-local-ddp': 'no buffer of gradients, in old versions',
+    'use-contiguous-buffers-in-ddp': 'one buffer of gradients, in old versions',
+    'ddp-pad-buckets-for-high-nccl-busbw': 'the size of gradient buckets',
+  }),
+  ...idleSetting('gradients are always in flat buffers, in buckets of one size', {
+    'ddp-bucket-size': 'the size of gradient buckets',
+    'ddp-num-buckets': 'the number of gradient buckets',
+  }),
+  ...idle('neighbouring ranks are always tensor-parallel, then data-parallel, and the model is the same', {
     'use-tp-pp-dp-mapping': 'the order of ranks',
+  }),
+  ...idle('the communication library decides how it sends', {
+    'nccl-ub': 'registered communication buffers',
     'use-sharp': 'reductions inside the network',
   }),
-  ...idleSetting('it is detected or measured, not set', {
-    'ddp-bucket-size': 'the size of gradient buckets',
-    'wgrad-deferral-limit': 'the time of the weight gradient of the output layer',
-    'distributed-timeout-seconds-after-init': 'another time-out (--distributed-timeout-minutes is the one)',
-    'pipeline-model-parallel-comm-backend': 'the library that stages talk through',
+  ...idleSetting('the communication library decides how it sends', {
     'sharp-enabled-group': 'reductions inside the network',
-    'train-sync-interval': 'waits for the device',
-    'suggested-communication-unit-size': 'the size of messages',
     'symmetric-ar-type': 'the kind of all-reduce',
-    'ddp-num-buckets': 'the number of gradient buckets',
-    'local-rank': "this process's number on its host (the launcher sets it)",
+    'suggested-communication-unit-size': 'the size of messages',
+  }),
+  ...idleSetting('NCCL reads its settings from environment variables', {
     'nccl-communicator-config-path': 'settings of NCCL',
+  }),
+  ...idleSetting('the schedule decides when weight gradients are computed', {
+    'wgrad-deferral-limit': 'the time of the weight gradient of the output layer',
+  }),
+  ...idleSetting('--distributed-timeout-minutes holds for the whole run', {
+    'distributed-timeout-seconds-after-init': 'another time-out',
+  }),
+  ...idleSetting('all ranks communicate through --distributed-backend', {
+    'pipeline-model-parallel-comm-backend': 'the library that stages talk through',
+  }),
+  ...idleSetting('a step waits for the device only where it needs a number', {
+    'train-sync-interval': 'waits for the device',
+  }),
+  ...idleSetting("the launcher's environment variables give every process its number", {
+    'local-rank': "this process's number on its host",
   }),
   ...idle('every gradient is checked in each step', {
     'check-for-nan-in-loss-and-grad': 'a check for NaN',

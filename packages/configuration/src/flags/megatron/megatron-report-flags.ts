@@ -19,17 +19,29 @@ const checkpoints: Record<string, MegatronFlag> = {
     'ckpt-fully-parallel-load': 'checkpoints read by all ranks',
     'ckpt-assume-constant-structure': 'how checkpoints are written',
     'dist-ckpt-optim-fully-reshardable': 'optimizer state for any layout',
+    'distrib-optim-fully-reshardable-mem-efficient': 'memory while saving',
+  }),
+  ...idle('there is one format: safetensors with logical names, readable under any layout', {
     'auto-detect-ckpt-format': 'finding out the format',
     'dist-ckpt-save-pre-mcore-014': 'an old format',
-    'use-persistent-ckpt-worker': 'the thread of --async-save',
-    'distrib-optim-fully-reshardable-mem-efficient': 'memory while saving',
     'no-strict-fsdp-dtensor-load': 'how strictly checkpoints are read',
+  }),
+  ...idle('--async-save writes in the background', {
+    'use-persistent-ckpt-worker': 'the thread of --async-save',
+  }),
+  ...refused('every checkpoint is kept, or with --keep-last the newest', 'use --keep-last', {
+    'save-retain-interval': 'which checkpoints to keep',
+    'most-recent-k': 'which checkpoints to keep',
+  }),
+  ...refused('weights to start from are a checkpoint like any other', 'use --load DIRECTORY --finetune', {
+    'pretrained-checkpoint': 'weights to start from',
+  }),
+  ...refused('--load always reads the master weights', 'leave it out', {
+    'load-main-params-from-ckpt': 'master weights to start from',
   }),
   ...refused('checkpoints are written at --save-interval, and each is complete', 'leave it out', {
     'non-persistent-save-interval': 'temporary checkpoints',
     'non-persistent-ckpt-type': 'temporary checkpoints',
-    'save-retain-interval': 'which checkpoints to keep (--keep-last keeps the newest)',
-    'most-recent-k': 'which checkpoints to keep (--keep-last keeps the newest)',
   }),
   ...refused('a checkpoint always holds what makes resuming bitwise', 'leave it out', {
     'no-save-optim': 'checkpoints without the optimizer (--save-hf writes weights only)',
@@ -39,8 +51,6 @@ const checkpoints: Record<string, MegatronFlag> = {
     'exit-on-missing-checkpoint': 'an error when there is nothing to load',
   }),
   ...refused('checkpoints are converted by a command', 'use mtl convert, --load-hf or --save-hf', {
-    'pretrained-checkpoint': 'weights to start from (--load with --finetune)',
-    'load-main-params-from-ckpt': 'master weights to start from (--load reads them)',
     'ckpt-convert-format': 'conversion of checkpoints',
     'ckpt-convert-save': 'conversion of checkpoints',
     'ckpt-convert-update-legacy-dist-opt-format': 'conversion of checkpoints',
@@ -78,6 +88,17 @@ const reports: Record<string, MegatronFlag> = {
   ...idle('no report goes to NVIDIA', {
     'no-one-logger': 'no reports to NVIDIA',
   }),
+  ...idle('metrics.jsonl in the --save directory has the progress of every step', {
+    'log-progress': 'progress in a file',
+  }),
+  ...idle('run.json in the --save directory has the number of processes', {
+    'log-world-size-to-tensorboard': 'the number of processes in TensorBoard',
+  }),
+  ...idle('times are measured without barriers', {
+    'barrier-with-level-1-timing': 'barriers around times',
+    'no-barrier-with-level-1-timing': 'barriers around times',
+  }),
+  ...idleSetting('the log has one level, and --verbose', { 'logging-level': 'how much is logged' }),
   ...idle('every step reports throughput, time, memory and the gradient norm', {
     'log-throughput': 'throughput in the log',
     'log-timers-to-tensorboard': 'times in TensorBoard',
@@ -89,17 +110,12 @@ const reports: Record<string, MegatronFlag> = {
     'no-log-learnig-rate-to-tensorboard': 'no learning rate in TensorBoard',
     'no-log-learning-rate-to-tensorboard': 'no learning rate in TensorBoard',
     'log-learning-rate-to-tensorboard': 'the learning rate in TensorBoard',
-    'log-world-size-to-tensorboard': 'the number of processes in TensorBoard',
-    'log-progress': 'progress in a file',
-    'barrier-with-level-1-timing': 'barriers around times',
-    'no-barrier-with-level-1-timing': 'barriers around times',
   }),
   ...idleSetting('every step reports the same', {
     'timing-log-level': 'how many times are measured',
     'timing-log-option': 'how times are reported',
     'tensorboard-log-interval': 'steps between two points in TensorBoard (1 here)',
     'tensorboard-queue-size': 'buffering of TensorBoard events',
-    'logging-level': 'how much is logged',
   }),
   ...refused('it is not measured', 'see --metrics-jsonl for what is', {
     'log-params-norm': 'the norm of the weights',
@@ -122,14 +138,20 @@ const reports: Record<string, MegatronFlag> = {
     'memory-snapshot-path': 'a record of allocations',
     'run-workload-inspector-server': 'profiles on demand',
   }),
-  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
+  ...refused('errors are injected by tests only', 'leave it out', {
     'error-injection-type': 'injected errors',
+  }),
+  ...refused('checkpoints are written at --save-interval, each complete and once', 'leave it out', {
+    replication: 'replicated checkpoints',
+  }),
+  ...idle('process groups follow from the parallel sizes and --distributed-backend', {
+    'enable-gloo-process-groups': 'additional process groups',
+    'disable-gloo-process-groups': 'fewer process groups',
+  }),
+  ...refused('a failed run ends and is started again from its newest complete checkpoint', 'leave it out', {
     'enable-ft-package': 'fault tolerance by another package',
     'calc-ft-timeouts': 'fault tolerance by another package',
     'inprocess-restart': 'restarting inside the process',
-    replication: 'replicated checkpoints',
-    'enable-gloo-process-groups': 'additional process groups',
-    'disable-gloo-process-groups': 'fewer process groups',
   }),
   'yaml-cfg': only([], 'a file of settings', 'the flag has another name', 'use --config FILE'),
 };

@@ -29,12 +29,16 @@ const recipe: Record<string, MegatronFlag> = {
   ...refused('weight decay is constant', 'use --weight-decay', {
     'start-weight-decay': 'weight decay that grows',
     'end-weight-decay': 'weight decay that grows',
-    'apply-wd-to-qk-layernorm': 'weight decay of layer norms',
+  }),
+  ...refused('norms and biases have no weight decay', 'leave it out', {
+    'apply-wd-to-qk-layernorm': 'weight decay of the norms of queries and keys',
   }),
   ...refused('the output layer shares its learning rate with the word embedding', 'use --decoupled-lr', {
     'head-lr-mult': 'another learning rate for the head',
   }),
-  ...refused('there are AdamW and Muon', 'leave it out', { 'sgd-momentum': 'momentum of SGD' }),
+  ...refused('the optimizers are AdamW and Muon', 'leave it out, or choose with --optimizer', {
+    'sgd-momentum': 'momentum of SGD',
+  }),
   ...refused(
     'the distributed optimizer divides the state of Muon evenly',
     'use --use-distributed-optimizer',
@@ -47,24 +51,45 @@ const recipe: Record<string, MegatronFlag> = {
   }),
   ...refused('the global batch follows one ramp', 'use --rampup-batch-size', {
     'step-batch-size-schedule': 'a global batch that grows in steps',
-    'decrease-batch-size-if-needed': 'a global batch made smaller until it divides',
   }),
+  ...refused(
+    'every global batch is trained with exactly the size that is asked for',
+    'make --global-batch-size a multiple of --micro-batch-size times the data-parallel size',
+    { 'decrease-batch-size-if-needed': 'a global batch made smaller until it divides' },
+  ),
   ...refused('the flag has another name', 'use --micro-batch-size', {
     'batch-size': 'the batch per process, in old versions',
   }),
   ...refused(
     'a run trains, and evaluates --eval-iters batches now and then',
-    'use mtl eval to evaluate without training',
+    'use mtl eval, which evaluates a checkpoint without training',
     {
       'skip-train': 'evaluation without training',
       'full-validation': 'evaluation on all validation data',
       'multiple-validation-sets': 'several validation sets',
-      'eval-micro-batch-size': 'other batch sizes for evaluation',
-      'eval-global-batch-size': 'other batch sizes for evaluation',
-      'start-eval-at-iter': 'evaluation from some step on',
-      'test-mode': 'a mode for tests',
     },
   ),
+  ...refused(
+    'evaluation uses the batch sizes of training',
+    'leave it out; --eval-iters is the number of batches',
+    {
+      'eval-micro-batch-size': 'other batch sizes for evaluation',
+      'eval-global-batch-size': 'other batch sizes for evaluation',
+    },
+  ),
+  ...refused('every --eval-interval steps are evaluated, from the first', 'use --eval-interval', {
+    'start-eval-at-iter': 'evaluation from some step on',
+  }),
+  ...refused('a run trains and does not test itself', 'leave it out', {
+    'test-mode': 'a mode for tests',
+  }),
+  ...refused('evaluation tasks have a command of their own', 'use mtl eval --task', {
+    task: 'evaluation tasks',
+  }),
+  ...refused('samples are the text of the dataset, in its order', 'leave it out', {
+    'fim-data': 'fill-in-the-middle samples',
+    'fim-rate': 'fill-in-the-middle samples',
+  }),
   ...refused('the flags of this run decide, and what differs from the checkpoint is named', 'leave it out', {
     'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
   }),
@@ -81,8 +106,6 @@ const recipe: Record<string, MegatronFlag> = {
   }),
   ...refused('it needs a model or loss that is not here', 'leave it out', {
     'perform-rl-step': 'reinforcement learning',
-    'fim-data': 'fill-in-the-middle samples',
-    'fim-rate': 'fill-in-the-middle samples',
     'kd-teacher-load': 'distillation',
     'kd-distill-cfg': 'distillation',
     'retro-project-dir': 'retrieval',
@@ -104,7 +127,6 @@ const recipe: Record<string, MegatronFlag> = {
     'embedding-path': 'retrieval',
     'query-in-block-prob': 'retrieval',
     'use-one-sent-docs': 'retrieval',
-    task: 'evaluation tasks',
   }),
 };
 
@@ -132,7 +154,6 @@ const data: Record<string, MegatronFlag> = {
     'valid-data-path': 'a dataset for validation only',
     'test-data-path': 'a dataset for tests only',
     'per-split-data-args-path': 'datasets by part',
-    'data-args-path': 'a file with --data-path',
   }),
   'mock-data': {
     what: 'made-up samples',
@@ -141,9 +162,14 @@ const data: Record<string, MegatronFlag> = {
     harmlessWith: { flag: 'data-path', why: 'only samples of --data-path are read, and none by a dry run' },
     takes: 'nothing',
   },
-  ...refused('datasets are read from files', 'prepare one with mtl data prepare', {
+  ...refused('datasets are read from the file system', 'copy it there and name it with --data-path', {
     'object-storage-cache-path': 'datasets in object stores',
-    'dataloader-save': "the reader's state in files of its own (checkpoints hold it)",
+  }),
+  ...refused('a checkpoint holds the position in the data', 'leave it out', {
+    'dataloader-save': "the reader's state in files of its own",
+  }),
+  ...refused('datasets are named by flags', 'use --data-path, on the command line or in --config FILE', {
+    'data-args-path': 'a file with --data-path',
   }),
   'tiktoken-pattern': {
     what: 'the pattern of a tiktoken tokenizer',
@@ -161,7 +187,6 @@ const data: Record<string, MegatronFlag> = {
     {
       'tiktoken-num-special-tokens': 'a tiktoken tokenizer',
       'tiktoken-special-tokens': 'a tiktoken tokenizer',
-      'tokenizer-prompt-format': 'prompts of a tokenizer',
       'special-tokens': 'special tokens of a tokenizer',
       'tokenizer-metadata': 'a description of a tokenizer',
       'tokenizer-special-tokens': 'special tokens of a tokenizer',
@@ -170,35 +195,62 @@ const data: Record<string, MegatronFlag> = {
   ),
   ...refused('the padded vocabulary follows from the tokenizer', 'use --make-vocab-size-divisible-by', {
     'padded-vocab-size': 'the size of the padded vocabulary',
+  }),
+  ...refused('token ids are those of the tokenizer', "add the tokens to the tokenizer's file", {
     'vocab-extra-ids': 'more token ids',
+  }),
+  ...refused(
+    'the chat template of the tokenizer decides how conversations are written',
+    'use --chat-template FILE',
+    { 'tokenizer-prompt-format': 'prompts of a tokenizer' },
+  ),
+  ...idle('gradients are summed: the loss is divided by the tokens of the global batch before', {
+    'ddp-average-in-collective': 'where gradients are averaged',
   }),
   ...idle('the loss is always the mean over all tokens of the global batch', {
     'calculate-per-token-loss': 'a mean over tokens',
-    'ddp-average-in-collective': 'where gradients are averaged',
   }),
-  ...idle('the tokenizer is always the one that the flags name', {
+  ...idle('code that comes with a tokenizer is never run', {
+    'trust-remote-code': 'code that comes with a tokenizer',
+  }),
+  ...idle('tokenizers have one implementation', {
+    'legacy-tokenizer': 'another implementation of tokenizers',
+  }),
+  ...idle('padding is masked by its position, not by its token id', {
+    'allow-ambiguous-pad-tokens': 'padding that shares an id with another token',
+  }),
+  ...idle('the tokenizer is the one that the flags name, and that of the checkpoint where they name none', {
     'no-use-tokenizer-model-from-checkpoint-args': 'the tokenizer of the flags instead of the checkpoint',
     'use-tokenizer-model-from-checkpoint-args':
       'the tokenizer of the checkpoint, for where no flag names one',
-    'trust-remote-code': 'code that comes with a tokenizer',
-    'legacy-tokenizer': 'another implementation of tokenizers',
-    'allow-ambiguous-pad-tokens': 'padding that shares an id with another token',
   }),
   ...idleSetting('data is read ahead by what a step takes, not by a number of processes', {
     'num-workers': 'processes that read data',
+  }),
+  ...idleSetting('each index is built once and kept; the number of threads does not change it', {
     'num-dataset-builder-threads': 'threads that build indices',
+  }),
+  ...idle('kernels compute the attention mask from positions; no mask is ever stored or read', {
+    'create-attention-mask-in-dataloader': 'an attention mask made where data is read',
+    'no-create-attention-mask-in-dataloader': 'an attention mask made on the device',
+  }),
+  ...idleSetting('every data-parallel rank always reads its own samples alone', {
     'data-sharding': 'who reads which sample',
+  }),
+  ...idle('every data-parallel rank always reads its own samples alone', {
+    'no-data-sharding': 'who reads which sample',
+  }),
+  ...idleSetting('datasets are read from the file system, never from an object store', {
     's3-cache-path': 'datasets in object stores',
+  }),
+  ...idle('datasets are read from the file system, never from an object store', {
+    'enable-msc': 'datasets in object stores',
+    'disable-msc': 'datasets in object stores',
   }),
   ...idle('files are mapped or read as it suits', {
     'mmap-bin-files': 'files that are mapped',
     'no-mmap-bin-files': 'files that are not mapped',
     'mmap-warmup': 'files that are read once before, in old versions',
-    'create-attention-mask-in-dataloader': 'who makes the attention mask',
-    'no-create-attention-mask-in-dataloader': 'who makes the attention mask',
-    'enable-msc': 'datasets in object stores',
-    'disable-msc': 'datasets in object stores',
-    'no-data-sharding': 'who reads which sample',
   }),
 };
 
