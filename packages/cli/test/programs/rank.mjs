@@ -54,7 +54,7 @@ try {
     throw error;
   }
   if (behaviour === 'stop') {
-    if (isChosen) process.kill(process.pid, 'SIGSTOP');
+    if (isChosen || whose === 'all') process.kill(process.pid, 'SIGSTOP');
     forever();
   }
   if (behaviour === 'once' && restartCount === 0) isChosen ? process.kill(process.pid, 'SIGKILL') : forever();

@@ -97,12 +97,16 @@ describe('mtl run', () => {
     for (const { pid } of printedRanks(stdout)) expect(isRunning(pid as number)).toBe(false);
   });
 
-  it('ends a stopped rank, which its silence betrays', async () => {
-    const limits = ['--heartbeat-limit', '2', '--grace-period', '1'];
-    const { status, stdout, stderr } = await run(...two, ...limits, rankProgram, 'stop', '1').finished;
+  it.each([
+    ['a stopped rank, which its silence betrays', '1'],
+    ['ranks that are all stopped, so that none can say it', 'all'],
+  ])('ends %s, within the limit and not after the grace period', async (_, whose) => {
+    const limits = ['--heartbeat-limit', '2', '--grace-period', '80'];
+    const { status, stdout, stderr } = await run(...two, ...limits, rankProgram, 'stop', whose).finished;
     expect(stderr).toMatch(
-      /error\[MTL_RANK_FAILED\]: rank 1 failed: rank 1 .* has been silent for .* \(limit 2\.0 s\)/,
+      /error\[MTL_RANK_FAILED\]: rank \d failed: rank \d .* has been silent for .* \(limit 2\.0 s\)/,
     );
+    if (whose === '1') expect(stderr).toContain('rank 1 failed: rank 1 ');
     expect(status).toBe(1);
     for (const { pid } of printedRanks(stdout)) expect(isRunning(pid as number)).toBe(false);
   });

@@ -67,9 +67,19 @@ export function runCommand(): Command {
       ),
     )
     .addOption(
-      numberOption('--heartbeat-limit <s>', 'seconds that a process may be silent', { least: 1 }).default(15),
+      numberOption(
+        '--heartbeat-limit <s>',
+        'seconds that a process may be silent (stopped, or its host lost): the job ends a second or two later',
+        { least: 1 },
+      ).default(15),
     )
-    .addOption(numberOption('--grace-period <s>', 'seconds to end after a failure', { least: 0 }).default(10))
+    .addOption(
+      numberOption(
+        '--grace-period <s>',
+        'seconds to end after a failure, for processes that are not stopped',
+        { least: 0 },
+      ).default(10),
+    )
     .addHelpText('after', notes)
     .action(run);
 }

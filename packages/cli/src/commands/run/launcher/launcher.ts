@@ -1,7 +1,7 @@
 import { StoreServer } from '@mtl/comm';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
-import type { JobHosts } from '../hosts/job-hosts.js';
+import type { JobHosts, RankFailure } from '../hosts/job-hosts.js';
 import { SingleHost } from '../hosts/single-host.js';
 import { formatRankExit } from '../reports/format-rank-exit.js';
 import type { HostReport } from '../reports/host-report.js';
@@ -14,6 +14,8 @@ import { RankProcess } from './rank-process.js';
 import { RankShutdown } from './rank-shutdown.js';
 
 const streams = [process.stdout, process.stderr];
+/** How often the store is asked whether a rank has become silent. */
+const silenceCheckMs = 100;
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
@@ -142,8 +144,17 @@ export class Launcher {
     let firstToFail: number | undefined;
     let lost: unknown;
     const ending = new RankShutdown(() => this.#ranks, this.#options.gracePeriodMs);
+    const isOurs = (rank: number): boolean => this.#ranks.some((each) => each.rank === rank);
+    const silence = setInterval(() => {
+      const failure = silentRank(server);
+      if (failure === undefined) return;
+      clearInterval(silence);
+      hosts.tellFailure(attempt, failure);
+    }, silenceCheckMs);
     hosts.failure(attempt).then(
       (failure) => {
+        // one that is silent has not ended, and may never do so
+        if (isOurs(failure.rank)) firstToFail ??= failure.rank;
         // also those that wait for a rank which has never joined fail with its name
         server?.abort(failure);
         ending.begin();
@@ -158,12 +169,13 @@ export class Launcher {
         const end = await ended;
         errors.push(end);
         if (end.status === 0 || ending.hasBegun) return end;
-        firstToFail = end.rank;
+        firstToFail ??= end.rank;
         hosts.tellFailure(attempt, { rank: end.rank, message: formatRankExit(end) });
         ending.begin();
         return end;
       }),
     );
+    clearInterval(silence);
     ending.isOver();
     if (lost !== undefined) throw lost;
     return { firstToFail, ends, wasSignalled: this.#numSignals > 0 };
@@ -191,6 +203,16 @@ export class Launcher {
       else rank.kill();
     }
   }
+}
+
+/**
+ * The rank that the store has not heard of for too long. All other failures end a process, which its launcher
+ * sees; a stopped one does not end, and the ranks that it stops with it do not either.
+ */
+function silentRank(server: StoreServer | undefined): RankFailure | undefined {
+  const failure = server?.failure;
+  if (failure?.code !== 'MTL_HEARTBEAT') return undefined;
+  return { rank: failure.details.rank as number, message: failure.message };
 }
 
 /** The launcher of another host is gone, so its ranks cannot be started again. */

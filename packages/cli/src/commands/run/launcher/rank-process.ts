@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { FinalError } from '../reports/final-error.js';
@@ -71,6 +72,16 @@ export class RankProcess {
     if (!this.#isRunning()) return;
     this.#wasSignalled = true;
     this.#child.kill(signal);
+  }
+
+  /** By a signal such as SIGSTOP, or by a debugger: it runs nothing until it is continued. */
+  isStopped(): boolean {
+    try {
+      const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
+      return /^State:\s*[Tt]/m.test(status);
+    } catch {
+      return false; // it has ended
+    }
   }
 
   /** At once, with all that it started; a stopped process too. */

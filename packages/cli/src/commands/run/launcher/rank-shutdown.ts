@@ -36,7 +36,11 @@ export class RankShutdown {
   }
 
   #terminate(): void {
-    for (const rank of this.#ranks()) rank.signal('SIGTERM');
+    for (const rank of this.#ranks()) {
+      // SIGTERM would wait in a stopped process, whatever time it has
+      if (rank.isStopped()) rank.kill();
+      else rank.signal('SIGTERM');
+    }
     this.#timer = setTimeout(() => {
       for (const rank of this.#ranks()) rank.kill();
     }, this.#gracePeriodMs);
