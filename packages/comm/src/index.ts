@@ -36,3 +36,4 @@ export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
 export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
 export type { GroupOptions, World } from './world.js';
+export { waitNoticesMs } from './world/wait-notices.js';

@@ -47,7 +47,7 @@ describe('joinWorld', () => {
   });
 
   it('names the ranks that never come, on all that came', async () => {
-    const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '10' } });
+    const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '10', SAY_WAITS: '' } });
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const { status, stderr } of ranks) {
       expect(stderr).toMatch(
@@ -55,15 +55,21 @@ describe('joinWorld', () => {
       );
       expect(status).toBe(1);
     }
+    // the lowest that came says it before that, for both
+    expect(ranks[0]!.stderr).toMatch(/^rank 0 has waited \d+ s for ranks (1, )?2, 3 of 4$/m);
+    expect(ranks[1]!.stderr).not.toContain('has waited');
     // the first whose time was over tells the others
     expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
   });
 
   it('names rank 0 when it is the one that never comes', async () => {
-    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '2' } });
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
     const [rank] = await startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
-    expect(rank!.stderr).toContain(
-      'error[MTL_TIMEOUT]: rank 0, which holds the store of the job, never came',
+    expect(rank!.stderr).toMatch(
+      /error\[MTL_TIMEOUT\]: rank 0, which holds the store of the job, never came: rank 1 waited [67]\.\d s; /,
+    );
+    expect(rank!.stderr).toMatch(
+      /^rank 1 has waited \d+ s for rank 0, which holds the store of the job: 127\.0\.0\.1, port \d+: /,
     );
     expect(rank!.status).toBe(1);
   });

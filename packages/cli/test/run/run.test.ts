@@ -243,6 +243,19 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
   });
 
   it.each([
+    ['0', /^host 0 has waited \d+ s for host 1 \(ranks 2 to 3\)$/m],
+    ['1', /^host 1 has waited \d+ s for host 0: 127\.0\.0\.1, port \d+: Connection refused$/m],
+  ])('says on host %s for whom it waits', async (host, notice) => {
+    const place = ['--nnodes', '2', '--node-rank', host, '--master-addr', '127.0.0.1'];
+    const times = ['--master-port', String(await freePort()), '--join-timeout', '7'];
+    const secret = { MTL_JOB_SECRET: 'a secret of sixteen bytes' };
+    const words = [...mtlCommand, 'run', ...two, ...place, ...times, rankProgram];
+    const { stderr } = await startProcess(words, secret).finished;
+    expect(stderr).toMatch(notice);
+    expect(stderr).toContain('error[MTL_TIMEOUT]');
+  });
+
+  it.each([
     ['--nproc-per-node', '0'],
     ['--nproc-per-node', 'gpu'],
     ['--node-rank', '1'],

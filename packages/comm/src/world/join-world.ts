@@ -1,4 +1,4 @@
-import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import { CommunicationError, MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
 import { readJobSecret } from '../environment/read-job-secret.js';
@@ -10,8 +10,10 @@ import { everyInterfaceNotice } from '../store/every-interface-notice.js';
 import { NativeStore } from '../store/native-store.js';
 import { StoreServer } from '../store/store-server.js';
 import { chooseEngine } from './choose-engine.js';
+import { gatherRanks } from './gather-ranks.js';
 import type { JobEngineName } from './job-engine-name.js';
 import { JoinedWorld } from './joined-world.js';
+import { waitNoticesMs } from './wait-notices.js';
 
 export interface JoinWorldOptions {
   /** Where the launcher's variables and the secret are read. Default: process.env. */
@@ -29,6 +31,11 @@ export interface JoinWorldOptions {
    * Gets which engine serves GPUs, and why; and that the store of this process listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
+  /**
+   * Gets the ranks that this one has waited for at the start for five seconds, and again every minute; one
+   * rank says it for all where it can. Default: a line on standard error.
+   */
+  readonly onWait?: (text: string) => void;
   /** How long an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
   /**
@@ -57,7 +64,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
   if (environment.worldSize === 1) return new JoinedWorld(environment);
   const { timeoutMs = 600_000, abortGraceMs = 10_000, heartbeatLimitMs } = options;
   const joinTimeoutMs = options.joinTimeoutMs ?? readJoinTimeout(variables);
-  const { engine: asked, device = 'cpu', onMessage = () => {} } = options;
+  const { engine: asked, device = 'cpu', onMessage = () => {}, onWait = writeLine } = options;
   const startEngine = chooseEngine({ asked, device, environment, joinTimeoutMs, onMessage });
   const secret = readJobSecret(variables);
   const deadline = performance.now() + joinTimeoutMs;
@@ -66,12 +73,13 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
   const job = new NativeJob(environment.rank);
   let store: NativeStore | undefined;
   try {
-    store = findStore({ environment, job, secret, server, timeoutMs: joinTimeoutMs });
+    store = findStore({ environment, job, secret, server, timeoutMs: joinTimeoutMs, onWait });
     const hosts = gatherRanks({
       environment,
       store,
       timeoutMs: left(),
       waitedMs: () => joinTimeoutMs - left(),
+      onWait,
     });
     joinHost({
       job,
@@ -121,90 +129,69 @@ function serveStore({
   });
 }
 
-function findStore({
-  environment,
-  job,
-  secret,
-  server,
-  timeoutMs,
-}: {
-  environment: ProcessEnvironment;
-  job: NativeJob;
-  secret: string;
-  server: StoreServer | undefined;
-  timeoutMs: number;
-}): NativeStore {
+interface FindStoreOptions {
+  readonly environment: ProcessEnvironment;
+  readonly job: NativeJob;
+  readonly secret: string;
+  readonly server: StoreServer | undefined;
+  readonly timeoutMs: number;
+  readonly onWait: (text: string) => void;
+}
+
+/** Looks for the store of the job until it is there, or the time is over. */
+function findStore(options: FindStoreOptions): NativeStore {
+  const { environment, job, secret, server, timeoutMs, onWait } = options;
   const { rank, storeHost, masterAddress: address, worldSize, restartCount: attempt } = environment;
   const ports = server === undefined ? environment.storePorts : [server.port];
-  try {
-    return new NativeStore({ job, address, ports, secret, worldSize, attempt, timeoutMs });
-  } catch (error) {
-    const isUnreachable = MtlError.isInstance(error) && error.code === 'MTL_STORE_UNREACHABLE';
-    if (!isUnreachable || storeHost === 'launcher') throw error;
-    throw new CommunicationError(
-      'MTL_TIMEOUT',
-      `rank 0, which holds the store of the job, never came: ${error.message}`,
-      {
-        remedy:
-          'see what rank 0 says; MTL_JOB_SECRET and MASTER_ADDR must be the same for all ranks; ' +
-          'MTL_JOIN_TIMEOUT=SECONDS waits longer',
-        details: { rank: 0, by: rank, waitedMs: timeoutMs },
-        cause: error,
-      },
-    );
+  const started = performance.now();
+  const waitedMs = (): number => performance.now() - started;
+  for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
+    const leftMs = Math.max(0, timeoutMs - waitedMs());
+    // the store of a launcher was there before this process
+    const limitMs = storeHost === 'launcher' ? leftMs : Math.min(patienceMs, leftMs);
+    try {
+      return new NativeStore({ job, address, ports, secret, worldSize, attempt, timeoutMs: limitMs });
+    } catch (error) {
+      const isUnreachable = MtlError.isInstance(error) && error.code === 'MTL_STORE_UNREACHABLE';
+      if (!isUnreachable || storeHost === 'launcher') throw error;
+      const found = error.message.split('the last try: ').at(-1)!;
+      if (limitMs === leftMs) throw missingStore({ rank, found, waitedMs: waitedMs(), cause: error });
+      const seconds = (waitedMs() / 1000).toFixed(0);
+      if (speaks(environment))
+        onWait(`rank ${rank} has waited ${seconds} s for rank 0, which holds the store of the job: ${found}`);
+    }
   }
 }
 
-/** Says that this rank is there, waits for all others, and gives the ranks of every host. */
-function gatherRanks({
-  environment,
-  store,
-  timeoutMs,
-  waitedMs,
-}: {
-  environment: ProcessEnvironment;
-  store: NativeStore;
-  timeoutMs: number;
-  waitedMs: () => number;
-}): number[][] {
-  const { rank, worldSize, nodeRank, numNodes, localWorldSize } = environment;
-  const keyOf = (each: number): string => `rank/${each}`;
-  store.set(keyOf(rank), new TextEncoder().encode(String(nodeRank)));
-  const ranks = Array.from({ length: worldSize }, (_, each) => each);
-  try {
-    store.wait(ranks.map(keyOf), timeoutMs);
-  } catch (error) {
-    if (!MtlError.isInstance(error) || error.code !== 'MTL_TIMEOUT') throw error;
-    const missing = ranks.filter((each) => store.find(keyOf(each)) === undefined);
-    if (missing.length === 0) throw error;
-    const names = `rank${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`;
-    throw new CommunicationError(
-      'MTL_TIMEOUT',
-      `rank ${rank} waited ${(waitedMs() / 1000).toFixed(1)} s for ${names} of ${worldSize}, which never came`,
-      {
-        remedy:
-          'see what the missing ranks say, and whether their hosts reach the address of the store; ' +
-          'MTL_JOIN_TIMEOUT=SECONDS waits longer',
-        details: {
-          rank: missing[0],
-          ranks: missing,
-          group: 'world',
-          operation: 'join',
-          waitedMs: waitedMs(),
-        },
-      },
-    );
-  }
-  const hosts: number[][] = Array.from({ length: numNodes }, () => []);
-  for (const each of ranks) {
-    const host = hosts[Number(new TextDecoder().decode(store.find(keyOf(each))))];
-    if (host === undefined)
-      throw new UsageError('MTL_LAUNCH_ENVIRONMENT', `rank ${each} is on none of ${numNodes} hosts`);
-    host.push(each);
-  }
-  if (hosts[nodeRank]!.length === localWorldSize) return hosts;
-  throw new UsageError(
-    'MTL_LAUNCH_ENVIRONMENT',
-    `ranks ${hosts[nodeRank]!.join(', ')} say that they are on host ${nodeRank}, which has ${localWorldSize} processes`,
+/**
+ * Whether this rank says that there is no store yet, through which ranks could agree who does. A launcher
+ * starts all ranks of a host, so that one of them is enough.
+ */
+function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
+  return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);
+}
+
+function missingStore(options: {
+  readonly rank: number;
+  readonly found: string;
+  readonly waitedMs: number;
+  readonly cause: MtlError;
+}): CommunicationError {
+  const { rank, found, waitedMs, cause } = options;
+  const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s; the last try: ${found}`;
+  return new CommunicationError(
+    'MTL_TIMEOUT',
+    `rank 0, which holds the store of the job, never came: ${waited}`,
+    {
+      remedy:
+        'see what rank 0 says; MTL_JOB_SECRET and MASTER_ADDR must be the same for all ranks; ' +
+        'MTL_JOIN_TIMEOUT=SECONDS waits longer',
+      details: { rank: 0, by: rank, waitedMs },
+      cause,
+    },
   );
+}
+
+function writeLine(text: string): void {
+  process.stderr.write(`${text}\n`);
 }

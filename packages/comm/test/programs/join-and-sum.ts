@@ -13,6 +13,8 @@ try {
     timeoutMs: Number(TIMEOUT_MS),
     heartbeatLimitMs: Number(HEARTBEAT_MS),
     abortGraceMs: 3000,
+    // what standard error holds must not depend on how busy the machine is
+    ...(process.env.SAY_WAITS === undefined ? { onWait: () => {} } : {}),
   });
   const { launcher, localRank, nodeRank, restartCount } = world.environment;
   const tensor = Tensor.from([world.rank + 1], { shape: [1], dtype: 'float32' });

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { everyInterfaceNotice, NativeJob, NativeStore, StoreServer } from '@mtl/comm';
+import { everyInterfaceNotice, NativeJob, NativeStore, StoreServer, waitNoticesMs } from '@mtl/comm';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
 import type { HostReport } from '../reports/host-report.js';
@@ -140,12 +140,18 @@ export class ConnectedHosts implements JobHosts {
   ): Promise<void> {
     const terms: Terms = { nprocPerNode: numProcessesPerNode, maxRestarts };
     this.#store.set(`host/${this.#nodeRank}`, encode(terms));
-    if (this.#nodeRank === 0) {
-      const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
-      this.#store.set('start', encode(start));
+    const notices = new WaitNotices(this.#nodeRank, () => this.#absent(terms).join(', '));
+    let problem: Start['problem'];
+    try {
+      if (this.#nodeRank === 0) {
+        const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
+        this.#store.set('start', encode(start));
+      }
+      // host 0 answers at its own limit, which began when it did
+      ({ problem } = await this.#get<Start>('start', { signal }));
+    } finally {
+      notices.end();
     }
-    // host 0 answers at its own limit, which began when it did
-    const { problem } = await this.#get<Start>('start', { signal });
     if (problem === undefined) return;
     const { code, message, exitCode } = problem;
     throw exitCode === 2 ? new ConfigurationError(code, message) : new CommunicationError(code, message);
@@ -177,18 +183,22 @@ export class ConnectedHosts implements JobHosts {
     return {};
   }
 
-  /** Who never came, with the ranks that are missing for it. */
-  #absence({ nprocPerNode }: Terms, joinTimeoutMs: number): NonNullable<Start['problem']> {
-    const absent = Array.from({ length: this.#numNodes }, (_, host) => host)
+  #absence(terms: Terms, joinTimeoutMs: number): NonNullable<Start['problem']> {
+    const waited = (joinTimeoutMs / 1000).toFixed(1);
+    const absent = this.#absent(terms).join(', ');
+    const message = `host 0 waited ${waited} s for ${absent} of ${this.#numNodes} hosts, which never came`;
+    return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
+  }
+
+  /** Hosts that have not come yet, with the ranks that are missing for it. */
+  #absent({ nprocPerNode }: Terms): string[] {
+    return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)
       .map((host) => {
         const first = host * nprocPerNode;
         const ranks = nprocPerNode === 1 ? `rank ${first}` : `ranks ${first} to ${first + nprocPerNode - 1}`;
         return `host ${host} (${ranks})`;
       });
-    const waited = (joinTimeoutMs / 1000).toFixed(1);
-    const message = `host 0 waited ${waited} s for ${absent.join(', ')} of ${this.#numNodes} hosts, which never came`;
-    return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
   async #get<Value>(
@@ -201,6 +211,32 @@ export class ConnectedHosts implements JobHosts {
     wait.then(forget, forget);
     return decode(await (signal === undefined ? wait : Promise.race([wait, rejectionOf(signal)])));
   }
+}
+
+/** Says on standard error for whom this host waits, after a few seconds and then every minute. */
+class WaitNotices {
+  readonly #host: number;
+  readonly #absent: () => string;
+  readonly #started = performance.now();
+  #timer: NodeJS.Timeout;
+
+  /** @param absent who has not come, in words; empty: all have */
+  constructor(host: number, absent: () => string) {
+    this.#host = host;
+    this.#absent = absent;
+    this.#timer = setTimeout(this.#say, waitNoticesMs.first);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  readonly #say = (): void => {
+    const seconds = ((performance.now() - this.#started) / 1000).toFixed(0);
+    const absent = this.#absent();
+    if (absent !== '') process.stderr.write(`host ${this.#host} has waited ${seconds} s for ${absent}\n`);
+    this.#timer = setTimeout(this.#say, waitNoticesMs.next);
+  };
 }
 
 interface FindOptions {
@@ -217,16 +253,23 @@ interface FindOptions {
 
 /** Looks for the store of host 0 until the deadline, a short time at once so that signals are heard. */
 async function findStore({ deadline, signal, ...options }: FindOptions): Promise<NativeStore> {
-  for (;;) {
-    signal.throwIfAborted();
-    const left = deadline - performance.now();
-    try {
-      return new NativeStore({ ...options, timeoutMs: Math.max(1, Math.min(left, lookMs)) });
-    } catch (error) {
-      if (!MtlError.isInstance(error) || error.code !== 'MTL_STORE_UNREACHABLE') throw error;
-      if (left <= lookMs) throw missingHost(error);
+  let reason = 'it has not been looked for';
+  const notices = new WaitNotices(options.job.rank, () => `host 0: ${reason}`);
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const left = deadline - performance.now();
+      try {
+        return new NativeStore({ ...options, timeoutMs: Math.max(1, Math.min(left, lookMs)) });
+      } catch (error) {
+        if (!MtlError.isInstance(error) || error.code !== 'MTL_STORE_UNREACHABLE') throw error;
+        if (left <= lookMs) throw missingHost(error);
+        reason = error.message.split('the last try: ').at(-1)!;
+      }
+      await pause(10);
     }
-    await pause(10);
+  } finally {
+    notices.end();
   }
 }
 

@@ -1,0 +1,102 @@
+import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import type { NativeStore } from '../store/native-store.js';
+import { waitNoticesMs } from './wait-notices.js';
+
+export interface GatherRanksOptions {
+  readonly environment: ProcessEnvironment;
+  readonly store: NativeStore;
+  readonly timeoutMs: number;
+  /** Since this process began to join, milliseconds. */
+  readonly waitedMs: () => number;
+  /** Gets the ranks that are still missing, on the lowest rank that has come. */
+  readonly onWait: (text: string) => void;
+}
+
+/**
+ * Says that this rank is there, waits for all others, and gives the ranks of every host.
+ *
+ * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came
+ */
+export function gatherRanks(options: GatherRanksOptions): number[][] {
+  const { rank, worldSize, nodeRank, numNodes, localWorldSize } = options.environment;
+  const { store } = options;
+  store.set(keyOf(rank), new TextEncoder().encode(String(nodeRank)));
+  waitForAll(options);
+  const hosts: number[][] = Array.from({ length: numNodes }, () => []);
+  for (let each = 0; each < worldSize; each++) {
+    const host = hosts[hostOf(store, each)!];
+    if (host === undefined)
+      throw new UsageError('MTL_LAUNCH_ENVIRONMENT', `rank ${each} is on none of ${numNodes} hosts`);
+    host.push(each);
+  }
+  if (hosts[nodeRank]!.length === localWorldSize) return hosts;
+  throw new UsageError(
+    'MTL_LAUNCH_ENVIRONMENT',
+    `ranks ${hosts[nodeRank]!.join(', ')} say that they are on host ${nodeRank}, which has ${localWorldSize} processes`,
+  );
+}
+
+const keyOf = (rank: number): string => `rank/${rank}`;
+
+/** The host that a rank has said it is on; undefined: it has not come. */
+function hostOf(store: NativeStore, rank: number): number | undefined {
+  const host = store.find(keyOf(rank));
+  return host === undefined ? undefined : Number(new TextDecoder().decode(host));
+}
+
+function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherRanksOptions): void {
+  const { rank, worldSize } = environment;
+  const keys = Array.from({ length: worldSize }, (_, each) => keyOf(each));
+  const deadline = performance.now() + timeoutMs;
+  for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
+    const leftMs = Math.max(0, deadline - performance.now());
+    try {
+      store.wait(keys, Math.min(patienceMs, leftMs));
+      return;
+    } catch (error) {
+      if (!MtlError.isInstance(error) || error.code !== 'MTL_TIMEOUT') throw error;
+    }
+    const { missing, text, first } = missingRanks(environment, store);
+    if (missing.length === 0) return; // they came meanwhile
+    if (patienceMs >= leftMs) throw absence({ environment, missing, text, waitedMs: waitedMs() });
+    if (first === rank) onWait(`rank ${rank} has waited ${(waitedMs() / 1000).toFixed(0)} s for ${text}`);
+  }
+}
+
+/** Which ranks have not come, in words too, and the lowest that has. */
+function missingRanks(
+  { worldSize, numNodes }: ProcessEnvironment,
+  store: NativeStore,
+): { readonly missing: readonly number[]; readonly text: string; readonly first: number | undefined } {
+  const hostOfRank = Array.from({ length: worldSize }, (_, rank) => hostOf(store, rank));
+  const missing = hostOfRank.flatMap((host, rank) => (host === undefined ? [rank] : []));
+  const silent = Array.from({ length: numNodes }, (_, host) => host).filter(
+    (host) => !hostOfRank.includes(host),
+  );
+  const names = `rank${missing.length === 1 ? '' : 's'} ${missing.join(', ')} of ${worldSize}`;
+  const hosts =
+    silent.length === 0 ? '' : ` (nothing from host${silent.length === 1 ? '' : 's'} ${silent.join(', ')})`;
+  const first = hostOfRank.findIndex((host) => host !== undefined);
+  return { missing, text: `${names}${hosts}`, first };
+}
+
+function absence(options: {
+  readonly environment: ProcessEnvironment;
+  readonly missing: readonly number[];
+  readonly text: string;
+  readonly waitedMs: number;
+}): CommunicationError {
+  const { environment, missing, text, waitedMs } = options;
+  const waited = `${(waitedMs / 1000).toFixed(1)} s`;
+  return new CommunicationError(
+    'MTL_TIMEOUT',
+    `rank ${environment.rank} waited ${waited} for ${text}, which never came`,
+    {
+      remedy:
+        'see what the missing ranks say, and whether their hosts reach the address of the store; ' +
+        'MTL_JOIN_TIMEOUT=SECONDS waits longer',
+      details: { rank: missing[0], ranks: missing, group: 'world', operation: 'join', waitedMs },
+    },
+  );
+}
