@@ -1,4 +1,5 @@
 import { isJsonObject } from '../files/is-json-object.js';
+import { splitBehaviors } from './text-pattern.js';
 import { tokenizerError } from './tokenizer-error.js';
 
 // Ids index arrays: a wild one must not make an array of that length.
@@ -80,12 +81,18 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   };
 }
 
-/**
- * Patterns of Split and Replace, however deep: the library would warn and leave out one that it cannot read.
- */
+/** Patterns of Split and Replace and behaviors of Split and Punctuation, however deep. */
 function checkPatterns(part: unknown, fail: Fail): void {
   if (typeof part !== 'object' || part === null) return;
-  const { type, pattern } = part as { type?: unknown; pattern?: unknown };
+  const { type, pattern, behavior } = part as Record<string, unknown>;
+  const isBehavior = splitBehaviors.some((known) => known === behavior);
+  if ((type === 'Split' || type === 'Punctuation') && behavior !== undefined && !isBehavior) {
+    fail(`has a ${type} with the behavior ${JSON.stringify(behavior)}`, splitBehaviors.join(', '));
+  }
+  const { length } = part as Record<string, unknown>;
+  if (type === 'FixedLength' && length !== undefined && !(isId(length) && length > 0)) {
+    fail(`has a FixedLength with the length ${JSON.stringify(length)}`, 'a positive integer');
+  }
   if (type === 'Split' || type === 'Replace') {
     const { String: text, Regex: expression } = (isJsonObject(pattern) ? pattern : {}) as Record<
       string,

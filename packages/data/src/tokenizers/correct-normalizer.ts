@@ -1,14 +1,22 @@
+import { type PatternSettings, replaceMatches, textPattern } from './text-pattern.js';
+
 /** What a normalizer of the library looks like to us. */
 interface LibraryNormalizer {
   readonly normalizers?: readonly (LibraryNormalizer | null)[];
   tokenize_chinese_chars?: (text: string) => string;
-  readonly config?: {
-    readonly type?: string;
-    readonly lowercase?: boolean;
-    readonly strip_left?: boolean;
-    readonly strip_right?: boolean;
-  };
   normalize(text: string): string;
+}
+
+/** A normalizer in tokenizer.json. */
+interface NormalizerSettings {
+  readonly type?: string;
+  readonly normalizers?: readonly unknown[];
+  readonly lowercase?: boolean;
+  readonly strip_left?: boolean;
+  readonly strip_right?: boolean;
+  /** Of a Replace. */
+  readonly pattern?: PatternSettings;
+  readonly content?: string;
 }
 
 // CJK ideographs as BERT counts them (its tokenization.py): the unified blocks, their extensions,
@@ -20,20 +28,30 @@ const ideographs =
  * Corrects normalizers of @huggingface/tokenizers 0.2.0, in place, where the tokenizers library gives other
  * texts. BertNormalizer looks for ideographs in UTF-16 units, so those beyond U+FFFF never stand alone as
  * they do in Python. Lower case of a capital sigma depends on its place in the word, where the Rust library
- * lowers each character alone. Strip takes U+FEFF for white space, and U+0085 for none.
+ * lowers each character alone. Strip takes U+FEFF for white space, and U+0085 for none. Replace reads
+ * expressions as Oniguruma, and `$` of its content as it is.
+ *
+ * @param settings the normalizer in tokenizer.json
  */
-export function correctNormalizer(normalizer: unknown): void {
+export function correctNormalizer(normalizer: unknown, settings: unknown): void {
   // Instances of the library can be called: they are functions.
   const found = normalizer as LibraryNormalizer | null | undefined;
   if (found === null || found === undefined) return;
-  for (const part of found.normalizers ?? []) correctNormalizer(part);
-  const { config } = found;
+  const config = settings as NormalizerSettings | null | undefined;
+  for (const [i, part] of (found.normalizers ?? []).entries()) {
+    correctNormalizer(part, config?.normalizers?.[i]);
+  }
   const normalize = found.normalize.bind(found);
   if (typeof found.tokenize_chinese_chars === 'function') {
     found.tokenize_chinese_chars = (text) => text.replace(ideographs, ' $& ');
   }
   if (config?.type === 'Lowercase' || config?.lowercase === true) {
     found.normalize = (text) => normalize(text.replaceAll('Σ', 'σ'));
+  }
+  if (config?.type === 'Replace') {
+    const { pattern = {}, content = '' } = config;
+    const expression = textPattern(pattern);
+    found.normalize = (text) => replaceMatches(text, expression, content);
   }
   if (config?.type === 'Strip') {
     const ends = [

@@ -88,13 +88,27 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
 }
 
 function correctedImplementation(json: TokenizerJson, config: Record<string, unknown>): Implementation {
-  const implementation = new Implementation(json, config);
-  correctNormalizer(implementation.normalizer);
+  const implementation = new Implementation(withoutExpressions(json) as TokenizerJson, config);
+  correctNormalizer(implementation.normalizer, json.normalizer);
   correctPreTokenizer(implementation.pre_tokenizer, json.pre_tokenizer);
-  correctDecoder(implementation.decoder);
+  correctDecoder(implementation.decoder, json.decoder);
   correctModel(implementation.model, json.model);
   return implementation;
 }
+
+/** The library cannot read every expression of Oniguruma: those of the corrected parts are kept from it. */
+function withoutExpressions(json: TokenizerJson): unknown {
+  const strip = (part: unknown): unknown => {
+    if (Array.isArray(part)) return part.map(strip);
+    if (!isJsonObject(part)) return part;
+    const entries = Object.entries(part).map(([key, value]) => [key, strip(value)]);
+    return { ...Object.fromEntries(entries), ...(part.pattern === undefined ? {} : { pattern: unread }) };
+  };
+  const [normalizer, preTokenizer, decoder] = [json.normalizer, json.pre_tokenizer, json.decoder].map(strip);
+  return { ...json, normalizer, pre_tokenizer: preTokenizer, decoder };
+}
+
+const unread = { String: ' ' };
 
 /** A model without an unknown token gives no id for text that it cannot spell. */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {

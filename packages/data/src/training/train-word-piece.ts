@@ -57,7 +57,7 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
     lowercase,
   };
   const normalizer = new BertNormalizer(normalizerConfig);
-  correctNormalizer(normalizer);
+  correctNormalizer(normalizer, normalizerConfig);
   const preTokenizer = new BertPreTokenizer();
   correctPreTokenizer(preTokenizer, { type: 'BertPreTokenizer' });
   const split = (text: string) => preTokenizer.pre_tokenize_text(normalizer.normalize(text));
