@@ -9,6 +9,7 @@ import type {
   Recomputation,
 } from '@mtl/models';
 import type {
+  BatchPosition,
   BatchSizeRampup,
   LearningRateScheduleOptions,
   LossScalerOptions,
@@ -54,7 +55,12 @@ export interface TrainingConfiguration {
   /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
   readonly numMicroBatches: number;
   readonly rampup?: BatchSizeRampup;
-  /** Steps of the whole training run; computed from `trainSamples` where those were given. */
+  /** Where the run goes on: of the checkpoint that it resumes. Absent: at the start. */
+  readonly start?: BatchPosition;
+  /**
+   * Steps of the whole training run; computed from `trainSamples` or from epochs where those were given: the
+   * steps that were taken, and those that fit into the samples that are left.
+   */
   readonly trainIterations: number;
   /** Given only where training is counted in samples. */
   readonly trainSamples?: number;

@@ -18,6 +18,7 @@ export {
 export { Muon, type MuonOptions, muonScales, muonWith } from './muon.js';
 export { type NewtonSchulzCoefficients, newtonSchulzCoefficients } from './newton-schulz.js';
 export {
+  type BatchPosition,
   type BatchSizeRampup,
   NumMicroBatches,
   type NumMicroBatchesOptions,

@@ -43,6 +43,42 @@ describe('NumMicroBatches', () => {
     expect(batches.iterationsFor(42)).toBe(11);
   });
 
+  it('counts the steps that are left of the samples, whatever the batches before', () => {
+    const sizes = { globalBatchSize: 8, microBatchSize: 1, dataParallelSize: 2 };
+    const constant = new NumMicroBatches(sizes);
+    expect(constant.iterationsFor(64, { iteration: 7, consumedSamples: 28 })).toBe(11);
+    expect(constant.samplesAfter(11, { iteration: 7, consumedSamples: 28 })).toBe(60);
+    // nothing is left, and a run that is beyond its samples stays where it is
+    expect(constant.iterationsFor(64, { iteration: 8, consumedSamples: 64 })).toBe(8);
+    expect(constant.iterationsFor(32, { iteration: 8, consumedSamples: 64 })).toBe(8);
+    const growing = new NumMicroBatches({ ...sizes, rampup: { start: 2, increment: 2, samples: 30 } });
+    // at 10 samples: of 4 at 10 14 18, of 6 at 22 28, then full
+    expect(growing.iterationsFor(50, { iteration: 1, consumedSamples: 10 })).toBe(8);
+    expect(growing.samplesAfter(8, { iteration: 1, consumedSamples: 10 })).toBe(50);
+  });
+
+  it('never goes beyond the samples while the batch grows', () => {
+    const batches = new NumMicroBatches({
+      globalBatchSize: 8,
+      microBatchSize: 1,
+      dataParallelSize: 1,
+      rampup: { start: 2, increment: 2, samples: 1000 },
+    });
+    expect(batches.iterationsFor(64)).toBe(32);
+    expect(batches.iterationsFor(65)).toBe(32);
+  });
+
+  it('looks at the sizes of a ramp-up only while it is not over', () => {
+    const sizes = { globalBatchSize: 8, microBatchSize: 2, dataParallelSize: 4 };
+    const rampup = { start: 2, increment: 2, samples: 30 };
+    const goingOnAt = (consumedSamples: number) => new NumMicroBatches({ ...sizes, rampup, consumedSamples });
+    expect(() => goingOnAt(0)).toThrow(/the start of --rampup-batch-size 2 is not a multiple of 8/);
+    expect(() => goingOnAt(29)).toThrow(/not a multiple/);
+    expect(goingOnAt(30).countsOfMicroBatches()).toEqual([1]);
+    expect(goingOnAt(30).at(34)).toEqual({ globalBatchSize: 8, numMicroBatches: 1 });
+    expect(goingOnAt(30).iterationsFor(64, { iteration: 9, consumedSamples: 30 })).toBe(13);
+  });
+
   it('knows every number of micro-batches that a step will have', () => {
     const sizes = { globalBatchSize: 16, microBatchSize: 2, dataParallelSize: 2 };
     expect(new NumMicroBatches(sizes).countsOfMicroBatches()).toEqual([4]);

@@ -17,6 +17,17 @@ export interface NumMicroBatchesOptions {
   readonly microBatchSize: number;
   readonly dataParallelSize: number;
   readonly rampup?: BatchSizeRampup;
+  /**
+   * Samples consumed before the run goes on: a ramp-up that is over by then is not looked at. Default: 0.
+   */
+  readonly consumedSamples?: number | undefined;
+}
+
+/** A point of a training run, by its steps and by its samples. */
+export interface BatchPosition {
+  /** Steps taken. */
+  readonly iteration: number;
+  readonly consumedSamples: number;
 }
 
 /** What one step consists of. */
@@ -30,7 +41,7 @@ export interface StepBatch {
 /**
  * How a global batch is divided into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
  * calculator: m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the
- * global batch by `increment` at equal intervals of consumed samples. Every size the ramp-up will pass is
+ * global batch by `increment` at equal intervals of consumed samples. Every size that is still to come is
  * checked here, before the first step, instead of when it is reached.
  */
 export class NumMicroBatches {
@@ -39,14 +50,22 @@ export class NumMicroBatches {
 
   /** @throws ConfigurationError `MTL_BATCH_SIZE` or `MTL_RAMPUP_BATCH_SIZE` with the nearest valid values. */
   constructor(options: NumMicroBatchesOptions) {
-    const { globalBatchSize, microBatchSize, dataParallelSize, rampup } = options;
+    const { globalBatchSize, microBatchSize, dataParallelSize, rampup, consumedSamples = 0 } = options;
     checkCount('--global-batch-size', globalBatchSize);
     checkCount('--micro-batch-size', microBatchSize);
     checkCount('the data-parallel size', dataParallelSize);
-    this.#options = options;
+    if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
     this.#samplesPerMicroStep = microBatchSize * dataParallelSize;
+    // batches never shrink: from one of the full size on, all are of it
+    const isOver = sizeAt(consumedSamples, { globalBatchSize, rampup }) === globalBatchSize;
+    this.#options = {
+      globalBatchSize,
+      microBatchSize,
+      dataParallelSize,
+      ...(isOver || rampup === undefined ? {} : { rampup }),
+    };
     this.#checkDivides('--global-batch-size', globalBatchSize);
-    if (rampup !== undefined) this.#checkRampup(rampup);
+    if (this.#options.rampup !== undefined) this.#checkSizesOf(this.#options.rampup);
   }
 
   /**
@@ -55,11 +74,11 @@ export class NumMicroBatches {
    * @param consumedSamples samples consumed so far in the whole training run, resumed runs included.
    */
   at(consumedSamples: number): StepBatch {
-    const globalBatchSize = this.#globalBatchSizeAt(consumedSamples);
+    const globalBatchSize = sizeAt(consumedSamples, this.#options);
     return { globalBatchSize, numMicroBatches: globalBatchSize / this.#samplesPerMicroStep };
   }
 
-  /** Every number of micro-batches that a step of the whole training run can have, ascending. */
+  /** Every number of micro-batches that a step can have, ascending. */
   countsOfMicroBatches(): readonly number[] {
     const { globalBatchSize, rampup } = this.#options;
     const { start, increment } = rampup ?? { start: globalBatchSize, increment: 1 };
@@ -71,40 +90,47 @@ export class NumMicroBatches {
   }
 
   /**
-   * Steps that a training run over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by
-   * step, then full steps only, so that a last incomplete batch is dropped.
+   * The last step of a training run over `trainSamples` samples: as many steps as fit into them, so that a
+   * last incomplete batch is dropped (Megatron-LM's rule, whose ramp-up alone may go beyond the samples).
+   *
+   * @param from where the run goes on; the start unless given. What was consumed before counts, whatever the
+   *   sizes of its batches were.
    */
-  iterationsFor(trainSamples: number): number {
-    const { globalBatchSize, rampup } = this.#options;
-    if (rampup === undefined) return Math.floor(trainSamples / globalBatchSize);
-    let consumedSamples = 0;
-    let iterations = 0;
-    while (consumedSamples <= rampup.samples) {
-      consumedSamples += this.#globalBatchSizeAt(consumedSamples);
-      iterations += 1;
-    }
-    return iterations + Math.max(0, Math.floor((trainSamples - consumedSamples) / globalBatchSize));
+  iterationsFor(trainSamples: number, from: BatchPosition = start): number {
+    const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);
+    if (!this.#isFull(consumedSamples)) return iteration;
+    return (
+      iteration + Math.max(0, Math.floor((trainSamples - consumedSamples) / this.#options.globalBatchSize))
+    );
   }
 
-  /** Samples that the first `iterations` steps of a training run consume. */
-  samplesAfter(iterations: number): number {
-    const { globalBatchSize, rampup } = this.#options;
-    let [samples, iteration] = [0, 0];
-    while (rampup !== undefined && samples <= rampup.samples && iteration < iterations) {
-      samples += this.#globalBatchSizeAt(samples);
+  /**
+   * Samples that are consumed after `iterations` steps of the whole training run.
+   *
+   * @param from where the run goes on; the start unless given.
+   */
+  samplesAfter(iterations: number, from: BatchPosition = start): number {
+    const { iteration, consumedSamples } = this.#rampUp(from, (step) => step <= iterations);
+    return consumedSamples + (iterations - iteration) * this.#options.globalBatchSize;
+  }
+
+  /** Where the steps of the ramp-up end, as far as they are to be taken. */
+  #rampUp(
+    from: BatchPosition,
+    isTaken: (iteration: number, consumedSamples: number) => boolean,
+  ): BatchPosition {
+    let { iteration, consumedSamples } = from;
+    while (!this.#isFull(consumedSamples)) {
+      const next = consumedSamples + sizeAt(consumedSamples, this.#options);
+      if (!isTaken(iteration + 1, next)) break;
+      consumedSamples = next;
       iteration += 1;
     }
-    return samples + (iterations - iteration) * globalBatchSize;
+    return { iteration, consumedSamples };
   }
 
-  #globalBatchSizeAt(consumedSamples: number): number {
-    const { globalBatchSize, rampup } = this.#options;
-    if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
-    const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;
-    // Divided in this order, in doubles, as Megatron does: the interval need not be whole, and at its edges
-    // the rounding decides which step is the first of the next size.
-    const samplesPerIncrement = rampup.samples / numIncrements;
-    return rampup.start + Math.trunc(consumedSamples / samplesPerIncrement) * rampup.increment;
+  #isFull(consumedSamples: number): boolean {
+    return sizeAt(consumedSamples, this.#options) === this.#options.globalBatchSize;
   }
 
   #checkDivides(name: string, value: number): void {
@@ -127,30 +153,51 @@ export class NumMicroBatches {
     );
   }
 
-  #checkRampup({ start, increment, samples }: BatchSizeRampup): void {
-    const { globalBatchSize } = this.#options;
-    checkCount('the start of --rampup-batch-size', start);
-    checkCount('the increment of --rampup-batch-size', increment);
-    checkCount('the samples of --rampup-batch-size', samples);
-    if (start > globalBatchSize) {
-      throw new ConfigurationError(
-        'MTL_RAMPUP_BATCH_SIZE',
-        `--rampup-batch-size starts at ${start}, above --global-batch-size ${globalBatchSize}`,
-        { expected: `a start of at most ${globalBatchSize}` },
-      );
-    }
-    const growth = globalBatchSize - start;
-    if (growth % increment !== 0) {
-      const nearest = nearestDivisors(growth, increment);
-      throw new ConfigurationError(
-        'MTL_RAMPUP_BATCH_SIZE',
-        `--rampup-batch-size grows from ${start} to ${globalBatchSize} by ${increment}, which does not divide ${growth}`,
-        { expected: `an increment of ${nearest.join(' or ')}`, details: { growth, nearest } },
-      );
-    }
+  #checkSizesOf({ start, increment }: BatchSizeRampup): void {
     this.#checkDivides('the start of --rampup-batch-size', start);
-    if (growth > 0) this.#checkDivides('the increment of --rampup-batch-size', increment);
+    if (this.#options.globalBatchSize > start)
+      this.#checkDivides('the increment of --rampup-batch-size', increment);
   }
+}
+
+const start: BatchPosition = { iteration: 0, consumedSamples: 0 };
+
+type BatchSizes = Pick<NumMicroBatchesOptions, 'globalBatchSize'> & {
+  readonly rampup?: BatchSizeRampup | undefined;
+};
+
+/** The global batch size of the step that begins after `consumedSamples` samples. */
+function sizeAt(consumedSamples: number, { globalBatchSize, rampup }: BatchSizes): number {
+  if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
+  const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;
+  // Divided in this order, in doubles, as Megatron does: the interval need not be whole, and at its edges
+  // the rounding decides which step is the first of the next size.
+  const samplesPerIncrement = rampup.samples / numIncrements;
+  return rampup.start + Math.trunc(consumedSamples / samplesPerIncrement) * rampup.increment;
+}
+
+function checkRampup(
+  { start, increment, samples }: BatchSizeRampup,
+  { globalBatchSize }: Pick<NumMicroBatchesOptions, 'globalBatchSize'>,
+): void {
+  checkCount('the start of --rampup-batch-size', start);
+  checkCount('the increment of --rampup-batch-size', increment);
+  checkCount('the samples of --rampup-batch-size', samples);
+  if (start > globalBatchSize) {
+    throw new ConfigurationError(
+      'MTL_RAMPUP_BATCH_SIZE',
+      `--rampup-batch-size starts at ${start}, above --global-batch-size ${globalBatchSize}`,
+      { expected: `a start of at most ${globalBatchSize}` },
+    );
+  }
+  const growth = globalBatchSize - start;
+  if (growth % increment === 0) return;
+  const nearest = nearestDivisors(growth, increment);
+  throw new ConfigurationError(
+    'MTL_RAMPUP_BATCH_SIZE',
+    `--rampup-batch-size grows from ${start} to ${globalBatchSize} by ${increment}, which does not divide ${growth}`,
+    { expected: `an increment of ${nearest.join(' or ')}`, details: { growth, nearest } },
+  );
 }
 
 function checkCount(name: string, value: number): void {

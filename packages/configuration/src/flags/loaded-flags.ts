@@ -1,4 +1,5 @@
 import type { TokenizerOptions } from '@mtl/data';
+import type { BatchPosition } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flag-schema.js';
 
 /** What --load or --load-hf knows about the flags of a run. Plain data, which ranks broadcast. */
@@ -12,4 +13,6 @@ export interface LoadedFlags {
   readonly tokenizer?: TokenizerOptions;
   /** Tokens that the model knows. */
   readonly vocabularySize: number;
+  /** Where training goes on; absent where it begins anew. */
+  readonly start?: BatchPosition;
 }

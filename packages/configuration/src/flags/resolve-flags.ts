@@ -23,7 +23,7 @@ export interface ResolvedFlags {
   /** The model that they describe. */
   readonly model: ModelKind;
   /** What --load or --load-hf names, where it was read. */
-  readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize'>;
+  readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
   /** The tokenizer of the loaded model, where it is the one in force. */
   readonly loadedTokenizer?: TokenizerOptions;
 }

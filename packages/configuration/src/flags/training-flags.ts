@@ -15,7 +15,9 @@ export const trainingFlags = {
     'START INCREMENT SAMPLES',
   ),
   'train-iters': count('Steps of the whole training run, resumed runs included.'),
-  'train-samples': count('Samples of the whole training run, instead of --train-iters.'),
+  'train-samples': count(
+    'Samples of the whole training run, instead of --train-iters. A resumed run with another batch size takes the steps that fit into those that are left.',
+  ),
   'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
   'exit-duration-in-mins': positiveNumber(
     'Save and end the run after the step in which the program has run for so many minutes.',

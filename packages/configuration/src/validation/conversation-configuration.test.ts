@@ -24,6 +24,28 @@ describe('conversations', () => {
     expect(checkpoint.saveInterval).toBeUndefined();
   });
 
+  it('count the steps that are left of the epochs, whatever the batches before', () => {
+    const epochs = '--epochs 2 --train-data a --validation-fraction 0.1';
+    const goingOn = (flags: string, consumedSamples: number): number => {
+      const loaded = {
+        source: 'checkpoint x',
+        vocabularySize: 100,
+        start: { iteration: 5, consumedSamples },
+      };
+      const parsed = {
+        ...parseFlags(`${base.replace(' --train-iters 100', '')} ${epochs} ${flags}`.split(' ')),
+        loaded,
+      };
+      const conversations = { numTrain: 64, numValidation: 3 };
+      return validateConfiguration(parsed, { conversations }).training.trainIterations;
+    };
+    expect(goingOn('--global-batch-size 4', 20)).toBe(32);
+    // 108 of 128 samples are left
+    expect(goingOn('--global-batch-size 8', 20)).toBe(5 + 14);
+    expect(goingOn('--global-batch-size 2', 20)).toBe(5 + 54);
+    expect(goingOn('--global-batch-size 8', 128)).toBe(5);
+  });
+
   it('are evaluated as flags say, and saved at evaluations where the run may end early', () => {
     const { training, checkpoint } = configure(
       `${base} --train-data a --validation-data v --eval-interval 7 --eval-iters 1 --early-stopping-patience 3 --save s`,

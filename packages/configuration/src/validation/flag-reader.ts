@@ -1,5 +1,6 @@
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
+import type { BatchPosition } from '@mtl/optimizer';
 import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
 import { isDefaultSource } from '../flags/is-default-source.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
@@ -59,6 +60,11 @@ export class FlagReader {
   /** Tokens that the loaded model knows, where one was read. */
   get vocabularySize(): number | undefined {
     return this.#resolved.loaded?.vocabularySize;
+  }
+
+  /** Where the loaded training run goes on, where one is resumed. */
+  get start(): BatchPosition | undefined {
+    return this.#resolved.loaded?.start;
   }
 
   /** The tokenizer of the loaded model, where no flag names another one. */

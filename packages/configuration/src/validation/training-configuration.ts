@@ -31,11 +31,13 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   const microBatchSize = flags.required('micro-batch-size');
   const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
   const rampup = rampupOf(flags);
+  const { start } = flags;
   const batches = new NumMicroBatches({
     globalBatchSize,
     microBatchSize,
     dataParallelSize,
     ...(rampup === undefined ? {} : { rampup }),
+    consumedSamples: start?.consumedSamples,
   });
   if (rampup !== undefined && flags.get('epochs') !== undefined)
     flags.conflict({ flags: ['epochs', 'rampup-batch-size'], why: 'epochs are of batches of one size' });
@@ -53,6 +55,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     globalBatchSize,
     numMicroBatches,
     ...(rampup === undefined ? {} : { rampup }),
+    ...(start === undefined ? {} : { start }),
     ...length,
     ...(iterationsToSkip === undefined ? {} : { iterationsToSkip }),
     ...(trainSamples === undefined ? {} : { trainSamples }),
@@ -136,21 +139,25 @@ function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatche
   const stepsOf = (samples: number): number => Math.ceil(samples / globalBatchSize);
   const stepsOfEpoch = stepsOf(conversations.numTrain);
   const all = stepsOf(conversations.numValidation);
+  const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
+  // a checkpoint may have been trained with other batches: what counts is how often each sample was seen
+  const stepsOfEpochs = (epochs: number): number =>
+    iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {
     trainIterations:
-      epochs === undefined ? trainIterationsOf(flags, batches) : stepsOfEpochs(flags, epochs * stepsOfEpoch),
+      epochs === undefined ? trainIterationsOf(flags, batches) : stepsOfEpochs(refusingOthers(flags, epochs)),
     evalInterval: flags.isDefault('eval-interval') ? stepsOfEpoch : evalInterval,
     evalIterations: flags.isDefault('eval-iters') ? all : Math.min(evalIterations, all),
   };
 }
 
 /** @throws ConfigurationError `MTL_FLAG_CONFLICT` where the length is given in another way too */
-function stepsOfEpochs(flags: FlagReader, steps: number): number {
+function refusingOthers(flags: FlagReader, epochs: number): number {
   for (const name of ['train-iters', 'train-samples'] as const) {
     if (flags.get(name) === undefined) continue;
     flags.conflict({ flags: ['epochs', name], why: 'training is counted in one or the other' });
   }
-  return steps;
+  return epochs;
 }
 
 function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {
@@ -162,7 +169,7 @@ function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number 
       why: 'training is counted in one or the other',
     });
   }
-  const iterations = batches.iterationsFor(trainSamples);
+  const iterations = batches.iterationsFor(trainSamples, flags.start);
   if (iterations > 0) return iterations;
   const { globalBatchSize } = batches.at(0);
   throw new ConfigurationError(

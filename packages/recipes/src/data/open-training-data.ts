@@ -8,6 +8,7 @@ import {
 } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import { recipeOf } from '../models/recipe-of.js';
+import { microBatchesOf } from '../training/micro-batches-of.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
@@ -48,12 +49,13 @@ export async function openTrainingData(
     });
   }
   const tokenizer = await createTokenizer(tokenizerOptions);
-  const { trainIterations, globalBatchSize, evalIterations, trainSamples } = training;
+  const { trainIterations, globalBatchSize, evalIterations, trainSamples, start } = training;
+  const batches = microBatchesOf(configuration);
   const datasets = recipe.openDatasets(configuration, {
     blend: parseDataPath(dataPath),
     tokenizer,
     numSamples: {
-      train: trainSamples ?? trainIterations * globalBatchSize,
+      train: trainSamples ?? batches.samplesAfter(trainIterations, start),
       // every evaluation sees the same samples
       valid: evalIterations * globalBatchSize,
       test: 0,

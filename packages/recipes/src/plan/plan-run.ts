@@ -90,7 +90,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
     (training.globalBatchSize * modelFlops({ ...shape, attention })) /
     (parallel.worldSize * iterationSeconds);
   const peak = peakFlops(profile.hardware, training.precision);
-  const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations);
+  const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations, training.start);
   return {
     numParameters: recipeOf(configuration).numParameters(model),
     iterationSeconds,

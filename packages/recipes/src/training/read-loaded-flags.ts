@@ -16,6 +16,7 @@ import {
 } from '@mtl/configuration';
 import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/models';
+import type { BatchPosition } from '@mtl/optimizer';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
@@ -91,7 +92,7 @@ async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | u
 }
 
 function fromCheckpoint(
-  { configuration, place }: SavedCheckpoint,
+  { checkpoint, configuration, place }: SavedCheckpoint,
   { model: kind, values, given }: ResolvedFlags,
 ): LoadedFlags {
   const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
@@ -118,7 +119,14 @@ function fromCheckpoint(
     fixed: [],
     ...(withTokenizer ? { tokenizer } : {}),
     vocabularySize: model.vocabularySize,
+    ...(values.finetune === true ? {} : { start: startOf(checkpoint) }),
   };
+}
+
+/** What of the training run is done. */
+function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
+  const { iteration, consumedSamples } = readTrainingState(state, path).progress;
+  return { iteration, consumedSamples };
 }
 
 function flagsOfTraining(flags: Flags): Flags {

@@ -55,6 +55,7 @@ import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
+import { goingOnFrom } from './going-on-from.js';
 import { hostNames } from './host-names.js';
 import { newTrainer } from './new-trainer.js';
 import { openAdapters } from './open-adapters.js';
@@ -268,7 +269,7 @@ export class Training {
         resumed = { checkpoint, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
       },
     });
-    const inForce = resumed?.configuration ?? configuration;
+    const inForce = goingOnFrom(resumed?.configuration ?? configuration, progress);
     optimizer.weightDecay = inForce.optimizer.weightDecay;
     for (const note of resumed?.notes ?? []) onMessage(note);
     const numParameters = recipe.numParameters(model);
@@ -280,7 +281,7 @@ export class Training {
     await saveDirectory.prepare({ numBytes });
     const iteration = progress?.iteration ?? 0;
     const described = { iteration, numParameters, numAdapted, tokenizer, train };
-    for (const line of descriptionOf(configuration, described)) onMessage(line);
+    for (const line of descriptionOf(inForce, described)) onMessage(line);
     const threads = await threadsOfTraining({
       configuration,
       flopsPerSample: modelFlops(flopsShape),
@@ -291,7 +292,7 @@ export class Training {
     const flopsFormula = modelFlopsFormula(flopsShape);
     const start = {
       directory: save,
-      configuration,
+      configuration: { ...configuration, training: inForce.training },
       datasets: () =>
         configuration.data.conversations?.trainData.map(taskDataFingerprint) ?? datasetFingerprints(dataPath),
       threads,
@@ -299,7 +300,7 @@ export class Training {
       onMessage,
     };
     const log = processes.isFirst ? RunLog.start(start) : undefined;
-    const reporting = { configuration, stream, flopsFormula, resumeIteration: iteration, log };
+    const reporting = { configuration: inForce, stream, flopsFormula, resumeIteration: iteration, log };
     const reporters = processes.isFirst
       ? await openTrainingReporters(reporting)
       : silentReporters(flopsFormula);
@@ -554,20 +555,32 @@ interface DescriptionOptions {
 
 /** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
 function descriptionOf(
-  { kind, training: { precision, trainIterations } }: PretrainingConfiguration,
+  { kind, training }: PretrainingConfiguration,
   { iteration, numParameters, numAdapted, tokenizer, train }: DescriptionOptions,
 ): readonly string[] {
   const counted = (count: number): string => count.toLocaleString('en-US');
-  const isDone = iteration > 0 && iteration >= trainIterations;
-  const reached = `${iteration} iterations are done and --train-iters is ${trainIterations}`;
   return [
-    ...(isDone ? [`  note: ${reached}: nothing is left to train; a larger one goes on`] : []),
-    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${precision}, ` +
+    ...noteOfNothingLeft(training, iteration),
+    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${training.precision}, ` +
       `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
     ...(numAdapted === undefined
       ? []
       : [`  adapters of ${counted(numAdapted)} parameters are trained; the others stay as they are`]),
   ];
+}
+
+function noteOfNothingLeft(
+  { trainIterations, trainSamples, start, globalBatchSize }: PretrainingConfiguration['training'],
+  iteration: number,
+): readonly string[] {
+  if (iteration === 0 || iteration < trainIterations) return [];
+  const left = trainSamples === undefined ? 0 : trainSamples - (start?.consumedSamples ?? 0);
+  const reached =
+    trainSamples === undefined
+      ? `${iteration} iterations are done and --train-iters is ${trainIterations}`
+      : `${start?.consumedSamples} samples are consumed and --train-samples is ${trainSamples}`;
+  const why = left > 0 ? `, less than a global batch of ${globalBatchSize} more` : '';
+  return [`  note: ${reached}${why}: nothing is left to train; a larger one goes on`];
 }
 
 interface DataOfRankOptions {
