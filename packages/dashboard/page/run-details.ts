@@ -47,6 +47,7 @@ export class RunDetailsView {
         ...details.problems,
         ...(data.problems.has(summary.id) ? [data.problems.get(summary.id)!] : []),
       ]),
+      notesPanel(details),
       startsPanel(details, summary),
       eventsPanel(details),
       checkpointsPanel(details),
@@ -66,6 +67,11 @@ function panel(title: string, ...children: readonly HTMLElement[]): HTMLElement 
 function problemsPanel(problems: readonly string[]): HTMLElement | undefined {
   if (problems.length === 0) return undefined;
   return panel('Not readable', ...problems.map((text) => element('p', { class: 'error-text' }, text)));
+}
+
+function notesPanel({ notes }: RunDetails): HTMLElement | undefined {
+  if (notes.length === 0) return undefined;
+  return panel('Notes', ...notes.map((text) => element('p', {}, text)));
 }
 
 function startsPanel({ starts }: RunDetails, { state }: RunSummary): HTMLElement | undefined {

@@ -105,6 +105,8 @@ export interface RunDetails {
   readonly traceRevision: string | null;
   /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */
   readonly series: readonly string[];
+  /** What its curves show, in words, such as a validation loss that has been rising for long. */
+  readonly notes: readonly string[];
   /** What could not be read, and why. */
   readonly problems: readonly string[];
 }

@@ -80,6 +80,19 @@ describe('what is served', () => {
     expect(details.series).toEqual(expect.arrayContaining(['lm_loss', 'grad_norm', 'validation.lm_loss']));
   });
 
+  it('says that a validation loss has been rising for long', async () => {
+    const losses = [2, 1, 1.1, 1.2, 1.3, 1.4, 1.5];
+    const validation = losses.map((lm_loss, index) => ({
+      type: 'validation',
+      iteration: index + 1,
+      lm_loss,
+    }));
+    folders.append('rising', ...validation);
+    const { notes } = await json('/api/runs/rising');
+    expect(notes).toEqual([expect.stringContaining('rising since step 2, from 1.0000 to 1.5000 at step 7')]);
+    expect((await json('/api/runs/one')).notes).toEqual([]);
+  });
+
   it('has curves, of the range and the points asked for', async () => {
     const { series } = await json('/api/runs/one/series?names=lm_loss,nothing&from=10&to=12');
     expect(Object.keys(series)).toEqual(['lm_loss']);

@@ -8,6 +8,7 @@ import {
   metricsPath,
   parseRunRecord,
   type RunRecord,
+  risingValidation,
   runRecordPath,
   stateOfRun,
 } from '@mtl/recipes/runs';
@@ -106,6 +107,7 @@ export class RunFolder {
       ranks: index.ranks,
       traceRevision: (await stampOf(join(this.#path, 'trace.json'))) || null,
       series: index.names,
+      notes: notesOf(index),
       problems: this.#problem === undefined ? [] : [this.#problem],
     };
   }
@@ -222,6 +224,14 @@ export class RunFolder {
       return undefined;
     }
   }
+}
+
+function notesOf({ validations }: RunIndex): readonly string[] {
+  const losses = validations.column('lm_loss');
+  if (losses === undefined) return [];
+  const evaluations = Array.from(losses, (loss, at) => ({ iteration: validations.iterations[at]!, loss }));
+  const rising = risingValidation(evaluations);
+  return rising === undefined ? [] : [rising];
 }
 
 const numberOr = (value: unknown): number | null => (typeof value === 'number' ? value : null);

@@ -144,6 +144,9 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
         { type: 'ranks', iteration: 20, hosts: ['a', 'b'], ...figures },
         { type: 'slow_rank', iteration: 20, rank: 1, is_slow: true },
       );
+      const losses = [3, 2, 2.1, 2.2, 2.3, 2.4, 2.5];
+      const validation = losses.map((lm_loss, at) => ({ type: 'validation', iteration: at + 1, lm_loss }));
+      all.append('broken', ...validation);
       all.write('broken', 'iter_0000010/shard', 'x'.repeat(2048));
       all.write('broken', 'samples.jsonl', '{"iteration":20,"text":"What light"}\n');
     });
@@ -154,6 +157,7 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
       'its process was killed',
       'Went on from step 10',
       'What light',
+      'the validation loss has been rising since step 2',
       'Rank 1 on b: slower than the others',
       '2 KiB',
     ];

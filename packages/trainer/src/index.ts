@@ -17,7 +17,7 @@ export {
   TrainingSummary,
   type TrainingSummaryOptions,
 } from './metrics/training-summary.js';
-export type { ValidationLoss } from './metrics/validation-loss.js';
+export type { EvaluatedStep, ValidationLoss } from './metrics/validation-loss.js';
 export { Ranks } from './ranks.js';
 export { StepRerun, type StepRerunOptions } from './rerun/step-rerun.js';
 export {

@@ -1,4 +1,4 @@
-import { MetricsJsonlWriter, type MetricsSink } from '@mtl/trainer';
+import { type EvaluatedStep, MetricsJsonlWriter, type MetricsSink } from '@mtl/trainer';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
 import { metricsPath } from '../runs/metrics-path.js';
 
@@ -20,6 +20,8 @@ type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 export interface MetricsFiles {
   /** One for each file. */
   readonly all: readonly MetricsSink[];
+  /** Of the run before it was resumed, oldest first. */
+  readonly evaluations: readonly EvaluatedStep[];
   close(): void;
 }
 
@@ -54,6 +56,7 @@ export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promis
       event: (event) => writer.event(event),
       close: () => writer.close(),
     })),
+    evaluations: writers[0]?.evaluations ?? [],
     close,
   };
 }

@@ -2,6 +2,7 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import {
   ConsoleReporter,
   type ConsoleStream,
+  type EvaluatedStep,
   type MetricsSink,
   type RunOutcome,
   type SummaryRow,
@@ -9,6 +10,7 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
+import { risingValidation } from '../runs/rising-validation.js';
 import type { RunLog } from '../runs/run-log.js';
 import { openMetricsFiles } from './metrics-files.js';
 import { openTracking } from './open-tracking.js';
@@ -47,13 +49,15 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   // standard error shows up on the same terminal as standard output
   const others = stream === process.stdout ? [process.stderr] : [];
   const console = new ConsoleReporter({ stream, others, trainIterations, logInterval, isVerbose });
-  const summary = new TrainingSummary({ flopsFormula });
   const metrics = await openMetricsFiles({
     directory: configuration.checkpoint.save,
     copy: metricsJsonl,
     resumeIteration,
     onMessage: (text) => console.message(text),
   });
+  const summary = new TrainingSummary({ flopsFormula, earlierEvaluations: metrics.evaluations });
+  const evaluations: EvaluatedStep[] = [...metrics.evaluations];
+  const evaluated: TrainingReporter = { validation: (result) => void evaluations.push(result) };
   const sinks: readonly MetricsSink[] = [
     console,
     ...metrics.all,
@@ -66,10 +70,11 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     })),
   ];
   return {
-    all: [summary, ...sinks],
+    all: [summary, evaluated, ...sinks],
     summary,
     close: async (outcome) => {
-      const rows: SummaryRow[] = [];
+      const rising = risingValidation(evaluations);
+      const rows: SummaryRow[] = rising === undefined ? [] : [['note', rising]];
       for (const sink of sinks) rows.push(...((await sink.close(outcome)) ?? []));
       return rows;
     },

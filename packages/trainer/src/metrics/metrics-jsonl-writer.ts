@@ -18,7 +18,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { TrainingEvent } from '../training-event.js';
 import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
-import type { ValidationLoss } from './validation-loss.js';
+import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
 
 export interface MetricsJsonlWriterOptions {
@@ -48,6 +48,8 @@ export class MetricsJsonlWriter implements MetricsSink {
   readonly movedAside: string | undefined;
   /** Lines dropped because the resumed training run writes them again. */
   readonly droppedLines: number;
+  /** The losses of the evaluations that a resume found in the file and kept, oldest first. */
+  readonly evaluations: readonly EvaluatedStep[];
   readonly #now: () => Date;
   #descriptor: number | undefined;
   /** The record at the end of the file, where that is an evaluation: the byte at which it starts. */
@@ -57,6 +59,7 @@ export class MetricsJsonlWriter implements MetricsSink {
     this.path = path;
     this.movedAside = found.movedAside;
     this.droppedLines = found.droppedLines ?? 0;
+    this.evaluations = found.evaluations ?? [];
     this.#lastValidation = found.lastValidation;
     this.#now = now;
     this.#descriptor = openSync(path, 'a');
@@ -141,6 +144,7 @@ interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;
   readonly lastValidation?: { readonly iteration: number; readonly start: number } | undefined;
+  readonly evaluations?: readonly EvaluatedStep[];
 }
 
 async function prepareFile(path: string, resumeIteration: number): Promise<FoundFile> {
@@ -203,6 +207,7 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
   let size = 0;
   const written = new Map<string, number>();
   let lastValidation: FoundFile['lastValidation'];
+  const evaluations: EvaluatedStep[] = [];
   let torn: number | undefined;
   try {
     let lineNumber = 0;
@@ -220,8 +225,9 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
         droppedLines += 1;
         continue;
       }
-      const { type, iteration } = record;
+      const { type, iteration, loss } = record;
       written.set(type, iteration);
+      if (type === 'validation' && loss !== undefined) evaluations.push({ iteration, loss });
       lastValidation = type === 'validation' ? { iteration, start: size } : undefined;
       size += writeSync(descriptor, `${line}\n`);
     }
@@ -234,12 +240,14 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
   } finally {
     closeSync(descriptor);
   }
-  return { droppedLines, lastValidation };
+  return { droppedLines, lastValidation, evaluations };
 }
 
 interface RecordKey {
   readonly type: string;
   readonly iteration: number;
+  /** Undefined where it was not finite. */
+  readonly loss: number | undefined;
 }
 
 /** Of other records there may be several. */
@@ -248,9 +256,10 @@ const isOncePerIteration = (type: string): boolean => type === 'step' || type ==
 /** What a record is of; records of steps have no `type`. */
 function recordOf(line: string): RecordKey | undefined {
   try {
-    const { type = 'step', iteration } = JSON.parse(line) as { type?: unknown; iteration?: unknown };
+    const { type = 'step', iteration, lm_loss: loss } = JSON.parse(line) as Record<string, unknown>;
     if (typeof type !== 'string') return undefined;
-    return typeof iteration === 'number' && Number.isInteger(iteration) ? { type, iteration } : undefined;
+    if (typeof iteration !== 'number' || !Number.isInteger(iteration)) return undefined;
+    return { type, iteration, loss: typeof loss === 'number' ? loss : undefined };
   } catch {
     return undefined;
   }

@@ -2,12 +2,14 @@ import { formatBytes } from './format-bytes.js';
 import { formatDuration } from './format-duration.js';
 import type { SummaryRow } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
-import type { ValidationLoss } from './validation-loss.js';
+import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
 
 export interface TrainingSummaryOptions {
   /** The text of `modelFlopsFormula`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
+  /** What the run found in evaluations before it was resumed. Default: none. */
+  readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
 /** What a summary tells in addition to what it was told of steps. */
@@ -30,12 +32,13 @@ export class TrainingSummary {
   /** Of those that were not left out. */
   #firstComputed: StepMetrics | undefined;
   #lastComputed: StepMetrics | undefined;
-  #best: ValidationLoss | undefined;
+  #best: EvaluatedStep | undefined;
   #latest: ValidationLoss | undefined;
   #elapsedMs = 0;
 
-  constructor({ flopsFormula }: TrainingSummaryOptions) {
+  constructor({ flopsFormula, earlierEvaluations = [] }: TrainingSummaryOptions) {
     this.#flopsFormula = flopsFormula;
+    for (const evaluation of earlierEvaluations) this.#compare(evaluation);
   }
 
   step(metrics: StepMetrics): void {
@@ -52,7 +55,11 @@ export class TrainingSummary {
 
   validation(result: ValidationLoss): void {
     this.#latest = result;
-    if (this.#best === undefined || result.loss < this.#best.loss) this.#best = result;
+    this.#compare(result);
+  }
+
+  #compare(evaluation: EvaluatedStep): void {
+    if (this.#best === undefined || evaluation.loss < this.#best.loss) this.#best = evaluation;
   }
 
   /**

@@ -14,3 +14,6 @@ export interface ValidationLoss {
    */
   readonly tokenLosses?: readonly string[];
 }
+
+/** The loss of an evaluation, and the step that it followed. */
+export type EvaluatedStep = Pick<ValidationLoss, 'iteration' | 'loss'>;

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openTrainingReporters } from './training-reporters.js';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-reporters-'));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const step = (iteration: number) => ({
+  iteration,
+  consumedSamples: 4 * iteration,
+  consumedTokens: 64 * iteration,
+  globalBatchSize: 4,
+  lmLoss: 3,
+  gradNorm: 1,
+  learningRate: 1e-3,
+  lossScale: 1,
+  skipped: false,
+  stepMs: 5,
+  tokensPerSecond: 1,
+  modelTflops: 1,
+  peakBytes: 1,
+});
+
+/** A run that is evaluated after each of its steps; its summary. */
+async function summaryOf(
+  losses: readonly number[],
+  { resumeIteration = 0 }: { readonly resumeIteration?: number } = {},
+): Promise<string> {
+  const configuration = {
+    checkpoint: { save: directory },
+    training: { trainIterations: 100 },
+    logging: { logInterval: 1, isVerbose: false },
+  } as unknown as PretrainingConfiguration;
+  const stream = { isTTY: false, columns: 80, write: () => true };
+  const { all, summary, close } = await openTrainingReporters({
+    ...{ configuration, stream, flopsFormula: '', resumeIteration, log: undefined },
+  });
+  losses.forEach((loss, index) => {
+    const iteration = resumeIteration + index + 1;
+    for (const reporter of all) reporter.step?.(step(iteration));
+    for (const reporter of all) reporter.validation?.({ iteration, loss, consumedSamples: 4 * iteration });
+  });
+  return summary.text({ rows: await close('finished') });
+}
+
+describe('the summary of a run that was resumed', () => {
+  it('names the best evaluation of the whole run, but of no step that was trained again', async () => {
+    await summaryOf([3, 2, 2.5, 1]);
+    expect(await summaryOf([2.25], { resumeIteration: 3 })).toMatch(
+      /^ {2}validation loss +2\.2500 \(perplexity .*; best 2\.0000 at step 2\)$/m,
+    );
+  });
+
+  it('says once that the validation loss has been rising, also since before the resume', async () => {
+    await summaryOf([3, 2, 2.1, 2.2]);
+    const text = await summaryOf([2.3, 2.4, 2.5], { resumeIteration: 4 });
+    expect(text.match(/rising/g)).toHaveLength(1);
+    expect(text).toMatch(
+      /^ {2}note +the validation loss has been rising since step 2, from 2\.0000 to 2\.5000/m,
+    );
+  });
+});
