@@ -63,6 +63,14 @@ it('is not made before the run is known to begin', async () => {
 it('holds checkpoints of one training run', async () => {
   await save();
   const exists = { code: 'MTL_CHECKPOINT_EXISTS', exitCode: 2 };
+  // before data is opened
+  const early = async (...options: Parameters<typeof saveDirectory>): Promise<void> => {
+    const one = saveDirectory(...options);
+    await one.ownExisting().finally(() => one.release());
+  };
+  await early({ load: directory });
+  await expect(early()).rejects.toMatchObject({ ...exists, remedy: expect.stringContaining('--load') });
+  await expect(early({ load: directory, finetune: true })).rejects.toMatchObject(exists);
   const prepare = async (...options: Parameters<typeof saveDirectory>): Promise<void> => {
     const one = saveDirectory(...options);
     await one.prepare({ numBytes: 0 }).finally(() => one.release());

@@ -3,15 +3,10 @@ import { OwnedDirectory, prepareSaveDirectory } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import type { Job } from '../training/read-job.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
-import { isSamePlace } from './is-same-place.js';
-import { refuseCheckpoints } from './refuse-checkpoints.js';
+import { type RunPlaces, refuseOtherRuns } from './refuse-other-runs.js';
 
 export interface SaveDirectoryOptions {
-  readonly checkpoint: {
-    readonly save?: string | undefined;
-    readonly load?: string | undefined;
-    readonly finetune?: boolean;
-  };
+  readonly checkpoint: RunPlaces;
   readonly job: Job;
   readonly processes: TrainingProcesses;
   readonly onMessage: (text: string) => void;
@@ -35,15 +30,19 @@ export class SaveDirectory {
   }
 
   /**
-   * Owns the directory if it exists, before a checkpoint is taken from it: another run may not write there
-   * any more.
+   * Owns the directory if it exists, before data is opened or a checkpoint is taken from it: another run may
+   * not write there any more.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when it
+   *   holds checkpoints of other runs that this one does not continue
    */
   async ownExisting(): Promise<void> {
-    const { save } = this.#options.checkpoint;
+    const { checkpoint, job } = this.#options;
+    const { save } = checkpoint;
     await this.#onFirst(async () => {
-      if (save !== undefined && existsSync(save)) await this.#own(save);
+      if (save === undefined || !existsSync(save)) return;
+      await this.#own(save);
+      await refuseOtherRuns(checkpoint, job);
     });
   }
 
@@ -69,20 +68,12 @@ export class SaveDirectory {
    */
   async prepare({ numBytes }: { readonly numBytes: number }): Promise<void> {
     const { checkpoint, job } = this.#options;
-    const { save, load, finetune } = checkpoint;
+    const { save } = checkpoint;
     if (save === undefined) return;
-    const isLoaded = isSamePlace(load, save);
     await this.#onFirst(async () => {
       await prepareSaveDirectory({ directory: save, numBytes });
       if (this.#owned === undefined) await this.#own(save);
-      if (isLoaded && !finetune) return;
-      await refuseCheckpoints(save, {
-        remedy: isLoaded
-          ? `choose another directory with --save: --finetune starts at iteration 0, and ${save} would hold checkpoints of two runs`
-          : `continue that training run with --load ${save}, or choose another directory`,
-        // what an earlier attempt of this job saved
-        exceptJob: job.restartCount > 0 ? job.id : undefined,
-      });
+      await refuseOtherRuns(checkpoint, job);
     });
   }
 

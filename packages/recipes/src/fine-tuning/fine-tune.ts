@@ -92,7 +92,8 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
-    checkpoint: { save: checkpoint.save },
+    // goes on where it was stopped
+    checkpoint: { save: checkpoint.save, load: checkpoint.save },
     job,
     processes,
     onMessage,

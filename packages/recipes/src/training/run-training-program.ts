@@ -15,6 +15,7 @@ import {
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
+import { refuseOtherRuns } from '../checkpoints/refuse-other-runs.js';
 import { type OpenedConversations, openConversations } from '../conversations/open-conversations.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
@@ -112,6 +113,9 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   });
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
+  const { load, finetune } = flags.values;
+  // tokenizing conversations may take minutes
+  if (flags.values['train-data'] !== undefined) await refuseOtherRuns({ save, load, finetune }, joined.job);
   const conversations = await openConversations(flags);
   const samples = conversations?.samples;
   const configuration = validateConfiguration(
