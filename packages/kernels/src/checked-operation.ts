@@ -37,7 +37,7 @@ export function checkedOperation<Values extends readonly unknown[], Result>(
     } catch (cause) {
       if (!(cause instanceof TypeError)) throw cause;
       throw new UsageError('MTL_ARGUMENT', `${name}: ${describeArguments(values)}`, {
-        expected: 'operands of the types that the operation declares',
+        expected: 'one object with the operands by name, of the types that the operation declares',
         remedy: 'check the names of the options and what they are; TypeScript finds such calls',
         cause,
       });

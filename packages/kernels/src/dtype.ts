@@ -1,4 +1,5 @@
 import { KernelError, UsageError } from '@mtl/errors';
+import { describeOperand } from './checked-operation.js';
 import { outOfMemoryRemedy } from './out-of-memory-remedy.js';
 
 /** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
@@ -45,19 +46,49 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
+/** What values on the host have to fit. */
+interface OnDevice {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** In elements. */
+  readonly size: number;
+}
+
 /**
- * Refuses a typed array of another kind, whose bits would be read as other numbers; bytes (Uint8Array) are
- * the memory of any dtype.
+ * Refuses a typed array of another kind, whose bits would be read as other numbers, and one of another size;
+ * bytes (Uint8Array) are the memory of any dtype.
  *
- * @throws UsageError `MTL_DTYPE`
+ * @throws UsageError `MTL_DTYPE`, `MTL_SHAPE`
  */
-export function checkTypedArray(values: TypedArray, dtype: DType): void {
+export function checkTypedArray(values: TypedArray, tensor: OnDevice): void {
+  const { dtype } = tensor;
   const given = ArrayBuffer.isView(values) ? values[Symbol.toStringTag] : undefined;
   const wanted = arrayTypes[dtype].name;
-  if (given === wanted || given === 'Uint8Array') return;
-  throw new UsageError('MTL_DTYPE', `${given ?? typeof values} for a tensor of ${dtype}`, {
-    expected: dtype === 'bfloat16' || dtype === 'float16' ? `${wanted} of its bits` : wanted,
-    remedy: `copy the numbers: ${wanted}.from(values); Tensor.from converts an array of numbers to any dtype`,
+  if (given !== wanted && given !== 'Uint8Array') {
+    throw new UsageError('MTL_DTYPE', `${given ?? describeOperand(values)} for a tensor of ${dtype}`, {
+      expected: dtype === 'bfloat16' || dtype === 'float16' ? `${wanted} of its bits` : wanted,
+      remedy: `copy the numbers: ${wanted}.from(values); Tensor.from converts an array of numbers to any dtype`,
+    });
+  }
+  const isBytes = given !== wanted;
+  checkLength(
+    values.length,
+    tensor,
+    isBytes ? { what: `${given} of`, unit: 'bytes' } : { what: `${given} of` },
+  );
+}
+
+/** @throws UsageError `MTL_SHAPE` */
+export function checkLength(
+  length: number,
+  { dtype, shape, size }: OnDevice,
+  { what, unit = 'elements' }: { readonly what: string; readonly unit?: 'elements' | 'bytes' },
+): void {
+  const expected = unit === 'bytes' ? size * bytesPerElement(dtype) : size;
+  if (length === expected) return;
+  const tensor = `a tensor of shape [${shape.join(', ')}] and dtype ${dtype}`;
+  throw new UsageError('MTL_SHAPE', `${what} ${length} ${unit} for ${tensor}`, {
+    expected: `${expected} ${unit}`,
   });
 }
 

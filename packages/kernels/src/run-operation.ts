@@ -73,6 +73,13 @@ function wrongOperand(operation: string, operand: string, value: unknown): Usage
 
 function missingOperand(operation: string, given: Operands): UsageError {
   const declared = operationNamed(operation);
+  const isGiven = ([name, { isTensor }]: [string, Operand]): boolean => isTensor && given[name] !== undefined;
+  if (![...declared.operands].some(isGiven)) {
+    return new UsageError('MTL_ARGUMENT', `${operation}: none of its tensors is given`, {
+      expected: describeOperands(declared),
+      remedy: 'call it with one object that has the operands by name',
+    });
+  }
   const [missing] = [...declared.operands].find(
     ([name, { isRequired }]) => isRequired && given[name] === undefined,
   )!;

@@ -3,6 +3,7 @@ import { describeOperand } from './checked-operation.js';
 import { type Device, deviceNumber } from './device.js';
 import {
   bytesPerElement,
+  checkLength,
   checkTypedArray,
   type DType,
   dtypeNumber,
@@ -85,11 +86,14 @@ export class Tensor {
   /**
    * A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be
    * converted.
+   *
+   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for what is
+   *   no array of numbers, `MTL_DTYPE` for a typed array of another kind
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
     try {
-      tensor.write(ArrayBuffer.isView(values) ? values : convert(values, options.dtype));
+      tensor.write(ArrayBuffer.isView(values) ? values : convert(values, tensor));
     } catch (error) {
       tensor.dispose();
       throw error;
@@ -169,10 +173,10 @@ export class Tensor {
   /**
    * Copies host values in: a typed array of the tensor's dtype, or bytes (Uint8Array), of its size in bytes.
    *
-   * @throws UsageError `MTL_DTYPE` for a typed array of another kind
+   * @throws UsageError `MTL_DTYPE` for a typed array of another kind, `MTL_SHAPE` for another size
    */
   write(values: TypedArray): void {
-    checkTypedArray(values, this.dtype);
+    checkTypedArray(values, this);
     callNative(() => addon().write(this.handle, values));
   }
 
@@ -185,7 +189,7 @@ export class Tensor {
 
   /** Copies the elements into an existing typed array of the kind and size that `write` takes. */
   readInto(values: TypedArray): void {
-    checkTypedArray(values, this.dtype);
+    checkTypedArray(values, this);
     callNative(() => addon().read(this.handle, values));
   }
 
@@ -274,7 +278,22 @@ export function float16Bits(value: number): number {
   return sign | (rounded + (rounded >= 1024 ? (exponent + 14) * 1024 : 0));
 }
 
-function convert(values: readonly number[], dtype: DType): TypedArray {
+function notNumbers(what: string, remedy?: string): UsageError {
+  return new UsageError('MTL_ARGUMENT', `the values of a tensor are ${what}`, {
+    expected: 'a typed array of its dtype or an array of numbers',
+    ...(remedy === undefined ? {} : { remedy }),
+  });
+}
+
+function convert(values: readonly number[], tensor: Tensor): TypedArray {
+  if (!Array.isArray(values)) throw notNumbers(describeOperand(values));
+  const wrong = values.findIndex((value) => typeof value !== 'number' && typeof value !== 'bigint');
+  if (wrong >= 0) {
+    const what = `an array whose element ${wrong} is ${describeOperand(values[wrong])}`;
+    throw notNumbers(what, Array.isArray(values[wrong]) ? 'flatten it: values.flat()' : undefined);
+  }
+  const { dtype } = tensor;
+  checkLength(values.length, tensor, { what: 'an array of' });
   const array = newTypedArray(dtype, values.length);
   for (let index = 0; index < values.length; index++) {
     const value = values[index]!;

@@ -53,7 +53,7 @@ describe('operands by name', () => {
     expect(refusal('add', { output, left: input, right: undefined })).toMatch(
       /^MTL_ARGUMENT: add: right is missing \(tensors: output, left, right;/,
     );
-    expect(refusal('add', {})).toMatch(/^MTL_ARGUMENT: add: output is missing/);
+    expect(refusal('add', {})).toMatch(/^MTL_ARGUMENT: add: none of its tensors is given/);
   });
 
   it('of another type are refused', () => {

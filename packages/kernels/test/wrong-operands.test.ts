@@ -1,10 +1,9 @@
 import { MtlError } from '@mtl/errors';
 import { afterAll, describe, expect, it } from 'vitest';
-import * as kernels from '../src/index.js';
+import { type DType, Tensor, tidy } from '../src/index.js';
 import * as operations from '../src/operations/index.js';
 import { refusal } from './support/refusals.js';
 
-const { Tensor } = kernels;
 type Operation = (options: unknown) => void;
 const all = Object.entries(operations as Record<string, unknown>).filter(
   (entry): entry is [string, Operation] => typeof entry[1] === 'function',
@@ -86,6 +85,72 @@ describe('the error', () => {
     expect(refusal(() => (operations.biasGeluForward as Operation)(gelu))).toBe(
       'MTL_ARGUMENT: GELU of kind fast',
     );
+  });
+
+  it('names the operands of a call with other shapes', () => {
+    tidy(() => {
+      const make = (shape: readonly number[], dtype: DType = 'float32'): Tensor =>
+        Tensor.zeros({ shape, dtype });
+      const call = (name: string, options: object): string =>
+        refusal(() => (operations as unknown as Record<string, Operation>)[name]!(options));
+      expect(call('cast', { output: make([3]), input: make([2]) })).toBe(
+        'MTL_ARGUMENT: cast: output has 3 elements, expected as many as input: 2',
+      );
+      expect(call('scale', { output: make([3]), input: make([2]), factor: 2 })).toBe(
+        'MTL_SHAPE: scale: output has shape [3], expected [2]',
+      );
+      const ids = make([2], 'int32');
+      expect(call('embeddingForward', { output: make([3, 4]), table: make([5, 4]), ids, firstRow: 0 })).toBe(
+        'MTL_ARGUMENT: embedding_forward: ids has 2 elements, expected one for each of the 3 rows of output',
+      );
+      const squares = make([1], 'float64');
+      expect(call('muonNormalize', { output: make([4]), input: make([3]), squares, epsilon: 1 })).toBe(
+        'MTL_ARGUMENT: muon_normalize: output has 4 elements, expected as many as input: 3',
+      );
+    });
+  });
+
+  it('is about shapes before shared memory', () => {
+    tidy(() => {
+      const left = Tensor.zeros({ shape: [2, 2], dtype: 'float32' });
+      const right = Tensor.zeros({ shape: [3, 2], dtype: 'float32' });
+      expect(refusal(() => operations.matmul({ output: left, left, right }))).toMatch(
+        /^MTL_SHAPE: matmul: left \[..., 2, 2\] times right \[..., 3, 2\]/,
+      );
+    });
+  });
+
+  it('of a call with tensors in place of one object says how to call', () => {
+    const call = (operation: unknown): void =>
+      (operation as (...tensors: readonly unknown[]) => void)(live, live, live);
+    for (const [operation, name, operands] of [
+      [operations.matmul, 'matmul', 'output, left, right'],
+      [operations.add, 'add', 'output, left, right'],
+      [operations.sumOfSquares, 'sum_of_squares', 'output, input'],
+    ] as const) {
+      expect(() => call(operation)).toThrow(
+        expect.objectContaining({
+          code: 'MTL_ARGUMENT',
+          message: `${name}: none of its tensors is given`,
+          expected: expect.stringContaining(`tensors: ${operands}`),
+          remedy: expect.stringContaining('one object'),
+        }),
+      );
+    }
+  });
+
+  it('of values on the host is about what was given', () => {
+    const from = (values: unknown, shape: readonly number[]): string =>
+      refusal(() => Tensor.from(values as number[], { shape, dtype: 'float32' }));
+    const tensor = 'for a tensor of shape [3] and dtype float32';
+    expect(from([1, 2], [3])).toBe(`MTL_SHAPE: an array of 2 elements ${tensor}`);
+    expect(from(Float32Array.of(1, 2), [3])).toBe(`MTL_SHAPE: Float32Array of 2 elements ${tensor}`);
+    expect(from(Uint8Array.of(1, 2), [3])).toBe(`MTL_SHAPE: Uint8Array of 2 bytes ${tensor}`);
+    expect(from('123', [3])).toBe("MTL_ARGUMENT: the values of a tensor are the string '123'");
+    expect(from(undefined, [3])).toBe('MTL_ARGUMENT: the values of a tensor are undefined');
+    const nested = 'an array whose element 0 is an array';
+    expect(from([[1, 2, 3]], [3])).toBe(`MTL_ARGUMENT: the values of a tensor are ${nested}`);
+    expect(from([1, '2', 3], [3])).toContain("element 1 is the string '2'");
   });
 
   it.each(wrong)('of a tensor whose shape is %s is coded', (_, shape) => {

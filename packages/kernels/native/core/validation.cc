@@ -3,6 +3,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <string>
+
+#include "core/shared_memory.h"
 
 namespace mtl {
 
@@ -74,12 +77,36 @@ Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType>
 
 Status expect_like(const OpCall& call, int tensor, int other) {
   if (!call.has(tensor)) return missing(call, tensor);
-  const TensorView& view = call.tensor(tensor);
   const TensorView& model = call.tensor(other);
   MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {model.dtype}));
+  return expect_same_shape(call, tensor, other);
+}
+
+Status expect_same_shape(const OpCall& call, int tensor, int other) {
+  if (!call.has(tensor)) return missing(call, tensor);
+  const TensorView& view = call.tensor(tensor);
+  const TensorView& model = call.tensor(other);
   bool same = view.rank == model.rank;
   for (int dim = 0; same && dim < view.rank; ++dim) same = view.shape[dim] == model.shape[dim];
   return same ? ok_status() : shape_error(call, tensor, model.shape, model.rank);
+}
+
+Status expect_as_many(const OpCall& call, int tensor, int other) {
+  const int64_t actual = call.tensor(tensor).size(), expected = call.tensor(other).size();
+  if (actual == expected) return ok_status();
+  const std::string name = tensor_name(call, tensor);
+  return argument_error(call, "%s has %lld elements, expected as many as %s: %lld", name.c_str(),
+                        static_cast<long long>(actual), tensor_name(call, other), static_cast<long long>(expected));
+}
+
+Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs) {
+  for (const int input : inputs) {
+    if (!call.has(input) || !overlap(call.tensor(output), call.tensor(input))) continue;
+    const std::string name = tensor_name(call, output);
+    return error_status("MTL_SHAPE", "%s: %s and %s overlap in memory, expected an output of its own", call.op,
+                        name.c_str(), tensor_name(call, input));
+  }
+  return ok_status();
 }
 
 Status expect_whole_rows(const OpCall& call, int tensor) {

@@ -19,6 +19,12 @@ Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
 Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes);
 // The tensor has the dtype and the shape of another one.
 Status expect_like(const OpCall& call, int tensor, int other);
+// The tensor has the shape of another one, whatever their dtypes.
+Status expect_same_shape(const OpCall& call, int tensor, int other);
+// The tensor has as many elements as another one, whatever their shapes.
+Status expect_as_many(const OpCall& call, int tensor, int other);
+// The output is written before all inputs are read: it shares no memory with any of these.
+Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs);
 // The elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided view of whole
 // rows.
 Status expect_whole_rows(const OpCall& call, int tensor);

@@ -35,7 +35,7 @@ Status validate(const OpCall& call) {
   if (position >= 0 && position <= static_cast<double>(capacity - positions) && position == std::floor(position)) {
     return ok_status();
   }
-  return argument_error(call, "position %g and %lld new positions do not fit a cache of %lld", position,
+  return argument_error(call, "position is %g, expected the %lld new positions to end at most at %lld, the size of the cache", position,
                         static_cast<long long>(positions), static_cast<long long>(capacity));
 }
 

@@ -18,7 +18,7 @@ Status validate_mask(const OpCall& call, int activations, int samples) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);
   if (!(probability >= 0.0 && probability < 1.0)) {
-    return argument_error(call, "dropout probability %g, expected at least 0 and below 1", probability);
+    return argument_error(call, "probability is %g, expected at least 0 and below 1", probability);
   }
   if (call.integer(Op::kFirstColumn) < 0) return argument_error(call, "firstColumn is negative, expected 0 or more");
   if (probability == 0.0 && !call.has(samples)) return ok_status();

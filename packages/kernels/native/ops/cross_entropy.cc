@@ -42,7 +42,7 @@ Status validate_common(const OpCall& call, int logits, int labels) {
   MTL_RETURN_IF_ERROR(expect_dtype(call, labels, {DType::kInt32}));
   const int64_t num_columns = call.integer(Op::kNumColumns);
   if (num_columns < 0 || num_columns > call.tensor(logits).dim(1)) {
-    return argument_error(call, "numColumns %lld, expected 0 to %lld", static_cast<long long>(num_columns),
+    return argument_error(call, "numColumns is %lld, expected 0 to %lld", static_cast<long long>(num_columns),
                           static_cast<long long>(call.tensor(logits).dim(1)));
   }
   return ok_status();
@@ -53,12 +53,12 @@ Status validate_label_range(const OpCall& call) {
   using Op = CrossEntropyBackward;
   const double ignored = call.attribute(Op::kIgnoreIndex);
   if (!std::isnan(ignored) && !(std::floor(ignored) == ignored && std::fabs(ignored) <= INT32_MAX)) {
-    return argument_error(call, "ignoreIndex %g, expected a whole number of 32 bits", ignored);
+    return argument_error(call, "ignoreIndex is %g, expected a whole number of 32 bits", ignored);
   }
   const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
   // a rank with padding only begins beyond the vocabulary
   if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
-  return argument_error(call, "vocabularySize %lld, expected at least %lld: firstColumn + numColumns",
+  return argument_error(call, "vocabularySize is %lld, expected at least %lld: firstColumn + numColumns",
                         static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));
 }
 

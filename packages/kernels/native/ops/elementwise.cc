@@ -16,26 +16,20 @@ Status validate_cast(const OpCall& call) {
   const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
   if (output.is_strided || input.is_strided) {
     MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
-    bool same = output.rank == input.rank;
-    for (int dim = 0; same && dim < output.rank; ++dim) same = output.dim(dim) == input.dim(dim);
-    if (!same) return argument_error(call, "a strided view and a tensor of another shape");
+    // a strided view is read and written by index, so that the other needs its shape
+    MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutput, Op::kInput));
     MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
     return expect_whole_rows(call, Op::kInput);
   }
-  if (output.size() == input.size()) return ok_status();
-  return argument_error(call, "%lld elements into %lld", static_cast<long long>(input.size()),
-                        static_cast<long long>(output.size()));
+  return expect_as_many(call, Op::kOutput, Op::kInput);
 }
 
 Status validate_scale(const OpCall& call) {
   using Op = Scale;
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutput));
-  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
-  bool same = output.rank == input.rank;
-  for (int dim = 0; same && dim < output.rank; ++dim) same = output.dim(dim) == input.dim(dim);
-  if (!same) return argument_error(call, "input and output of different shapes");
+  MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutput, Op::kInput));
   MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
   return expect_whole_rows(call, Op::kInput);
 }

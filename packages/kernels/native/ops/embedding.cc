@@ -17,8 +17,9 @@ Status validate(const OpCall& call, int activations, int ids, int table) {
   MTL_RETURN_IF_ERROR(expect_rank(call, table, 2, 2));
   MTL_RETURN_IF_ERROR(expect_dtype(call, ids, {DType::kInt32}));
   if (call.tensor(ids).size() != call.tensor(activations).rows()) {
-    return argument_error(call, "%lld ids for %lld rows", static_cast<long long>(call.tensor(ids).size()),
-                          static_cast<long long>(call.tensor(activations).rows()));
+    return argument_error(call, "ids has %lld elements, expected one for each of the %lld rows of %s",
+                          static_cast<long long>(call.tensor(ids).size()),
+                          static_cast<long long>(call.tensor(activations).rows()), tensor_name(call, activations));
   }
   return expect_shape(call, table, {call.tensor(table).dim(0), call.tensor(activations).dim(-1)});
 }

@@ -4,6 +4,7 @@
 //   left    [B..., M, K]  or [B..., K, M] when transposeLeft
 //   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by the batch
 //   bias?   [N]
+//   output shares no memory with the others.
 //
 // Where `right` has no batch, the leading dimensions of `left` are folded into M (not possible with
 // transposeLeft, where they are folded into K: the weight gradient, a sum over all tokens).
@@ -47,7 +48,7 @@ Status validate(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_shape(call, Matmul::kBias, {sizes.columns}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kBias, {dtype, DType::kFloat32}));
   }
-  return ok_status();
+  return expect_separate_output(call, Matmul::kOutput, {Matmul::kLeft, Matmul::kRight, Matmul::kBias});
 }
 
 double flops(const OpCall& call) {

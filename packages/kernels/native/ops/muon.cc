@@ -53,10 +53,7 @@ Status validate_normalize(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kInput, {DType::kFloat32}));
   MTL_RETURN_IF_ERROR(expect_shape(call, Op::kSquares, {1}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kSquares, {DType::kFloat64}));
-  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
-  if (output.size() == input.size()) return ok_status();
-  return argument_error(call, "%lld elements into %lld", static_cast<long long>(input.size()),
-                        static_cast<long long>(output.size()));
+  return expect_as_many(call, Op::kOutput, Op::kInput);
 }
 
 Status validate_polynomial(const OpCall& call) {

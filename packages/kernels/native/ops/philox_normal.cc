@@ -16,7 +16,8 @@ Status validate(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 2, 2));
   if (call.integer(Op::kColumnOffset) +
       call.tensor(Op::kOutput).dim(1) <= call.integer(Op::kGlobalColumns)) return ok_status();
-  return argument_error(call, "columns %lld to %lld of %lld", static_cast<long long>(call.integer(Op::kColumnOffset)),
+  return argument_error(call, "output has columns %lld to %lld (columnOffset and its width), expected globalColumns, "
+                        "%lld, at most", static_cast<long long>(call.integer(Op::kColumnOffset)),
                         static_cast<long long>(call.integer(Op::kColumnOffset) + call.tensor(Op::kOutput).dim(1)),
                         static_cast<long long>(call.integer(Op::kGlobalColumns)));
 }

@@ -35,7 +35,7 @@ Status validate_weighted_sum(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutput, {DType::kFloat64}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kValues, {DType::kFloat32, DType::kFloat64}));
   if (call.tensor(Op::kWeights).size() != call.tensor(Op::kValues).size()) {
-    return error_status("MTL_SHAPE", "%s: %lld values, %lld weights", call.op,
+    return error_status("MTL_SHAPE", "%s: values has %lld elements and weights %lld, expected as many", call.op,
                         static_cast<long long>(call.tensor(Op::kValues).size()),
                             static_cast<long long>(call.tensor(Op::kWeights).size()));
   }

@@ -36,8 +36,7 @@ export const add = checkedOperation(
  * output = factor * input, or output + factor * input with `accumulate`; of any floating dtypes and of one
  * shape. Either may be a strided view whose last dimension is contiguous.
  *
- * @throws KernelError `MTL_ARGUMENT` for tensors of different shapes, `MTL_SHAPE` or `MTL_DTYPE` for others
- *   that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
 export const scale = checkedOperation(
   'scale',

@@ -1,4 +1,3 @@
-import { UsageError } from '@mtl/errors';
 import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
@@ -26,7 +25,8 @@ export interface MatmulOptions {
  * sum. That is the weight gradient:
  * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  *
- * @throws UsageError `MTL_ARGUMENT` when `output` is a factor too
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_SHAPE` for an `output` that
+ *   shares memory with another tensor
  */
 export const matmul = checkedOperation('matmul', (options: MatmulOptions): void => {
   const {
@@ -38,10 +38,5 @@ export const matmul = checkedOperation('matmul', (options: MatmulOptions): void 
     transposeRight = false,
     accumulate = false,
   } = options;
-  if (output === left || output === right) {
-    throw new UsageError('MTL_ARGUMENT', 'matmul: output is one of the factors, which it would overwrite', {
-      remedy: 'give it a tensor of its own',
-    });
-  }
   runOperation('matmul', { output, left, right, bias, transposeLeft, transposeRight, accumulate });
 });
