@@ -61,6 +61,8 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   fp16: ['bf16'],
   'load-hf': ['load'],
   load: ['load-hf'],
+  // the vocabulary of a preset's NullTokenizer
+  'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
 };

@@ -1,4 +1,5 @@
 import type { Flags } from '../flags/flag-schema.js';
+import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
 
 /**
@@ -42,7 +43,7 @@ const onBundledCorpus: Flags = {
   'log-interval': 50,
 };
 
-/** Named sets of flags (--preset) for GPT, from the smallest model to the largest. */
+/** Named sets of flags (--preset) for GPT, each kind from the smallest model to the largest. */
 export const gptPresets: Readonly<Record<string, Flags>> = {
   // What trains when nothing is asked for: blocks of Qwen3's kind, with Muon for their matrices, on the
   // bundled corpus. How it was chosen: docs/studies/default-presets.md.
@@ -129,6 +130,7 @@ export const gptPresets: Readonly<Record<string, Flags>> = {
       'megatron-8.3b': [72, 3072, 32, 1024, 8, 1024],
     },
   }),
+  ...llamaAndQwenPresets,
 };
 
 export const presetNames: readonly string[] = Object.keys(gptPresets);

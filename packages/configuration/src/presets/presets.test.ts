@@ -1,12 +1,14 @@
-import { numBertParameters } from '@mtl/models';
+import { numBertParameters, numParameters } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { bertModelOf } from '../architecture/bert-model-of.js';
+import { gptModelOf } from '../architecture/gpt-model-of.js';
 import { flagSchema } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
 import { gptPresets, presetNames } from './gpt-presets.js';
+import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 
 /** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
 function parameters(model: ModelConfiguration, vocabSize: number): number {
@@ -16,10 +18,14 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
   return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
 }
 
+/** Presets of published models have no data of their own. */
+const dataOf = (name: string): string[] =>
+  Object.hasOwn(llamaAndQwenPresets, name) ? ['--data-path', 'prefix'] : [];
+
 describe('presets', () => {
   it.each(presetNames)('%s is right by the schema and by every check', (name) => {
     expect(flagSchema.safeParse(gptPresets[name]).error).toBeUndefined();
-    const configuration = validateConfiguration(parseFlags(['--preset', name]));
+    const configuration = validateConfiguration(parseFlags(['--preset', name, ...dataOf(name)]));
     expect(configuration.preset).toBe(name);
     expect(configuration.notices).toEqual([]);
   });
@@ -64,8 +70,38 @@ describe('presets', () => {
     ...presetNames.map((name) => [name, 'gpt'] as const),
     ...Object.keys(bertPresets).map((name) => [name, 'bert'] as const),
   ])('%s of %s can be trained for 1,000 steps', (name, model) => {
-    const flags = parseFlags(['--preset', name, '--train-iters', '1000'], { model });
+    const flags = parseFlags(['--preset', name, '--train-iters', '1000', ...dataOf(name)], { model });
     expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
+  });
+
+  /** What the weights that transformers reads add up to, and what the models are called. */
+  it.each([
+    ['llama3-8b', 8_030_261_248, 8],
+    ['llama3-70b', 70_553_706_496, 70.6],
+    ['llama3-405b', 405_853_388_800, 405.9],
+    ['qwen3-0.6b', 596_049_920, 0.6],
+    ['qwen3-1.7b', 1_720_574_976, 1.7],
+    ['qwen3-4b', 4_022_468_096, 4],
+    ['qwen3-8b', 8_190_735_360, 8.2],
+    ['qwen3-14b', 14_768_307_200, 14.8],
+    ['qwen3-32b', 32_762_123_264, 32.8],
+  ] as const)('%s has as many parameters as the published model', (name, count, billions) => {
+    const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
+    const vocabularySize = gptPresets[name]!['vocab-size']!;
+    expect(numParameters(gptModelOf(model, vocabularySize))).toBe(count);
+    expect(Math.round(count / 1e8) / 10).toBe(billions);
+  });
+
+  it('of published models need data, and take a tokenizer in place of their vocabulary', () => {
+    expect(() => validateConfiguration(parseFlags(['--preset', 'llama3-8b']))).toThrow(
+      expect.objectContaining({ code: 'MTL_FLAG_REQUIRED', remedy: 'pass --data-path PREFIX' }),
+    );
+    const own = ['--tokenizer-type', 'HuggingFaceTokenizer', '--tokenizer-model', 'tokenizer.json'];
+    const flags = parseFlags(['--preset', 'llama3-8b', '--data-path', 'prefix', ...own]);
+    expect(validateConfiguration(flags)).toMatchObject({
+      notices: [],
+      data: { tokenizer: { type: 'HuggingFaceTokenizer' } },
+    });
   });
 
   it("a BERT's warm-up is the paper's", () => {

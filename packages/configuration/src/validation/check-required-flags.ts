@@ -57,7 +57,9 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
       remedy:
         preset === 'none' && names.some((name) => name !== '--tokenizer-type')
           ? `${remedyOf(model, argv)}${hasData && needsTokenizer ? ' --tokenizer-type NAME' : ''}`
-          : `pass ${tokenizerAdvice[model]}`,
+          : needsTokenizer
+            ? `pass ${tokenizerAdvice[model]}`
+            : 'pass --data-path PREFIX',
       details: { flags: names, preset },
     },
   );
