@@ -44,11 +44,18 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;
-  const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
+  const { logInterval, isVerbose, areLinesShort, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
   // standard error shows up on the same terminal as standard output
   const others = stream === process.stdout ? [process.stderr] : [];
-  const console = new ConsoleReporter({ stream, others, trainIterations, logInterval, isVerbose });
+  const console = new ConsoleReporter({
+    stream,
+    others,
+    trainIterations,
+    logInterval,
+    isVerbose,
+    areLinesShort,
+  });
   const metrics = await openMetricsFiles({
     directory: configuration.checkpoint.save,
     copy: metricsJsonl,

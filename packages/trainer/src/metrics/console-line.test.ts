@@ -100,6 +100,28 @@ describe('ConsoleReporter', () => {
     );
   });
 
+  it('prints short lines where no script reads them, unless it is verbose', () => {
+    const printed = (isVerbose: boolean): string => {
+      const stream = recorder();
+      const options = { stream, trainIterations: 100, logInterval: 1, areLinesShort: true, isVerbose };
+      const reporter = new ConsoleReporter(options);
+      reporter.step(
+        exampleStep(5, { lmLoss: 6.73709, gradNorm: 0.9, stepMs: 1137.4, tokensPerSecond: 14895.2 }),
+      );
+      reporter.step(exampleStep(6, { skipped: true, gradNorm: Infinity, stepMs: 80, tokensPerSecond: 100 }));
+      reporter.validation({ iteration: 6, loss: 2 });
+      return stream.text();
+    };
+    expect(printed(false)).toBe(
+      [
+        'iteration   5/100 | lm loss 6.7371 | grad norm 0.900 | 1,137 ms | 14,895 tokens/s',
+        'iteration   6/100 | grad norm Infinity | 80 ms | 100 tokens/s | 1 skipped',
+        'validation at iteration 6 | lm loss 2.0000 | perplexity 7.39\n',
+      ].join('\n'),
+    );
+    expect(printed(true)).toContain(' iteration        5/     100 | consumed samples:');
+  });
+
   it('prints each of several losses on held-out data', () => {
     const otherLosses = { mlm_loss: 2, sop_loss: 0.5 };
     const result = { iteration: 5, loss: 2.5, otherLosses, tokenLosses: ['mlm_loss'] };

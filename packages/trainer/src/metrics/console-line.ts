@@ -1,32 +1,13 @@
 import { styleText } from 'node:util';
 import type { TrainingEvent } from '../training-event.js';
 import { formatDuration } from './format-duration.js';
+import type { IntervalMetrics } from './interval-metrics.js';
 import type { MetricsSink } from './metrics-sink.js';
+import { formatShortStepLine, formatShortValidationLine } from './short-line.js';
 import type { StepMetrics } from './step-metrics.js';
 import { TerminalLine, type TerminalStream } from './terminal-line.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
-
-/** The contents of a console line about the steps since the previous line. */
-export interface IntervalMetrics {
-  readonly iteration: number;
-  readonly trainIterations: number;
-  readonly consumedSamples: number;
-  readonly globalBatchSize: number;
-  /** Mean over the steps of the interval. */
-  readonly stepMs: number;
-  readonly learningRate: number;
-  /** As in `StepMetrics`. */
-  readonly decoupledLearningRate?: number | undefined;
-  /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
-  readonly losses: Readonly<Record<string, number>>;
-  readonly lossScale: number;
-  readonly gradNorm: number;
-  readonly numSkipped: number;
-  readonly numNan: number;
-  readonly tokensPerSecond: number;
-  readonly modelTflops: number;
-}
 
 /**
  * A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this.
@@ -115,6 +96,8 @@ export interface ConsoleReporterOptions {
   readonly logInterval: number;
   /** Whether a terminal gets the lines as well, above the line of progress. Default: that line alone. */
   readonly isVerbose?: boolean;
+  /** Whether lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts read. */
+  readonly areLinesShort?: boolean;
   /** Other streams of the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];
   /** Whether NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
@@ -135,6 +118,7 @@ const newestWeight = 0.05;
 export class ConsoleReporter implements MetricsSink {
   readonly #options: ConsoleReporterOptions;
   readonly #line: TerminalLine | undefined;
+  readonly #areLinesShort: boolean;
   readonly #hasColor: boolean;
   readonly #now: () => number;
   #interval: StepMetrics[] = [];
@@ -144,7 +128,8 @@ export class ConsoleReporter implements MetricsSink {
 
   constructor(options: ConsoleReporterOptions) {
     this.#options = options;
-    const { stream, others = [] } = options;
+    const { stream, others = [], isVerbose = false, areLinesShort = false } = options;
+    this.#areLinesShort = areLinesShort && !isVerbose;
     const isTerminal = stream.isTTY === true && process.env.TERM !== 'dumb';
     this.#line = isTerminal ? new TerminalLine({ stream, others }) : undefined;
     const noColor = options.noColor ?? (process.env.NO_COLOR ?? '') !== '';
@@ -159,7 +144,8 @@ export class ConsoleReporter implements MetricsSink {
     const average = this.#averageStepMs ?? metrics.stepMs;
     this.#averageStepMs = average + newestWeight * (metrics.stepMs - average);
     if (metrics.iteration % logInterval === 0 || metrics.iteration === trainIterations) {
-      this.#print(formatStepLine(summarise(this.#interval, trainIterations)));
+      const format = this.#areLinesShort ? formatShortStepLine : formatStepLine;
+      this.#print(format(summarise(this.#interval, trainIterations)));
       this.#interval = [];
     }
     this.#drawBar(metrics);
@@ -168,7 +154,8 @@ export class ConsoleReporter implements MetricsSink {
   /** Prints the loss on held-out data. */
   validation(result: ValidationLoss): void {
     this.#validationLoss = result.loss;
-    this.#print(this.#style('green', formatValidationLine(result)));
+    const format = this.#areLinesShort ? formatShortValidationLine : formatValidationLine;
+    this.#print(this.#style('green', format(result)));
   }
 
   /** Prints something of note. */
