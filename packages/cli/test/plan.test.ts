@@ -92,6 +92,26 @@ describe('mtl plan', () => {
     expect(traceEvents.filter(({ ph }) => ph === 'X')).toHaveLength(2 * 24 * 64 + 8);
   });
 
+  it('predicts the largest preset on 1,024 GPUs without its tokenizer or data', async () => {
+    const layout = ['--tensor-model-parallel-size', '8', '--pipeline-model-parallel-size', '16'];
+    const flags = ['--preset', 'llama3-405b', '--bf16', ...layout, '--sequence-parallel'];
+    const words = ['plan', '--profile', 'h100-80gb', '--num-processes', '1024', '--', ...flags];
+    const { status, stdout, stderr } = await spawnMtl([...words, '--use-distributed-optimizer'], { cwd });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(
+      /^405\.9 B parameters on 1024 x h100-80gb \(predicted\): tensor 8 x pipeline 16 x data 8, schedule 1f1b, 256 micro-batches of 1$/m,
+    );
+  });
+
+  it('says where a flag of its own belongs that stands among those of the training run', async () => {
+    const { status, stderr } = await spawnMtl([...onH100, '--', '--svg', 'step.svg'], { cwd });
+    expect(status).toBe(2);
+    expect(stderr).toContain(
+      'error[MTL_FLAG_ARGUMENT]: --svg is a flag of mtl plan, not of the training run',
+    );
+    expect(stderr).not.toContain('--save');
+  });
+
   it('searches layouts, with the reason why each loses and the command line', async () => {
     const model = gpt3.slice(0, gpt3.indexOf('--tensor-model-parallel-size'));
     const flags = model.filter((flag, index) => {

@@ -63,6 +63,20 @@ it('lists runs with their steps, losses, size and state', async () => {
   expect(lines[2]).toMatch(/^slow +failed +2 of 3 +3\.5000 +9\.0000 /);
 });
 
+it('lists one run by its name in runs, from the directory above', async () => {
+  const here = process.cwd();
+  process.chdir(directory.path);
+  try {
+    const { stdout, status } = await mtlRuns('fast');
+    expect(status).toBe(0);
+    expect(stdout.split('\n').slice(1)).toEqual([expect.stringMatching(/^fast +finished/), '']);
+    const { stderr, status: wrong } = await mtlRuns('nothing');
+    expect([wrong, stderr]).toEqual([2, expect.stringContaining('nothing: no such directory or run')]);
+  } finally {
+    process.chdir(here);
+  }
+});
+
 it('lists them as JSON', async () => {
   const { stdout } = await mtlRuns(runs, '--json');
   expect(JSON.parse(stdout)).toMatchObject([

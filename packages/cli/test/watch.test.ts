@@ -39,6 +39,18 @@ describe('mtl watch', () => {
     expect(isRunning(child.pid!)).toBe(false);
   });
 
+  it('takes the name of a run in runs', async () => {
+    const here = process.cwd();
+    process.chdir(directory.path);
+    try {
+      // the run is found: what is refused is the address
+      const { stderr } = await runMtlHere('watch', 'one', '--host', '192.0.2.1');
+      expect(stderr).toContain('MTL_WATCH_HOST');
+    } finally {
+      process.chdir(here);
+    }
+  });
+
   it.each([
     ['a directory that does not exist', ['nowhere'], 'MTL_RUN_NONE', 'mkdir -p nowhere'],
     ['an address of another machine', [directory.path, '--host', '192.0.2.1'], 'MTL_WATCH_HOST', '127.0.0.1'],

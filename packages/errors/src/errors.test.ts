@@ -49,6 +49,8 @@ describe('MtlError', () => {
 describe('nearestName', () => {
   it('finds a misspelt name and stays silent when nothing is near', () => {
     expect(nearestName('num-layer', ['num-layers', 'seq-length'])).toBe('num-layers');
+    expect(nearestName('svg', ['save', 'lr'])).toBeUndefined();
+    expect(nearestName('ls', ['save', 'lr'])).toBe('lr');
     expect(nearestName('zzzzzz', ['num-layers', 'seq-length'])).toBeUndefined();
     expect(nearestName('h100', ['a100-80gb', 'h100-80gb-megatron', 'h100-80gb'])).toBe('h100-80gb');
     expect(nearestName('h1', ['h100-80gb-megatron'])).toBeUndefined();

@@ -19,7 +19,8 @@ function editDistance(a: string, b: string): number {
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const given = name.toLowerCase();
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  // two edits of three letters leave another word
+  let bestDistance = (name.length <= 3 ? 1 : Math.max(2, Math.floor(name.length / 3))) + 1;
   let longer: string | undefined;
   for (const candidate of known) {
     const lower = candidate.toLowerCase();

@@ -30,7 +30,7 @@ export function openProfile({ name, variables }: OpenProfileOptions): Profile {
   const path = calibratedProfilePath(variables);
   if (existsSync(path)) return readProfile(path);
   throw new ConfigurationError('MTL_PROFILE_NAME', `this machine has no profile: ${path} not found`, {
-    expected: `--profile with one of ${profileNames().join(', ')}, or a FILE.json`,
+    expected: `the name of a profile (--profile): one of ${profileNames().join(', ')}, or a FILE.json`,
     remedy:
       'run mtl calibrate, which measures one, or name the GPU that the run is planned for: --profile a100-80gb',
   });

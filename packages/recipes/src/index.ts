@@ -78,7 +78,7 @@ export {
   type LossComparison,
   type RunComparison,
 } from './runs/compare-runs.js';
-export { listRuns, runDirectoryOf, runsDirectory } from './runs/list-runs.js';
+export { directoryOfRuns, listRuns, runDirectoryOf, runsDirectory } from './runs/list-runs.js';
 export type { MetricsRecord } from './runs/metrics-records.js';
 export { type RunInformation, readRun } from './runs/read-run.js';
 export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';

@@ -1,4 +1,4 @@
-import { runsDirectory } from '@mtl/recipes';
+import { directoryOfRuns, runsDirectory } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { numberOption } from '../command-line/option-values.js';
@@ -11,7 +11,7 @@ interface WatchFlags {
 const examples = `
 Examples:
   mtl watch
-  mtl watch runs/my-run
+  mtl watch my-run                # the run in runs/my-run
   mtl watch --host 0.0.0.0        # for other machines: the address then contains a token
   ssh -L 4242:localhost:4242 HOST # the page of another machine, at http://localhost:4242`;
 
@@ -21,7 +21,7 @@ export function watchCommand(): Command {
     'watch',
     'serve a page that shows training runs live: curves, what differs, checkpoints, errors',
   )
-    .argument('[runs]', 'a directory of runs, or the folder of one', runsDirectory)
+    .argument('[runs]', 'a directory of runs, the folder of one, or its name in runs', runsDirectory)
     .option('--host <address>', 'the address to listen on; any but loopback needs a token', '127.0.0.1')
     .addOption(
       numberOption('--port <n>', 'the port to listen on; 0 for one that is free', {
@@ -33,7 +33,8 @@ export function watchCommand(): Command {
     .action(watch);
 }
 
-async function watch(directory: string, { host, port }: WatchFlags): Promise<void> {
+async function watch(word: string, { host, port }: WatchFlags): Promise<void> {
+  const directory = directoryOfRuns(word);
   // loaded here: no other command needs it
   const { openDashboard } = await import('@mtl/dashboard');
   const dashboard = await openDashboard({ directory, host, port });

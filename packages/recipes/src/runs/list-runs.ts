@@ -12,7 +12,7 @@ export const runsDirectory = 'runs';
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
 export async function listRuns(directory: string): Promise<RunInformation[]> {
-  if (!existsSync(directory)) throw noRun(directory, `${directory}: no such directory`);
+  if (!existsSync(directory)) throw noRun(directory, `${directory}: no such directory or run`);
   if (isRun(directory)) return [await readRun(directory)];
   const names = readdirSync(directory).sort();
   const paths = names.map((name) => join(directory, name)).filter(isRun);
@@ -28,6 +28,15 @@ export function runDirectoryOf(name: string): string {
   const found = [name, join(runsDirectory, name)].find(isRun);
   if (found !== undefined) return found;
   throw noRun(name, existsSync(name) ? `${name} holds no run` : `${name}: no such run`);
+}
+
+/**
+ * The directory that a word names: a path, or the folder of a run by its name in `runs`. What does not exist
+ * stays as it is.
+ */
+export function directoryOfRuns(word: string): string {
+  const named = join(runsDirectory, word);
+  return !existsSync(word) && isRun(named) ? named : word;
 }
 
 function noRun(name: string, message: string): ConfigurationError {

@@ -22,6 +22,7 @@ import {
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { refuseOwnOptions } from '../../command-line/refuse-own-options.js';
 import { bytesOption } from './bytes-option.js';
 import { formatPlan } from './format-plan.js';
 import { formatSearch } from './format-search.js';
@@ -85,7 +86,8 @@ export function planCommand(): Command {
     .action(plan);
 }
 
-async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
+async function plan(argv: readonly string[], flags: PlanFlags, command: Command): Promise<void> {
+  refuseOwnOptions(argv, command);
   const { model, numProcesses, memory, json } = flags;
   if (flags.search === true) {
     await search(argv, flags);

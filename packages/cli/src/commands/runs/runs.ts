@@ -1,4 +1,4 @@
-import { listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
+import { directoryOfRuns, listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -13,7 +13,7 @@ export function runsCommand(): Command {
     'runs',
     'list training runs with their steps, losses, size and state; compare them, remove them, send their metrics',
   )
-    .argument('[directory]', 'a directory of runs, or the folder of one', runsDirectory)
+    .argument('[directory]', 'a directory of runs, the folder of one, or its name in runs', runsDirectory)
     .option('--json', 'print JSON')
     .action(list)
     .addCommand(diffRunsCommand())
@@ -21,7 +21,8 @@ export function runsCommand(): Command {
     .addCommand(sendRunsCommand());
 }
 
-async function list(directory: string, { json }: { readonly json?: true }): Promise<void> {
+async function list(word: string, { json }: { readonly json?: true }): Promise<void> {
+  const directory = directoryOfRuns(word);
   const runs = await listRuns(directory);
   if (json === true) {
     process.stdout.write(`${JSON.stringify(runs.map(runJson))}\n`);
