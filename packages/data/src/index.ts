@@ -25,6 +25,7 @@ export { readConversations } from './conversations/read-conversations.js';
 export { BadLines } from './corpora/bad-lines.js';
 export type { OnBadLine } from './corpora/corpus-error.js';
 export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
+export { corpusFileNames } from './corpora/corpus-format.js';
 export {
   type PrepareDatasetOptions,
   type PrepareProgress,

@@ -379,9 +379,10 @@ describe('prepareDataset', () => {
     });
     mkdirSync(join(directory, 'empty'));
     writeFileSync(join(directory, 'empty', 'a.pdf'), '');
-    await expect(prepareDataset({ ...base, inputs: [join(directory, 'empty')] })).rejects.toMatchObject(
-      corpusError(/is a folder without corpus files/),
-    );
+    await expect(prepareDataset({ ...base, inputs: [join(directory, 'empty')] })).rejects.toMatchObject({
+      ...corpusError(/is a folder without corpus files/),
+      expected: expect.stringContaining('.txt, .text, .md, '),
+    });
     await expect(prepareDataset({ ...base, workers: -1 })).rejects.toMatchObject({
       code: 'MTL_DATA_WORKERS',
     });

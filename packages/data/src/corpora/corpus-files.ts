@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { corpusError } from './corpus-error.js';
-import { corpusFormat } from './corpus-format.js';
+import { corpusFileNames, corpusFormat } from './corpus-format.js';
 
 /** The files that an input names. */
 export interface CorpusFiles {
@@ -15,7 +15,7 @@ export interface CorpusFiles {
 }
 
 /**
- * The files of an input: the file itself, or the corpus files (.txt, .jsonl, .parquet and their other names)
+ * The files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows)
  * in a folder and the folders in it. Names that begin with a dot are left out, and links to folders are not
  * followed.
  *
@@ -42,7 +42,7 @@ export function corpusFiles(input: string): CorpusFiles {
   throw corpusError({
     path: input,
     what: 'is a folder without corpus files',
-    expected: 'files in .txt, .jsonl, .json, .ndjson (each also with .gz) or .parquet',
+    expected: `files in ${corpusFileNames}`,
     remedy: 'name another folder, or rename or convert its files',
   });
 }

@@ -13,12 +13,12 @@ export interface DataBlend {
  */
 export function parseDataPath(values: readonly string[]): DataBlend {
   if (!Array.isArray(values) || values.some((value) => typeof value !== 'string')) {
-    throw new UsageError('MTL_DATA_PATH', 'the words of --data-path are not an array of texts', {
+    throw new UsageError('MTL_DATA_PATH', 'the words of a data path are not an array of texts', {
       expected: "['PREFIX'] or ['0.3', 'PREFIX', '0.7', 'PREFIX']",
     });
   }
   if (values.length === 0) {
-    throw new ConfigurationError('MTL_DATA_PATH', '--data-path is empty', {
+    throw new ConfigurationError('MTL_DATA_PATH', 'a data path (--data-path) is empty', {
       expected: 'PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ...',
     });
   }
@@ -28,9 +28,13 @@ export function parseDataPath(values: readonly string[]): DataBlend {
   if (weights.every((weight) => weight === undefined)) return asPrefixes;
   if (weights.some((weight) => weight === undefined || weight < 0)) {
     const wrong = values[2 * weights.findIndex((weight) => weight === undefined || weight < 0)];
-    throw new ConfigurationError('MTL_DATA_PATH', `--data-path: "${wrong}" is where a weight was expected`, {
-      expected: 'either only prefixes, or a non-negative weight before every prefix',
-    });
+    throw new ConfigurationError(
+      'MTL_DATA_PATH',
+      `a data path (--data-path) has "${wrong}" where a weight was expected`,
+      {
+        expected: 'either only prefixes, or a non-negative weight before every prefix',
+      },
+    );
   }
   return {
     prefixes: values.filter((_, i) => i % 2 === 1).map((value) => value.trim()),

@@ -57,8 +57,8 @@ export function splitMatrixIdentifier(split: string): PythonJsonValue {
 }
 
 function invalidSplit(split: string): ConfigurationError {
-  return new ConfigurationError('MTL_DATA_SPLIT', `--split "${split}" is not usable`, {
+  return new ConfigurationError('MTL_DATA_SPLIT', `a split of "${split}"`, {
     expected: 'one to three non-negative weights of train, valid and test, not all zero',
-    remedy: 'pass for example --split 969,30,1',
+    remedy: 'for example 969,30,1 (--split)',
   });
 }

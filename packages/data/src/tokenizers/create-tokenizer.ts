@@ -24,9 +24,9 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
     default: {
       const type = String((options as { type?: unknown }).type);
       const near = nearestName(type, tokenizerTypes);
-      throw new ConfigurationError('MTL_DATA_TOKENIZER_TYPE', `unknown --tokenizer-type ${type}`, {
+      throw new ConfigurationError('MTL_DATA_TOKENIZER_TYPE', `unknown type ${type} of tokenizer`, {
         expected: tokenizerTypes.join(', '),
-        ...(near === undefined ? {} : { remedy: `pass --tokenizer-type ${near}` }),
+        ...(near === undefined ? {} : { remedy: `use ${near}` }),
       });
     }
   }

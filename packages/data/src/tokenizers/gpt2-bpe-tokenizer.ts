@@ -22,8 +22,9 @@ export async function createGpt2BpeTokenizer(
   if (vocabFile !== undefined || mergeFile !== undefined) {
     throw new ConfigurationError(
       'MTL_DATA_TOKENIZER_FILES',
-      'only one of --vocab-file and --merge-file is given',
+      `a GPT2BPETokenizer has ${vocabFile === undefined ? 'mergeFile (--merge-file)' : 'vocabFile (--vocab-file)'} alone`,
       {
+        expected: 'vocab.json and merges.txt',
         remedy: 'pass both, or none for the built-in GPT-2 vocabulary',
       },
     );

@@ -11,8 +11,8 @@ export function createNullTokenizer(
 ): Tokenizer {
   const { vocabSize } = options;
   if (!Number.isInteger(vocabSize) || vocabSize < 1) {
-    throw new ConfigurationError('MTL_DATA_TOKENIZER_SIZE', `--vocab-size ${vocabSize} is not usable`, {
-      expected: 'a positive integer: --tokenizer-type NullTokenizer needs the number of ids',
+    throw new ConfigurationError('MTL_DATA_TOKENIZER_SIZE', `a NullTokenizer of ${vocabSize} ids`, {
+      expected: 'vocabSize (--vocab-size), the number of ids: a whole number of 1 or more',
     });
   }
   return {

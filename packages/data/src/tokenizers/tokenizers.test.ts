@@ -200,7 +200,9 @@ describe('createTokenizer', () => {
     const options = { type: 'GPT2BPETokeniser' } as unknown as TokenizerOptions;
     await expect(createTokenizer(options)).rejects.toMatchObject({
       code: 'MTL_DATA_TOKENIZER_TYPE',
-      remedy: 'pass --tokenizer-type GPT2BPETokenizer',
+      message: 'unknown type GPT2BPETokeniser of tokenizer',
+      expected: expect.stringContaining('HuggingFaceTokenizer, '),
+      remedy: 'use GPT2BPETokenizer',
     });
   });
 });

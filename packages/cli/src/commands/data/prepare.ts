@@ -1,4 +1,4 @@
-import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
+import { corpusFileNames, type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -31,10 +31,7 @@ export function prepareCommand(): Command {
     'prepare',
     'tokenize a corpus into a .bin/.idx dataset, byte for byte as Megatron-LM',
   )
-    .requiredOption(
-      '--input <files...>',
-      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet; or folders of such files',
-    )
+    .requiredOption('--input <files...>', `${corpusFileNames}; or folders of such files`)
     .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx (or _sentence)')
     .option('--json-keys <keys...>', 'keys of JSON lines, or columns of Parquet; a dataset each', ['text'])
     .option('--append-eod', 'end every document with the end-of-document token')

@@ -1,5 +1,6 @@
 import {
   BadLines,
+  corpusFileNames,
   corpusFiles,
   readDocuments,
   type TrainingProgress,
@@ -44,10 +45,7 @@ export function trainTokenizerCommand(): Command {
         'size of the vocabulary, special tokens included',
       ).makeOptionMandatory(),
     )
-    .requiredOption(
-      '--input <files...>',
-      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet; or folders of such files',
-    )
+    .requiredOption('--input <files...>', `${corpusFileNames}; or folders of such files`)
     .requiredOption('--output <file>', 'the tokenizer.json to write, or with --type wordpiece a vocab.txt')
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet', 'text')
     .addOption(

@@ -1,4 +1,4 @@
-import { BadLines, splitNames } from '@mtl/data';
+import { BadLines, corpusFileNames, splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/recipes';
@@ -67,7 +67,7 @@ export function evalCommand(): Command {
     )
     .option('--valid-data <file>', 'the file of the task')
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
-    .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
+    .option('--text <files...>', `text instead: ${corpusFileNames}`)
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet, in files of --text (default: text)')
     .addOption(skipBadLinesOption())
     .option(
