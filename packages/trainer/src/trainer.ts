@@ -584,7 +584,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       `iteration ${iteration}: loss ${loss}, gradient norm ${gradientNorm}; ${parameters}`,
       {
         remedy:
-          `resume from the newest checkpoint with a lower --lr (it was ${learningRate}), more warm-up, or --clip-grad; ` +
+          `resume from the newest checkpoint with a lower --lr (it was ${Number(learningRate.toPrecision(4))}), more warm-up, or --clip-grad; ` +
           'where the same step fails again, from an older one (--ckpt-step)',
         details: { iteration, loss, gradientNorm },
       },

@@ -288,9 +288,13 @@ describe('Trainer', () => {
   });
 
   it('ends with one error when a gradient is not finite and no scale can be blamed', async () => {
-    const { trainer, stage, optimizer, dispose } = build();
+    const { trainer, stage, optimizer, dispose } = build({ rate: () => 2950 / 3 });
     stage.boost = Number.NaN;
-    await expect(all(trainer)).rejects.toMatchObject({ code: 'MTL_NOT_FINITE', exitCode: 1 });
+    await expect(all(trainer)).rejects.toMatchObject({
+      code: 'MTL_NOT_FINITE',
+      exitCode: 1,
+      remedy: expect.stringContaining('--lr (it was 983.3)'),
+    });
     expect(optimizer.buffers.master.toArray().every(Number.isFinite)).toBe(true);
     dispose();
   });
