@@ -74,6 +74,7 @@ export { bundledCorpus } from './validation/bundled-corpus.js';
 export { conversationConfiguration } from './validation/conversation-configuration.js';
 export { tokenizerOf } from './validation/data-configuration.js';
 export { FlagReader } from './validation/flag-reader.js';
+export { inWordsOfFlags } from './validation/in-words-of-flags.js';
 export { parallelConfiguration } from './validation/parallel-configuration.js';
 export { readTokenizerFlags, type TokenizerFlags } from './validation/read-tokenizer-flags.js';
 export { recomputeConfiguration } from './validation/recompute-configuration.js';

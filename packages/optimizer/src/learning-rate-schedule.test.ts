@@ -247,10 +247,10 @@ describe('every schedule', () => {
 
 describe('a schedule that cannot be', () => {
   it.each<[string, Partial<LearningRateScheduleOptions>, RegExp]>([
-    ['a floor above the peak', { minLearningRate: 1 }, /--min-lr 1 is above --lr 0.00015/],
-    ['a start above the peak', { initialLearningRate: 1 }, /--lr-warmup-init 1 is above/],
-    ['a peak that is not a number', { maxLearningRate: Number.NaN }, /--lr is NaN/],
-    ['a negative floor', { minLearningRate: -1 }, /--min-lr is -1/],
+    ['a floor above the peak', { minLearningRate: 1 }, /minLearningRate 1 is above maxLearningRate 0.00015/],
+    ['a start above the peak', { initialLearningRate: 1 }, /initialLearningRate 1 is above/],
+    ['a peak that is not a number', { maxLearningRate: Number.NaN }, /maxLearningRate is NaN/],
+    ['a negative floor', { minLearningRate: -1 }, /minLearningRate is -1/],
     ['no steps', { decaySteps: 0, warmupSteps: 0 }, /decays over 0 steps/],
     ['warm-up as long as the schedule', { warmupSteps: 1000 }, /warm-up takes 1000 of the 1000 steps/],
     ['WSD without its last phase', { decayStyle: 'WSD', wsdDecaySteps: 0 }, /takes 0 steps/],
@@ -258,6 +258,21 @@ describe('a schedule that cannot be', () => {
   ])('is refused: %s', (_, options, message) => {
     expect(() => new LearningRateSchedule({ ...recipe, decayStyle: 'cosine', ...options })).toThrow(
       expect.objectContaining({ code: 'MTL_LEARNING_RATE', message: expect.stringMatching(message) }),
+    );
+  });
+
+  it.each([
+    ['decayStyle', 'cosinus', 'constant, linear, cosine, inverse-square-root, WSD', 'pass decayStyle cosine'],
+    [
+      'wsdDecayStyle',
+      'minus-sqrt',
+      'linear, cosine, exponential, minus_sqrt',
+      'pass wsdDecayStyle minus_sqrt',
+    ],
+  ])('lists the styles where %s is unknown', (name, style, expected, remedy) => {
+    const options = { ...recipe, decayStyle: 'cosine', [name]: style } as LearningRateScheduleOptions;
+    expect(() => new LearningRateSchedule(options)).toThrow(
+      expect.objectContaining({ message: `unknown ${name} ${style}`, expected, remedy }),
     );
   });
 });

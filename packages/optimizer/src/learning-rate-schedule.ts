@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestName } from '@mtl/errors';
 
 /** How the learning rate falls from its peak, once warm-up is over. */
 export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse-square-root' | 'WSD';
@@ -66,6 +66,7 @@ export class LearningRateSchedule {
       wsdDecayStyle: 'exponential',
       ...options,
     };
+    checkStyles(this.#options);
     checkLearningRates(this.#options);
     checkSteps(this.#options);
   }
@@ -110,26 +111,43 @@ function refuse(message: string, expected: string, remedy: string): never {
   throw new ConfigurationError('MTL_LEARNING_RATE', message, { expected, remedy });
 }
 
+const decayStyles = ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'] as const;
+
+function checkStyles({ decayStyle, wsdDecayStyle }: Required<LearningRateScheduleOptions>): void {
+  for (const [name, style, styles] of [
+    ['decayStyle', decayStyle, decayStyles],
+    ['wsdDecayStyle', wsdDecayStyle, Object.keys(remainingShare)],
+  ] as const) {
+    if (styles.includes(style as never)) continue;
+    const near = nearestName(String(style), styles);
+    refuse(`unknown ${name} ${String(style)}`, styles.join(', '), `pass ${name} ${near ?? styles[0]}`);
+  }
+}
+
 function checkLearningRates(options: Required<LearningRateScheduleOptions>): void {
   const { maxLearningRate: peak, minLearningRate: floor, initialLearningRate: start } = options;
-  for (const [flag, value] of [
-    ['--lr', peak],
-    ['--min-lr', floor],
-    ['--lr-warmup-init', start],
+  for (const [name, value] of [
+    ['maxLearningRate', peak],
+    ['minLearningRate', floor],
+    ['initialLearningRate', start],
   ] as const) {
     if (!Number.isFinite(value) || value < 0) {
-      refuse(`${flag} is ${value}`, 'a number of 0 or more', `pass ${flag} with a number such as 1.5e-4`);
+      refuse(`${name} is ${value}`, 'a number of 0 or more', `pass ${name} with a number such as 1.5e-4`);
     }
   }
   if (floor > peak) {
     refuse(
-      `--min-lr ${floor} is above --lr ${peak}`,
+      `minLearningRate ${floor} is above maxLearningRate ${peak}`,
       `at most ${peak}`,
-      `pass --min-lr ${Number((peak / 10).toPrecision(12))}`,
+      `pass minLearningRate ${Number((peak / 10).toPrecision(12))}`,
     );
   }
   if (start > peak) {
-    refuse(`--lr-warmup-init ${start} is above --lr ${peak}`, `at most ${peak}`, 'pass --lr-warmup-init 0');
+    refuse(
+      `initialLearningRate ${start} is above maxLearningRate ${peak}`,
+      `at most ${peak}`,
+      'pass initialLearningRate 0',
+    );
   }
 }
 
@@ -139,23 +157,23 @@ function checkSteps(options: Required<LearningRateScheduleOptions>): void {
     refuse(
       `the learning rate decays over ${decaySteps} steps`,
       'more than 0 steps',
-      'pass --lr-decay-iters (or --lr-decay-samples) with a positive number',
+      'pass decaySteps with a positive number',
     );
   }
   if (!(warmupSteps >= 0 && warmupSteps < decaySteps)) {
     refuse(
       `warm-up takes ${warmupSteps} of the ${decaySteps} steps the learning rate is scheduled over`,
       `at least 0 and fewer than ${decaySteps}`,
-      'shorten warm-up (--lr-warmup-iters, --lr-warmup-samples or --lr-warmup-fraction) or train longer',
+      'shorten warm-up (warmupSteps) or train longer',
     );
   }
   if (decayStyle !== 'WSD') return;
   const longest = decaySteps - warmupSteps;
   if (!(wsdDecaySteps > 0 && wsdDecaySteps <= longest)) {
     refuse(
-      `the last phase of --lr-decay-style WSD takes ${wsdDecaySteps} steps`,
+      `the last phase of decayStyle WSD takes ${wsdDecaySteps} steps`,
       `more than 0 and at most ${longest} (the steps after warm-up)`,
-      'pass --lr-wsd-decay-iters (or --lr-wsd-decay-samples), 10 to 20 % of the steps as a rule',
+      'pass wsdDecaySteps, 10 to 20 % of the steps as a rule',
     );
   }
 }

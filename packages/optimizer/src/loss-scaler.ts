@@ -58,8 +58,11 @@ export class LossScaler {
   constructor(options: LossScalerOptions) {
     if (options.kind === 'constant') {
       this.#rules = undefined;
-      this.#scale = checkPositive('--loss-scale', options.scale ?? 1);
+      this.#scale = checkPositive('scale', options.scale ?? 1);
       return;
+    }
+    if (options.kind !== 'dynamic') {
+      refuse(`unknown kind ${String((options as { kind?: unknown }).kind)}`, 'constant or dynamic');
     }
     const { kind: _, ...given } = options;
     this.#rules = { ...dynamicDefaults, ...given };
@@ -148,21 +151,21 @@ function checkPositive(name: string, value: number): number {
 }
 
 function checkRules(rules: DynamicRules): void {
-  checkPositive('--initial-loss-scale', rules.initialScale);
-  checkPositive('--min-loss-scale', rules.minScale);
+  checkPositive('initialScale', rules.initialScale);
+  checkPositive('minScale', rules.minScale);
   if (rules.minScale > rules.initialScale) {
     refuse(
-      `--min-loss-scale ${rules.minScale} is above --initial-loss-scale ${rules.initialScale}`,
+      `minScale ${rules.minScale} is above initialScale ${rules.initialScale}`,
       `at most ${rules.initialScale}`,
     );
   }
-  if (!(rules.growthFactor > 1)) refuse(`the growth factor is ${rules.growthFactor}`, 'more than 1');
+  if (!(rules.growthFactor > 1)) refuse(`growthFactor is ${rules.growthFactor}`, 'more than 1');
   if (!(rules.backoffFactor > 0 && rules.backoffFactor < 1)) {
-    refuse(`the backoff factor is ${rules.backoffFactor}`, 'more than 0 and less than 1');
+    refuse(`backoffFactor is ${rules.backoffFactor}`, 'more than 0 and less than 1');
   }
   for (const [name, count] of [
-    ['--loss-scale-window', rules.growthInterval],
-    ['--hysteresis', rules.hysteresis],
+    ['growthInterval', rules.growthInterval],
+    ['hysteresis', rules.hysteresis],
   ] as const) {
     if (!Number.isInteger(count) || count < 1) refuse(`${name} is ${count}`, 'a whole number of 1 or more');
   }

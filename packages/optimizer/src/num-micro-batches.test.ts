@@ -138,16 +138,16 @@ describe('batch sizes that cannot be', () => {
       'a global batch between two multiples',
       { globalBatchSize: 30 },
       'MTL_BATCH_SIZE',
-      /--global-batch-size 30 is not a multiple of 8 \(--micro-batch-size 4 x data-parallel size 2\)/,
+      /globalBatchSize 30 is not a multiple of 8 \(microBatchSize 4 x data-parallel size 2\)/,
       /^24 or 32$/,
     ],
     ['a global batch below the first multiple', { globalBatchSize: 6 }, 'MTL_BATCH_SIZE', /6 is not/, /^8$/],
-    ['no micro-batch', { microBatchSize: 0 }, 'MTL_BATCH_SIZE', /--micro-batch-size is 0/, /1 or more/],
+    ['no micro-batch', { microBatchSize: 0 }, 'MTL_BATCH_SIZE', /microBatchSize is 0/, /1 or more/],
     [
       'a ramp-up from above',
       { rampup: { start: 72, increment: 8, samples: 100 } },
       'MTL_RAMPUP_BATCH_SIZE',
-      /starts at 72, above --global-batch-size 64/,
+      /rampup.start 72 is above globalBatchSize 64/,
       /at most 64/,
     ],
     [
@@ -161,21 +161,21 @@ describe('batch sizes that cannot be', () => {
       'a start that does not divide',
       { rampup: { start: 12, increment: 52, samples: 100 } },
       'MTL_BATCH_SIZE',
-      /the start of --rampup-batch-size 12 is not a multiple of 8/,
+      /rampup.start 12 is not a multiple of 8/,
       /8 or 16/,
     ],
     [
       'an increment that does not divide',
       { rampup: { start: 16, increment: 12, samples: 100 } },
       'MTL_BATCH_SIZE',
-      /the increment of --rampup-batch-size 12/,
+      /rampup.increment 12/,
       /8 or 16/,
     ],
     [
       'no samples to ramp over',
       { rampup: { start: 16, increment: 8, samples: 0 } },
       'MTL_BATCH_SIZE',
-      /the samples of --rampup-batch-size is 0/,
+      /rampup.samples is 0/,
       /1 or more/,
     ],
   ])('are refused: %s', (_, options, code, message, expected) => {
@@ -198,9 +198,7 @@ describe('batch sizes that cannot be', () => {
       }
       return undefined;
     };
-    expect(remedyOf({ ...sizes, globalBatchSize: 30 })).toBe(
-      'use 32, or a --micro-batch-size that divides 15',
-    );
+    expect(remedyOf({ ...sizes, globalBatchSize: 30 })).toBe('use 32, or a microBatchSize that divides 15');
     expect(remedyOf({ ...sizes, globalBatchSize: 31 })).toBe('use 32');
   });
 });

@@ -51,8 +51,8 @@ export class NumMicroBatches {
   /** @throws ConfigurationError `MTL_BATCH_SIZE` or `MTL_RAMPUP_BATCH_SIZE` with the nearest valid values. */
   constructor(options: NumMicroBatchesOptions) {
     const { globalBatchSize, microBatchSize, dataParallelSize, rampup, consumedSamples = 0 } = options;
-    checkCount('--global-batch-size', globalBatchSize);
-    checkCount('--micro-batch-size', microBatchSize);
+    checkCount('globalBatchSize', globalBatchSize);
+    checkCount('microBatchSize', microBatchSize);
     checkCount('the data-parallel size', dataParallelSize);
     if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
     this.#samplesPerMicroStep = microBatchSize * dataParallelSize;
@@ -64,7 +64,7 @@ export class NumMicroBatches {
       dataParallelSize,
       ...(isOver || rampup === undefined ? {} : { rampup }),
     };
-    this.#checkDivides('--global-batch-size', globalBatchSize);
+    this.#checkDivides('globalBatchSize', globalBatchSize);
     if (this.#options.rampup !== undefined) this.#checkSizesOf(this.#options.rampup);
   }
 
@@ -139,12 +139,10 @@ export class NumMicroBatches {
     const { microBatchSize, dataParallelSize } = this.#options;
     const nearest = nearestMultiples(divisor, value);
     const otherWay =
-      value % dataParallelSize === 0
-        ? `, or a --micro-batch-size that divides ${value / dataParallelSize}`
-        : '';
+      value % dataParallelSize === 0 ? `, or a microBatchSize that divides ${value / dataParallelSize}` : '';
     throw new ConfigurationError(
       'MTL_BATCH_SIZE',
-      `${name} ${value} is not a multiple of ${divisor} (--micro-batch-size ${microBatchSize} x data-parallel size ${dataParallelSize})`,
+      `${name} ${value} is not a multiple of ${divisor} (microBatchSize ${microBatchSize} x data-parallel size ${dataParallelSize})`,
       {
         expected: nearest.join(' or '),
         remedy: `use ${nearest.at(-1)}${otherWay}`,
@@ -154,9 +152,8 @@ export class NumMicroBatches {
   }
 
   #checkSizesOf({ start, increment }: BatchSizeRampup): void {
-    this.#checkDivides('the start of --rampup-batch-size', start);
-    if (this.#options.globalBatchSize > start)
-      this.#checkDivides('the increment of --rampup-batch-size', increment);
+    this.#checkDivides('rampup.start', start);
+    if (this.#options.globalBatchSize > start) this.#checkDivides('rampup.increment', increment);
   }
 }
 
@@ -180,13 +177,13 @@ function checkRampup(
   { start, increment, samples }: BatchSizeRampup,
   { globalBatchSize }: Pick<NumMicroBatchesOptions, 'globalBatchSize'>,
 ): void {
-  checkCount('the start of --rampup-batch-size', start);
-  checkCount('the increment of --rampup-batch-size', increment);
-  checkCount('the samples of --rampup-batch-size', samples);
+  checkCount('rampup.start', start);
+  checkCount('rampup.increment', increment);
+  checkCount('rampup.samples', samples);
   if (start > globalBatchSize) {
     throw new ConfigurationError(
       'MTL_RAMPUP_BATCH_SIZE',
-      `--rampup-batch-size starts at ${start}, above --global-batch-size ${globalBatchSize}`,
+      `rampup.start ${start} is above globalBatchSize ${globalBatchSize}`,
       { expected: `a start of at most ${globalBatchSize}` },
     );
   }
@@ -195,7 +192,7 @@ function checkRampup(
   const nearest = nearestDivisors(growth, increment);
   throw new ConfigurationError(
     'MTL_RAMPUP_BATCH_SIZE',
-    `--rampup-batch-size grows from ${start} to ${globalBatchSize} by ${increment}, which does not divide ${growth}`,
+    `rampup grows from ${start} to ${globalBatchSize} by ${increment}, which does not divide ${growth}`,
     { expected: `an increment of ${nearest.join(' or ')}`, details: { growth, nearest } },
   );
 }

@@ -8,6 +8,7 @@ import {
 import type { FlagName } from '../flags/flag-schema.js';
 import type { OptimizerConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
+import { inWordsOfFlags } from './in-words-of-flags.js';
 import { muonConfiguration } from './muon-configuration.js';
 
 /** What the schedule's steps are counted in, and the flags that count them. */
@@ -45,8 +46,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
   // Both check their numbers when they are made, and those are the numbers they will be made from.
-  new LearningRateSchedule(learningRate);
-  new LossScaler(lossScale);
+  inWordsOfFlags(() => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)]);
   return {
     learningRate,
     ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),

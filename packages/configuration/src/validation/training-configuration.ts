@@ -8,6 +8,7 @@ import type {
 } from '../pretraining-configuration.js';
 import { scheduleOfStep } from '../schedules/schedule-of-step.js';
 import type { FlagReader } from './flag-reader.js';
+import { inWordsOfFlags } from './in-words-of-flags.js';
 import { recomputeConfiguration } from './recompute-configuration.js';
 
 export interface TrainingConfigurationOptions {
@@ -32,13 +33,15 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
   const rampup = rampupOf(flags);
   const { start } = flags;
-  const batches = new NumMicroBatches({
-    globalBatchSize,
-    microBatchSize,
-    dataParallelSize,
-    ...(rampup === undefined ? {} : { rampup }),
-    consumedSamples: start?.consumedSamples,
-  });
+  const sizes = { globalBatchSize, microBatchSize, dataParallelSize };
+  const batches = inWordsOfFlags(
+    () =>
+      new NumMicroBatches({
+        ...sizes,
+        ...(rampup === undefined ? {} : { rampup }),
+        consumedSamples: start?.consumedSamples,
+      }),
+  );
   if (rampup !== undefined && flags.get('epochs') !== undefined)
     flags.conflict({ flags: ['epochs', 'rampup-batch-size'], why: 'epochs are of batches of one size' });
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);

@@ -1,6 +1,7 @@
 import {
   type FlagName,
   FlagReader,
+  inWordsOfFlags,
   type ParallelConfiguration,
   parallelConfiguration,
   recomputeConfiguration,
@@ -70,7 +71,7 @@ export function fineTuningLayout(
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const { dataParallelSize } = parallel;
   // it checks that they divide each other
-  new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
+  inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }));
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);
   return { parallel, recompute, numMicroBatches, placement, notices };

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonObject, LogicalTensor, OwnedDirectory } from '@mtl/checkpoint';
-import { savedModelKeys, saveTokenizer } from '@mtl/configuration';
+import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
 import { sizeOf } from '@mtl/kernels';
 import {
@@ -316,13 +316,16 @@ export class FineTuningRun {
     const { optimizer, globalBatchSize, microBatchSize, epochs } = configuration;
     const { parallel } = layout;
     const trainIterations = epochs * options.stepsPerEpoch;
-    const schedule = new LearningRateSchedule({
-      maxLearningRate: optimizer.learningRate,
-      minLearningRate: optimizer.minLearningRate,
-      decayStyle: optimizer.decayStyle,
-      warmupSteps: optimizer.warmupFraction * trainIterations,
-      decaySteps: trainIterations,
-    });
+    const schedule = inWordsOfFlags(
+      () =>
+        new LearningRateSchedule({
+          maxLearningRate: optimizer.learningRate,
+          minLearningRate: optimizer.minLearningRate,
+          decayStyle: optimizer.decayStyle,
+          warmupSteps: optimizer.warmupFraction * trainIterations,
+          decaySteps: trainIterations,
+        }),
+    );
     return this.#assembled.trainer({
       batches: options.batches,
       losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
