@@ -1,6 +1,6 @@
 export { ChatTemplate, type ChatTemplateOptions } from './conversations/chat-template.js';
 export { chatTokens } from './conversations/chat-tokens.js';
-export type { ChatMessage } from './conversations/conversation.js';
+export { type ChatMessage, contentForPeople } from './conversations/conversation.js';
 export {
   ConversationDataset,
   type ConversationDatasetDescription,

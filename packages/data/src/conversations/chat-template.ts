@@ -1,6 +1,9 @@
-import { Template } from '@huggingface/jinja';
 import { DataError } from '@mtl/errors';
-import type { ChatMessage } from './conversation.js';
+import { Template } from '../jinja/template.js';
+import { RaisedError, TemplateError } from '../jinja/template-error.js';
+import { toValue } from '../jinja/to-value.js';
+import { Dict, isList, type Value } from '../jinja/values.js';
+import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
 import type { TextSpan } from './text-span.js';
 
 export interface ChatTemplateOptions {
@@ -15,6 +18,10 @@ export interface ChatTemplateOptions {
 }
 
 export interface RenderOptions {
+  /**
+   * Their fields, and those of `tools`, may have any JSON: maps where the order of keys counts, bigints, and
+   * `PythonFloat` for floats that are whole.
+   */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
   /** Whether the text ends where an answer of the assistant begins. Default: false. */
@@ -30,7 +37,6 @@ export interface RenderedConversation {
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-const generationTag = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 // of private use, so that texts hardly have them; noncharacters would do as well
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
@@ -43,27 +49,20 @@ export class ChatTemplate {
   readonly name: string;
   readonly text: string;
   readonly #template: Template;
-  readonly #marks: boolean;
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #toolUse: ChatTemplate | undefined;
 
-  /** @throws DataError MTL_CHAT_TEMPLATE for what is not Jinja, or not the part of it that templates use */
+  /** @throws DataError MTL_CHAT_TEMPLATE for what is not Jinja, or needs other templates */
   constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
     this.name = name;
     this.#toolUse = toolUse;
     this.text = text;
     this.#specialTokens = specialTokens;
-    // a mark takes the place of the tag, with the white space around it trimmed as by the tag
-    const marking = text.replace(
-      generationTag,
-      (_, before: string, end: string | undefined, after: string) =>
-        `{%${before} if true %}${end === undefined ? startMark : endMark}{% endif ${after}%}`,
-    );
-    this.#marks = marking !== text;
     try {
-      this.#template = new Template(marking);
+      this.#template = new Template(text);
     } catch (cause) {
-      throw templateError(`${name}: ${(cause as Error).message}`, {
+      if (!(cause instanceof TemplateError)) throw cause;
+      throw templateError(`${name}, line ${cause.line}: ${cause.message}`, {
         expected: 'a chat template in Jinja',
         remedy: 'repair it, or name another one with --chat-template FILE',
         cause,
@@ -76,30 +75,78 @@ export class ChatTemplate {
     return (tools === undefined ? undefined : this.#toolUse) ?? this;
   }
 
-  /** @throws DataError MTL_CHAT_TEMPLATE where the template refuses the conversation, with its own words */
+  /**
+   * Renders a conversation. Contents that are lists of texts (`[{"type": "text", "text": ...}]`) are one text
+   * for a template that takes no lists.
+   *
+   * @throws DataError MTL_CHAT_TEMPLATE where the template refuses the conversation, with its own words, and
+   *   where it takes more than a conversation can need
+   */
   render(options: RenderOptions): RenderedConversation {
     return this.forTools(options.tools).#renderAll(options);
   }
 
-  #renderAll({ messages, tools, addsGenerationPrompt = false, where }: RenderOptions): RenderedConversation {
-    if (this.#marks) refuseMarks({ messages, tools }, where);
+  #renderAll(options: RenderOptions): RenderedConversation {
+    const text = this.#textOf(options);
+    return this.#template.hasGeneration
+      ? withoutMarks(text, `${options.where}: ${this.name}`)
+      : { text, marked: undefined };
+  }
+
+  #textOf(options: RenderOptions): string {
+    const { messages } = options;
+    const parts = textParts(messages);
+    if (parts === undefined) return this.#rendered(options);
+    const joined = withJoinedTexts(messages);
     let text: string;
     try {
-      text = this.#template.render({
-        ...this.#specialTokens,
-        messages,
-        tools: tools ?? null,
-        documents: null,
-        add_generation_prompt: addsGenerationPrompt,
+      text = this.#rendered(options);
+    } catch (cause) {
+      if (joined === undefined) throw cause;
+      return this.#rendered({ ...options, messages: joined });
+    }
+    // a template may pass over a list in silence
+    if (parts.every((part) => text.includes(part.trim()))) return text;
+    if (joined !== undefined) return this.#rendered({ ...options, messages: joined });
+    throw templateError(`${options.where}: ${this.name} leaves out contents that are lists of parts`, {
+      expected: 'a template that takes them, or contents that are texts',
+      remedy: 'put the text of each message into one text as its content',
+    });
+  }
+
+  #rendered({ messages, tools, addsGenerationPrompt = false, where }: RenderOptions): string {
+    const given = { messages: toValue(messages), tools: toValue(tools) };
+    if (this.#template.hasGeneration) refuseMarks([given.messages, given.tools], where);
+    const contents = contentParts(given.messages);
+    try {
+      return this.#template.render({
+        context: new Map<string, Value>([
+          ...Object.entries(this.#specialTokens),
+          ...Object.entries(given),
+          ['documents', null],
+          ['add_generation_prompt', addsGenerationPrompt],
+        ]),
+        hasNoText: (value) => contents.has(value),
+        marks: { start: startMark, end: endMark },
       });
     } catch (cause) {
-      throw templateError(`${where}: ${this.name} refuses it: ${(cause as Error).message}`, {
+      if (!(cause instanceof TemplateError)) throw cause;
+      const place = cause instanceof RaisedError ? '' : ` in its line ${cause.line}`;
+      throw templateError(`${where}: ${this.name} refuses it${place}: ${cause.message}`, {
         remedy: 'change or remove the conversation, or name another template with --chat-template FILE',
         cause,
       });
     }
-    return this.#marks ? withoutMarks(text, `${where}: ${this.name}`) : { text, marked: undefined };
   }
+}
+
+/** Contents that are lists, and the parts in them. */
+function contentParts(messages: Value): ReadonlySet<object> {
+  const contents = (messages as readonly Value[]).flatMap((message) => {
+    const content = message instanceof Dict ? message.get('content') : undefined;
+    return content !== undefined && isList(content) ? [content] : [];
+  });
+  return new Set([...contents, ...contents.flat()].filter((one) => typeof one === 'object' && one !== null));
 }
 
 function withoutMarks(marked: string, what: string): RenderedConversation {
@@ -112,26 +159,33 @@ function withoutMarks(marked: string, what: string): RenderedConversation {
     else if (part === endMark && start !== undefined) {
       spans.push({ start, end: text.length });
       start = undefined;
-    } else if (part === startMark || part === endMark) throw unmatched(what);
-    else text += part;
+    } else if (part === startMark || part === endMark) {
+      throw templateError(`${what}: {% generation %} and {% endgeneration %} do not match`, {
+        expected: 'none of them inside another, or in a text that is cut',
+      });
+    } else text += part;
   }
-  if (start !== undefined) throw unmatched(what);
   return { text, marked: spans };
 }
 
-const unmatched = (what: string): DataError =>
-  templateError(`${what}: {% generation %} and {% endgeneration %} do not match`, {
-    expected: 'one of each around what the assistant says',
-  });
+function refuseMarks(values: readonly Value[], where: string): void {
+  for (const value of values) {
+    const mark = [startMark, endMark].find((one) => hasText(value, one));
+    if (mark === undefined) continue;
+    throw templateError(`${where}: has the character U+${mark.charCodeAt(0).toString(16).toUpperCase()}`, {
+      expected: 'texts without it: it marks what the assistant says',
+      remedy: 'remove it: it is of private use and has no meaning of its own',
+    });
+  }
+}
 
-function refuseMarks(conversation: object, where: string): void {
-  const text = JSON.stringify(conversation);
-  const mark = [startMark, endMark].find((one) => text.includes(one));
-  if (mark === undefined) return;
-  throw templateError(`${where}: has the character U+${mark.charCodeAt(0).toString(16).toUpperCase()}`, {
-    expected: 'texts without it: it marks what the assistant says',
-    remedy: 'remove it: it is of private use and has no meaning of its own',
-  });
+function hasText(value: Value, sought: string): boolean {
+  if (typeof value === 'string') return value.includes(sought);
+  if (isList(value)) return value.some((item) => hasText(item, sought));
+  return (
+    value instanceof Dict &&
+    value.entries().some(([key, item]) => hasText(key, sought) || hasText(item, sought))
+  );
 }
 
 function templateError(

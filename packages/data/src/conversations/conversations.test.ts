@@ -122,7 +122,14 @@ describe('conversations of a file', () => {
     const last =
       '{% for m in messages %}{% if loop.last %}{% generation %}{{ m.content }}{% endgeneration %}{% endif %}{% endfor %}';
     expect(await refusal(last)).toContain("marks 1 texts as the assistant's, of 2 messages");
-    expect(await refusal('{% generation %}a')).toContain('{% endgeneration %} do not match');
+    const nested = '{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}';
+    expect(await refusal(nested)).toContain('{% endgeneration %} do not match');
+    expect(() => marking('a\n{% generation %}a')).toThrow(
+      expect.objectContaining({
+        code: 'MTL_CHAT_TEMPLATE',
+        message: expect.stringMatching(/^plain, line 2: Unexpected end of template/) as string,
+      }),
+    );
     const mark = written('mark.jsonl', turn('a', 'b\uE0F0'));
     expect(await refusal(marked.text, mark)).toContain('U+E0F0');
   });

@@ -1,3 +1,5 @@
+import { floatText } from '../python/float-text.js';
+
 /** A number that Python would hold as a float: printed with a decimal point even when whole. */
 export class PythonFloat {
   readonly value: number;
@@ -23,7 +25,7 @@ export function pythonJson(value: PythonJsonValue, indent = ''): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (typeof value === 'number') return value.toFixed(0);
   if (typeof value === 'string') return pythonString(value);
-  if (value instanceof PythonFloat) return pythonFloat(value.value);
+  if (value instanceof PythonFloat) return floatText(value.value);
   const inner = `${indent}    `;
   if (Array.isArray(value)) {
     if (value.length === 0) return '[]';
@@ -40,18 +42,4 @@ function pythonString(text: string): string {
   return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (unit) => {
     return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
-}
-
-/**
- * repr() of a float: the shortest digits, exponents from 1e16 on and below 1e-4, with two digits at least.
- */
-function pythonFloat(value: number): string {
-  if (Object.is(value, -0)) return '-0.0';
-  const magnitude = Math.abs(value);
-  if (magnitude !== 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
-    const [digits, exponent] = value.toExponential().split('e') as [string, string];
-    return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
-  }
-  const text = String(value);
-  return text.includes('.') ? text : `${text}.0`;
 }

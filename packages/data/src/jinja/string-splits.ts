@@ -1,0 +1,141 @@
+import { whitespace } from './lexer.js';
+import { startOfText } from './printing.js';
+import type { Runtime } from './runtime.js';
+import { TemplateError } from './template-error.js';
+
+const spaces = new RegExp(`[${whitespace}]+`, 'g');
+/** What ends a line apart from the line break. */
+const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
+const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
+
+/**
+ * `text.split(separator, most)`; null separates at white space.
+ *
+ * @param most pieces are split off so many times; below 0: all
+ */
+export function split(
+  text: string,
+  separator: string | null,
+  most: number,
+  runtime: Runtime,
+): readonly string[] {
+  const parts: string[] = [];
+  let at = separator === null ? startOfText(text) : 0;
+  while (most < 0 || parts.length < most) {
+    const [start, end] = separator === null ? spaceAt(text, at) : separatorAt(text, separator, at);
+    if (start < 0) break;
+    runtime.budget.step();
+    parts.push(text.slice(at, start));
+    at = end;
+  }
+  const rest = text.slice(at);
+  if (separator !== null) return [...parts, rest];
+  // what remains keeps the white space in it and behind it
+  return rest === '' ? parts : [...parts, rest];
+}
+
+function spaceAt(text: string, from: number): readonly [number, number] {
+  spaces.lastIndex = from;
+  const found = spaces.exec(text);
+  return found === null ? [-1, -1] : [found.index, spaces.lastIndex];
+}
+
+function separatorAt(text: string, separator: string, from: number): readonly [number, number] {
+  if (separator === '') throw new TemplateError('empty separator');
+  const start = text.indexOf(separator, from);
+  return [start, start + separator.length];
+}
+
+/** `text.rsplit(separator, most)`: from the end. */
+export function rsplit(
+  text: string,
+  separator: string | null,
+  most: number,
+  runtime: Runtime,
+): readonly string[] {
+  if (separator === null) return rsplitSpace(text, most, runtime);
+  if (separator === '') throw new TemplateError('empty separator');
+  const parts: string[] = [];
+  let end = text.length;
+  while (most < 0 || parts.length < most) {
+    const start = end < separator.length ? -1 : text.lastIndexOf(separator, end - separator.length);
+    if (start < 0) break;
+    runtime.budget.step();
+    parts.push(text.slice(start + separator.length, end));
+    end = start;
+  }
+  return [...parts, text.slice(0, end)].reverse();
+}
+
+function rsplitSpace(text: string, most: number, runtime: Runtime): readonly string[] {
+  const words = split(text, null, -1, runtime);
+  if (most < 0 || words.length <= most) return words;
+  // what remains at the start keeps the white space in it and before it
+  let end = text.length;
+  const kept = most === 0 ? [] : words.slice(-most);
+  for (const word of [...kept].reverse()) end = text.lastIndexOf(word, end - 1);
+  return [strip(text.slice(0, end), null, { start: false, end: true }), ...kept];
+}
+
+/** `text.splitlines(keeps)` */
+export function splitLines(text: string, keeps: boolean, { budget }: Runtime): readonly string[] {
+  const lines: string[] = [];
+  let at = 0;
+  for (const { 0: end, index } of text.matchAll(lineEnds)) {
+    budget.step();
+    lines.push(text.slice(at, keeps ? index + end.length : index));
+    at = index + end.length;
+  }
+  if (at < text.length) lines.push(text.slice(at));
+  return lines;
+}
+
+/** `text.partition(separator)`, or from the end. */
+export function partition(
+  text: string,
+  separator: string,
+  isLast: boolean,
+): readonly [string, string, string] {
+  if (separator === '') throw new TemplateError('empty separator');
+  const at = isLast ? text.lastIndexOf(separator) : text.indexOf(separator);
+  if (at < 0) return isLast ? ['', '', text] : [text, '', ''];
+  return [text.slice(0, at), separator, text.slice(at + separator.length)];
+}
+
+/**
+ * `text.strip(characters)` at the start, the end or both; null takes white space.
+ */
+export function strip(
+  text: string,
+  characters: string | null,
+  sides: { readonly start: boolean; readonly end: boolean },
+): string {
+  if (characters === null) {
+    const rest = sides.start ? text.slice(startOfText(text)) : text;
+    return sides.end ? rest.slice(0, endOfText(rest)) : rest;
+  }
+  const taken = new Set(characters);
+  let [start, end] = [0, text.length];
+  if (sides.start) {
+    for (const character of text) {
+      if (!taken.has(character)) break;
+      start += character.length;
+    }
+  }
+  while (sides.end && end > start) {
+    const isPair = /[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(Math.max(start, end - 2), end));
+    const size = isPair ? 2 : 1;
+    if (!taken.has(text.slice(end - size, end))) break;
+    end -= size;
+  }
+  return text.slice(start, end);
+}
+
+const oneSpace = new RegExp(`[${whitespace}]`);
+
+/** Where the white space at the end of a text begins. */
+function endOfText(text: string): number {
+  let end = text.length;
+  while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
+  return end;
+}
