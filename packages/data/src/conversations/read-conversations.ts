@@ -1,7 +1,8 @@
 import { placeInCorpus } from '../corpora/corpus-error.js';
 import { readJsonRecords } from '../corpora/read-json-records.js';
 import { isJsonObject } from '../files/is-json-object.js';
-import { type ChatMessage, type Conversation, isLearnt } from './conversation.js';
+import { type JsonValue, parseJson } from '../python/parse-json.js';
+import { type ChatMessage, type Conversation, isLearnt, numberOf } from './conversation.js';
 import { conversationError } from './conversation-error.js';
 import { checkIsJson, remedyWithoutAssistant, withMessages } from './conversation-formats.js';
 
@@ -11,8 +12,13 @@ const forms =
 /**
  * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); lines of
  * white space are passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or
- * texts, which are a message of the user and the answer. Of a prompt nothing is learnt. `tools` may come with
- * either. Lines of ShareGPT and Alpaca are read as `withMessages` describes.
+ * texts, which are a message of the user and the answer. Of a prompt nothing is learnt, nor of a message with
+ * `"weight": 0` or `"train": false`. `tools` may come with either. Lines of ShareGPT and Alpaca are read as
+ * `withMessages` describes.
+ *
+ * What is inside the fields of a message, and `tools`, is as Python's `json.loads` would read it: an object is
+ * a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number that is
+ * spelt as a float (`2.0`) a `PythonFloat`.
  *
  * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
  */
@@ -24,9 +30,9 @@ export async function* readConversations(path: string): AsyncGenerator<Conversat
 }
 
 function parseConversation(text: string, where: string): Conversation {
-  let parsed: unknown;
+  let parsed: JsonValue;
   try {
-    parsed = JSON.parse(text);
+    parsed = parseJson(text);
   } catch (cause) {
     throw conversationError(where, `is not JSON (${(cause as Error).message})`, {
       expected: forms,
@@ -34,14 +40,27 @@ function parseConversation(text: string, where: string): Conversation {
       cause,
     });
   }
-  if (!isJsonObject(parsed)) throw conversationError(where, 'is not a JSON object', { expected: forms });
-  const value = withMessages(parsed, where);
+  if (!(parsed instanceof Map)) throw conversationError(where, 'is not a JSON object', { expected: forms });
+  const value = withMessages(lineOf(parsed), where);
   const conversation = { ...messagesOf(value, where), tools: toolsOf(value, where), where };
   if (conversation.messages.some((_, index) => isLearnt(conversation, index))) return conversation;
   throw conversationError(where, 'has no message of the assistant to learn', {
-    expected: 'a message with the role "assistant"',
+    expected: 'a message with the role "assistant", without "weight": 0 or "train": false',
     remedy: remedyWithoutAssistant(conversation.messages),
   });
+}
+
+const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
+
+/** A line and its messages as objects; what is inside their fields stays as it is. */
+function lineOf(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
+  const objectOf = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
+  return Object.fromEntries(
+    [...parsed].map(([key, value]) => [
+      key,
+      listsOfMessages.includes(key) && Array.isArray(value) ? value.map(objectOf) : value,
+    ]),
+  );
 }
 
 function messagesOf(
@@ -91,8 +110,14 @@ function checkedMessages(value: unknown, { where, key }: MessagesOfKey): readonl
 
 function problemOf(message: unknown): string | undefined {
   if (!isJsonObject(message)) return 'is not a JSON object';
-  const { role, content, tool_calls: toolCalls } = message;
+  const { role, content, tool_calls: toolCalls, weight, train } = message;
   if (typeof role !== 'string' || role === '') return 'has no "role"';
+  if (![undefined, null, 0, 1].includes(numberOf(weight) as number | null | undefined)) {
+    return 'has a "weight" that is neither 0 nor 1';
+  }
+  if (![undefined, null, true, false].includes(train as boolean | null | undefined)) {
+    return 'has a "train" that is neither true nor false';
+  }
   if (typeof content === 'string' || Array.isArray(content)) return undefined;
   if ((content === undefined || content === null) && Array.isArray(toolCalls)) return undefined;
   return content === undefined ? 'has no "content"' : '"content" is not a text';
@@ -107,7 +132,7 @@ function toolsOf(
   let list = tools;
   if (typeof tools === 'string') {
     try {
-      list = JSON.parse(tools);
+      list = parseJson(tools);
     } catch (cause) {
       throw conversationError(where, '"tools" is a text that is not JSON', { cause });
     }

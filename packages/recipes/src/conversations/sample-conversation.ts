@@ -1,4 +1,4 @@
-import { chatTokens, readChatTemplate, readConversations, type Tokenizer } from '@mtl/data';
+import { chatTokens, contentForPeople, readChatTemplate, readConversations, type Tokenizer } from '@mtl/data';
 import { stopTokensOf } from './stop-tokens-of.js';
 
 /** A conversation up to where the model goes on. Plain data, which ranks broadcast. */
@@ -24,13 +24,10 @@ export async function sampleConversation(
     if (messages.length === 0) continue;
     const { text } = template.render({ messages, tools, addsGenerationPrompt: true, where });
     return {
-      text: messages.map(({ role, content }) => `${role}: ${textOf(content)}`).join('\n'),
+      text: messages.map(({ role, content }) => `${role}: ${contentForPeople(content)}`).join('\n'),
       tokens: Array.from(chatTokens(tokenizer, text)),
       stopTokens: stopTokensOf(template, { tokenizer }),
     };
   }
   return undefined;
 }
-
-const textOf = (content: unknown): string =>
-  typeof content === 'string' ? content : JSON.stringify(content);
