@@ -1,5 +1,6 @@
+import { answerInWhole, upToEnd } from './answer-in-whole.js';
 import type { ChatTemplate } from './chat-template.js';
-import { type Conversation, isLearnt } from './conversation.js';
+import { type ChatMessage, type Conversation, isLearnt } from './conversation.js';
 import { conversationError } from './conversation-error.js';
 import type { TextSpan } from './text-span.js';
 
@@ -19,10 +20,11 @@ export interface AssistantText {
 /**
  * Where the answers that are learnt are in the text of a conversation: what the template marks with
  * `{% generation %}`, or else what an answer adds to the text of the messages before it, from the generation
- * prompt to the end of its turn.
+ * prompt to the end of its turn. Where a template writes it otherwise when others follow, it is looked for in
+ * the text of all.
  *
- * @throws DataError MTL_DATA_CONVERSATION where the text of the first messages is not how the text of all
- *   begins, so that an answer has no place of its own; MTL_CHAT_TEMPLATE
+ * @throws DataError MTL_DATA_CONVERSATION where an answer has no place of its own in the text, such as one that
+ *   the template leaves out; MTL_CHAT_TEMPLATE
  */
 export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   const { messages, tools, where } = given.conversation;
@@ -40,9 +42,11 @@ function markedAnswers(
   { conversation, template }: AssistantSpansOptions,
   marked: readonly TextSpan[],
 ): readonly TextSpan[] {
-  const { messages, numGiven, where } = conversation;
-  const numAnswers = messages.filter(({ role }) => role === 'assistant').length;
-  if (marked.length === 0 || (numGiven > 0 && marked.length !== numAnswers)) {
+  const { messages, where } = conversation;
+  const answers = [...messages.keys()].filter((index) => messages[index]!.role === 'assistant');
+  const numAnswers = answers.length;
+  const learnsAll = answers.every((index) => isLearnt(conversation, index));
+  if (marked.length === 0 || (!learnsAll && marked.length !== numAnswers)) {
     throw conversationError(
       where,
       `${template.name} marks ${marked.length} texts as the assistant's, of ${numAnswers} messages`,
@@ -52,26 +56,34 @@ function markedAnswers(
       },
     );
   }
-  return marked.slice(messages.slice(0, numGiven).filter(({ role }) => role === 'assistant').length);
+  return learnsAll ? marked : marked.filter((_, index) => isLearnt(conversation, answers[index]!));
 }
 
 function addedByAnswers(options: AssistantSpansOptions, whole: string): readonly TextSpan[] {
   const { conversation, template, endOfTurn } = options;
   const { messages, tools, where } = conversation;
-  const rendered = (count: number, addsGenerationPrompt: boolean): string =>
-    count === messages.length && !addsGenerationPrompt
+  const render = (some: readonly ChatMessage[], addsGenerationPrompt: boolean): string =>
+    some === messages && !addsGenerationPrompt
       ? whole
-      : template.render({ messages: messages.slice(0, count), tools, addsGenerationPrompt, where }).text;
-  return messages.flatMap((_, index) => {
-    if (!isLearnt(conversation, index)) return [];
-    const prompt = rendered(index, true);
-    const through = rendered(index + 1, false);
-    if (!through.startsWith(prompt)) throw noPrefix(options, { index, of: 'with its answer' });
-    if (!whole.startsWith(through)) throw noPrefix(options, { index: index + 1, of: 'of all' });
-    const end = endOfTurn === undefined ? -1 : through.lastIndexOf(endOfTurn);
-    const isLast = end >= prompt.length && through.slice(end + endOfTurn!.length).trim() === '';
-    return [{ start: prompt.length, end: isLast ? end + endOfTurn!.length : through.length }];
-  });
+      : template.render({ messages: some, tools, addsGenerationPrompt, where }).text;
+  const spans: TextSpan[] = [];
+  for (const index of messages.keys()) {
+    if (!isLearnt(conversation, index)) continue;
+    const prompt = render(messages.slice(0, index), true);
+    const through = index === messages.length - 1 ? whole : render(messages.slice(0, index + 1), false);
+    const isBehindPrompt = through.startsWith(prompt);
+    const span =
+      isBehindPrompt && whole.startsWith(through)
+        ? {
+            start: prompt.length,
+            end: prompt.length + upToEnd(through.slice(prompt.length), endOfTurn).length,
+          }
+        : answerInWhole({ messages, index, whole, render, endOfTurn });
+    if (span !== undefined && span.start >= (spans.at(-1)?.end ?? 0)) spans.push(span);
+    else if (isBehindPrompt) throw noPrefix(options, { index: index + 1, of: 'of all' });
+    else throw noPrefix(options, { index, of: 'with its answer' });
+  }
+  return spans;
 }
 
 function noPrefix(
@@ -82,7 +94,7 @@ function noPrefix(
     conversation.where,
     `${template.name}: the text of the first ${index} messages is not how the text ${of} begins`,
     {
-      expected: 'a template that renders a message the same whatever follows it',
+      expected: 'a template that writes each answer behind its generation prompt, whatever follows it',
       remedy:
         'mark what the assistant says with {% generation %} and {% endgeneration %} in a copy of the template (--chat-template FILE), or split the conversation into one line for each answer',
     },
