@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { mutateBytes, mutateJson } from './mutations.mjs';
+import { mutateBytes, mutateJson, mutateTemplate } from './mutations.mjs';
 import { importPackage, root } from './packages.mjs';
 import { makeTrace, readTraceFile } from './traces.mjs';
 
@@ -202,6 +202,18 @@ export const formats = {
     read: readMegatron,
     invariant: anything,
   },
+  'chat-template': {
+    make: (directory) => {
+      for (const [index, text] of chatTemplates.entries()) write(directory, `${index}.jinja`, text);
+      write(directory, 'chats.jsonl', chats.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    },
+    // most damage belongs to templates, whose size is that of a line
+    files: (directory) => [...readdirSync(directory), ...readdirSync(directory).slice(0, -1)],
+    mutate: (bytes, random, file) =>
+      file.endsWith('.jinja') ? mutateTemplate(bytes, random) : mutateBytes(bytes, random),
+    read: readChats,
+    invariant: anything,
+  },
   schedule: {
     make: (directory) => {
       const size = { numStages: 3, numMicroBatches: 4 };
@@ -355,6 +367,54 @@ async function readMegatron(directory, file) {
     });
     for (const tensor of tensors) await opened.readTensor(tensor);
     await opened.close();
+  }
+}
+
+/** Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists. */
+const { families } = JSON.parse(readFileSync(join(root, 'packages/data/fixtures/jinja.json'), 'utf8'));
+const chatTemplates = [
+  ...families.map((text) => text.replaceAll('chat', 'messages')),
+  "{% for m in messages %}{{ m.role.ljust(12, '.') ~ m.content[:9] * 3 }}{% endfor %}{{ range(100) | batch(3, 0) | list | tojson(indent=2) }}",
+  "{% set ns = namespace(s='x', n=2) %}{% for i in range(9) %}{% set ns.s = ns.s + ns.s %}{% set ns.n = ns.n ** 2 %}{% endfor %}{{ ns.s | indent(4) | replace('x', 'yy') }}",
+  "{{ '%9d|%.9f|{:>9}'.format(1) % (2, 2.5) }}{% macro f(n) %}{{ f(n - 1) if n > 0 else 'end' }}{% endmacro %}{{ f(9) }}{{ [1, [2, [3]]] | string }}",
+];
+const call = {
+  id: 'abcdefghi',
+  type: 'function',
+  function: { name: 'f', arguments: { 10: 1.5, 9: [null, { a: 'b' }] } },
+};
+const chats = [
+  { messages: ['user', 'assistant'].map((role) => ({ role, content: 'low 😀' })) },
+  {
+    messages: [
+      { role: 'user', content: [{ type: 'text', text: 'lower' }] },
+      { role: 'assistant', content: '', tool_calls: [call] },
+      { role: 'tool', content: '1', tool_call_id: call.id },
+      { role: 'assistant', content: '<think>x</think>newest', weight: 1 },
+    ],
+    tools: [{ type: 'function', function: { name: 'f', description: 'd', parameters: { properties: {} } } }],
+  },
+];
+
+/** Every conversation by every template, some of which refuse some. */
+async function readChats(directory) {
+  const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
+  const templates = names.map((name) => {
+    const text = readFileSync(join(directory, name), 'utf8');
+    return attempt(() => new data.ChatTemplate({ name, text }));
+  });
+  for await (const { messages, tools, where } of data.readConversations(join(directory, 'chats.jsonl'))) {
+    for (const template of templates) attempt(() => template?.render({ messages, tools, where }));
+  }
+}
+
+/** What a function gives; undefined where a template is refused. */
+function attempt(run) {
+  try {
+    return run();
+  } catch (error) {
+    if (error.code === 'MTL_CHAT_TEMPLATE') return undefined;
+    throw error;
   }
 }
 

@@ -67,6 +67,82 @@ const byteMutations = [
   },
 ];
 
+// what makes a template take more than it should, and what its syntax is made of
+const templatePieces = [
+  ...['1000000000', '99999', '0', '-1', '1e308', "'x'", '[]', '{}', 'none', 'loop', 'messages', 'self', 'ns'],
+  ...[
+    ' * ',
+    ' ** ',
+    ' + ',
+    ' ~ ',
+    ' % ',
+    ' | ',
+    ' is ',
+    ' in ',
+    ' not ',
+    ' if ',
+    ' else ',
+    '.',
+    ',',
+    '(',
+    ')',
+    '[',
+    ']',
+    ':',
+  ],
+  ...[
+    '{{ ',
+    ' }}',
+    '{% ',
+    ' %}',
+    '{# ',
+    ' #}',
+    '-',
+    "'",
+    '"',
+    '\\',
+    '{% endfor %}',
+    '{% endif %}',
+    '{% raw %}',
+  ],
+  ...[
+    'range(',
+    ' | list',
+    ' | tojson(indent=',
+    ' | string',
+    '.center(',
+    '.replace(',
+    '.format(',
+    ' | batch(',
+    '.split(',
+  ],
+  ...[
+    '{% for i in range(99999) %}',
+    '{% macro f() %}',
+    '{{ f() }}',
+    ' recursive',
+    '{% set x = ',
+    '{% generation %}',
+  ],
+];
+
+/** A damaged copy of a template: pieces of templates in it, pieces of itself twice, or damage of any file. */
+export function mutateTemplate(bytes, random) {
+  let text = bytes.toString('utf8');
+  for (let round = random.below(4); round >= 0; round--) {
+    const at = random.below(text.length + 1);
+    const size = random.below(40);
+    const [before, after] = [text.slice(0, at), text.slice(at)];
+    text = random.pick([
+      () => before + random.pick(templatePieces) + after,
+      () => before + random.pick(templatePieces) + after.slice(size),
+      () => before + after.slice(0, size).repeat(random.pick([2, 3, 300])) + after,
+      () => text.replace(/\d+/, random.pick(['1000000000', '99999', '-1'])),
+    ])();
+  }
+  return random.below(4) === 0 ? mutateBytes(Buffer.from(text), random) : Buffer.from(text);
+}
+
 /** A damaged copy of bytes. Half of the damage is near the ends, where headers and footers are. */
 export function mutateBytes(bytes, random) {
   let damaged = Buffer.from(bytes);
