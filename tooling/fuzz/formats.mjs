@@ -370,7 +370,9 @@ async function readMegatron(directory, file) {
   }
 }
 
-/** Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists. */
+/**
+ * Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists.
+ */
 const { families } = JSON.parse(readFileSync(join(root, 'packages/data/fixtures/jinja.json'), 'utf8'));
 const chatTemplates = [
   ...families.map((text) => text.replaceAll('chat', 'messages')),

@@ -23,8 +23,8 @@ export interface AssistantText {
  * prompt to the end of its turn. Where a template writes it otherwise when others follow, it is looked for in
  * the text of all.
  *
- * @throws DataError MTL_DATA_CONVERSATION where an answer has no place of its own in the text, such as one that
- *   the template leaves out; MTL_CHAT_TEMPLATE
+ * @throws DataError MTL_DATA_CONVERSATION where an answer has no place of its own in the text, such as one
+ *   that the template leaves out; MTL_CHAT_TEMPLATE
  */
 export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   const { messages, tools, where } = given.conversation;

@@ -45,7 +45,8 @@ export function textParts(messages: readonly ChatMessage[]): readonly string[] |
 }
 
 /**
- * The messages with one text for each content that is a list of texts; undefined where a list has other parts.
+ * The messages with one text for each content that is a list of texts; undefined where a list has other
+ * parts.
  */
 export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
   const joined: ChatMessage[] = [];

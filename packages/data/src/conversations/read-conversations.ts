@@ -10,15 +10,15 @@ const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';
 
 /**
- * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); lines of
- * white space are passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or
+ * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); lines
+ * of white space are passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or
  * texts, which are a message of the user and the answer. Of a prompt nothing is learnt, nor of a message with
  * `"weight": 0` or `"train": false`. `tools` may come with either. Lines of ShareGPT and Alpaca are read as
  * `withMessages` describes.
  *
- * What is inside the fields of a message, and `tools`, is as Python's `json.loads` would read it: an object is
- * a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number that is
- * spelt as a float (`2.0`) a `PythonFloat`.
+ * What is inside the fields of a message, and `tools`, is as Python's `json.loads` would read it: an object
+ * is a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number that
+ * is spelt as a float (`2.0`) a `PythonFloat`.
  *
  * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
  */
@@ -129,7 +129,7 @@ function toolsOf(
   where: string,
 ): readonly unknown[] | undefined {
   if (tools === undefined || tools === null || tools === '') return undefined;
-  let list = tools;
+  let list: unknown = tools;
   if (typeof tools === 'string') {
     try {
       list = parseJson(tools);

@@ -8,8 +8,9 @@ const maximumCharacters = 2 ** 28;
 const maximumDepth = 1000;
 
 /**
- * What one rendering may take. Templates come with downloaded models: whatever they do ends, at the same place
- * everywhere, before the memory of the process does. A conversation of a thousand turns takes less than a tenth of it.
+ * What one rendering may take. Templates come with downloaded models: whatever they do ends, at the same
+ * place everywhere, before the memory of the process does. A conversation of a thousand turns takes less than
+ * a tenth of it.
  */
 export class Budget {
   #steps = 0;

@@ -25,6 +25,15 @@ export const whitespace =
   '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
 const space = `[${whitespace}]`;
+const oneSpace = new RegExp(space);
+
+/** Where the white space at the end of a text begins. */
+export function endOfText(text: string): number {
+  let end = text.length;
+  while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
+  return end;
+}
+
 const tag = /\{[%{#]/g;
 const rawTag = new RegExp(`\\{%([-+]?)${space}*raw${space}*(?:-%\\}${space}*|%\\})`, 'y');
 const rawEnd = new RegExp(`\\{%([-+]?)${space}*endraw${space}*(?:\\+%\\}|-%\\}${space}*|%\\}\\n?)`, 'g');
@@ -89,7 +98,7 @@ class Lexer {
   #data(end: number, sign: string): void {
     let text = this.#source.slice(this.#at, end);
     const startsLine = this.#at === 0 || this.#source[this.#at - 1] === '\n';
-    if (sign === '-') text = text.replace(trailing, '');
+    if (sign === '-') text = text.slice(0, endOfText(text));
     else if (sign === '') {
       const line = text.lastIndexOf('\n') + 1;
       if ((line > 0 || startsLine) && allSpace.test(text.slice(line))) text = text.slice(0, line);
@@ -190,11 +199,19 @@ class Lexer {
   }
 }
 
-const trailing = new RegExp(`${space}+$`);
 const allSpace = new RegExp(`^${space}+$`);
 const simple: Readonly<Record<string, string>> = {
-  ...{ n: '\n', t: '\t', r: '\r', a: '\x07', b: '\b', f: '\f', v: '\v', '\n': '' },
-  ...{ '\\': '\\', "'": "'", '"': '"' },
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  '\n': '',
+  '\\': '\\',
+  "'": "'",
+  '"': '"',
 };
 const escapes = /\\(?:([0-7]{1,3})|x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|(.))/gsu;
 

@@ -164,7 +164,11 @@ const filesizeformat: Filter = (value, args, runtime) => {
 
 /** Filters of numbers, and those of any value. */
 export const numberFilters: Readonly<Record<string, Filter>> = {
-  ...{ int, float, round, abs, filesizeformat },
+  int,
+  float,
+  round,
+  abs,
+  filesizeformat,
 };
 
 /** `value | default(other)` */

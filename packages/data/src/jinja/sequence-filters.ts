@@ -248,7 +248,19 @@ const reverse: Filter = (value, args, runtime) => {
 
 /** Filters of lists and dicts. */
 export const sequenceFilters: Readonly<Record<string, Filter>> = {
-  ...{ sort, dictsort, unique, sum, groupby, batch, slice, map, length, count: length, first, last, reverse },
+  sort,
+  dictsort,
+  unique,
+  sum,
+  groupby,
+  batch,
+  slice,
+  map,
+  length,
+  count: length,
+  first,
+  last,
+  reverse,
   min: extreme('min', (one, best, runtime) => isLess(one, best, runtime)),
   max: extreme('max', (one, best, runtime) => isLess(best, one, runtime, '>')),
   select: selecting(true, false),

@@ -1,4 +1,4 @@
-import { whitespace } from './lexer.js';
+import { endOfText, whitespace } from './lexer.js';
 import { startOfText } from './printing.js';
 import type { Runtime } from './runtime.js';
 import { TemplateError } from './template-error.js';
@@ -129,13 +129,4 @@ export function strip(
     end -= size;
   }
   return text.slice(start, end);
-}
-
-const oneSpace = new RegExp(`[${whitespace}]`);
-
-/** Where the white space at the end of a text begins. */
-function endOfText(text: string): number {
-  let end = text.length;
-  while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
-  return end;
 }

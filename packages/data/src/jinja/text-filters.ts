@@ -146,17 +146,35 @@ const wordwrap: Filter = (value, args, runtime) => {
   );
 };
 
-const tags = /<!--.*?-->|<[^>]*>/gs;
 const characterReferences: Readonly<Record<string, string>> = {
-  ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", '#39': "'", '#34': '"', nbsp: '\xa0' },
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  '#39': "'",
+  '#34': '"',
+  nbsp: '\xa0',
 };
+
+/** A text without what is between two others, these included. */
+function without(text: string, open: string, close: string): string {
+  const parts: string[] = [];
+  let at = 0;
+  for (let start = text.indexOf(open); start >= 0; start = text.indexOf(open, at)) {
+    const end = text.indexOf(close, start);
+    if (end < 0) break;
+    parts.push(text.slice(at, start));
+    at = end + close.length;
+  }
+  return parts.join('') + text.slice(at);
+}
 
 const striptags: Filter = (value, args, runtime) => {
   boundArguments('striptags', args);
   const text = textOf(value, runtime);
   runtime.budget.characters(text.length);
-  const words = text
-    .replace(tags, '')
+  const words = without(without(text, '<!--', '-->'), '<', '>')
     .split(new RegExp(`[${whitespace}]+`))
     .filter((word) => word !== '');
   return words.join(' ').replace(/&(#?\w+);/g, (whole, name: string) => characterReferences[name] ?? whole);
@@ -199,19 +217,17 @@ export const textFilters: Readonly<Record<string, Filter>> = {
     boundArguments('wordcount', args);
     return BigInt(textOf(value, runtime).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0);
   },
-  ...{
-    trim,
-    replace,
-    join,
-    indent,
-    truncate,
-    format,
-    wordwrap,
-    striptags,
-    urlencode,
-    escape: escaped,
-    e: escaped,
-  },
+  trim,
+  replace,
+  join,
+  indent,
+  truncate,
+  format,
+  wordwrap,
+  striptags,
+  urlencode,
+  escape: escaped,
+  e: escaped,
   forceescape: (value, args, runtime) => {
     boundArguments('forceescape', args);
     return new Markup(escapedHtml(textOf(value, runtime)));

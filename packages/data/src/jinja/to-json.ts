@@ -15,7 +15,9 @@ interface Layout {
   readonly sorts: boolean;
 }
 
-/** The filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII escapes. */
+/**
+ * The filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII escapes.
+ */
 export function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   const names = ['ensure_ascii', 'indent', 'separators', 'sort_keys'];
   const [ascii = false, indent = null, separators = null, sorts = false] = boundArguments(
@@ -126,7 +128,13 @@ function jsonFloat(value: number): string {
 }
 
 const escapes: Readonly<Record<string, string>> = {
-  ...{ '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\f': '\\f', '\b': '\\b' },
+  '"': '\\"',
+  '\\': '\\\\',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\f': '\\f',
+  '\b': '\\b',
 };
 
 function jsonText(text: string, isAscii: boolean, { budget }: Runtime): string {

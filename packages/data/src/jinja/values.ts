@@ -1,6 +1,6 @@
 /**
- * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null, and
- * a list an array. Nothing changes a value once it is made, but for the attributes of a namespace.
+ * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null,
+ * and a list an array. Nothing changes a value once it is made, but for the attributes of a namespace.
  */
 export type Value =
   | null
@@ -146,7 +146,9 @@ export class Namespace extends PythonObject {
     `<Namespace ${reprOf(Dict.of([...this.attributes]))}>`;
 }
 
-/** A dict: keys that Python takes for equal (1, 1.0 and True) are one key, in the order of their first use. */
+/**
+ * A dict: keys that Python takes for equal (1, 1.0 and True) are one key, in the order of their first use.
+ */
 export class Dict {
   readonly #entries: ReadonlyMap<string, readonly [Value, Value]>;
 

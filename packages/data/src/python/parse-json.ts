@@ -17,9 +17,9 @@ export type JsonValue =
   | ReadonlyMap<string, JsonValue>;
 
 /**
- * Parses JSON without a loss: an object is a map in the order of the text, whatever its keys; an integer beyond
- * 2^53 is a bigint; a number that is spelt as a float but is whole (`2.0`, `1e3`) is a `PythonFloat`. NaN and
- * Infinity are numbers, as for Python's `json.loads`.
+ * Parses JSON without a loss: an object is a map in the order of the text, whatever its keys; an integer
+ * beyond 2^53 is a bigint; a number that is spelt as a float but is whole (`2.0`, `1e3`) is a `PythonFloat`.
+ * NaN and Infinity are numbers, as for Python's `json.loads`.
  *
  * @throws SyntaxError with the place
  */
@@ -39,7 +39,14 @@ const words: readonly (readonly [string, JsonValue])[] = [
   ['-Infinity', Number.NEGATIVE_INFINITY],
 ];
 const escapes: Readonly<Record<string, string>> = {
-  ...{ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
+  '"': '"',
+  '\\': '\\',
+  '/': '/',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
 };
 
 class JsonParser {
