@@ -6,8 +6,8 @@ import { train } from './parity-training.js';
 type Curve = readonly number[];
 
 /**
- * Losses of 24 steps with torch.optim.Muon, made by tooling/fixtures/muon_curves.py. PyTorch orthogonalizes in
- * bfloat16, in models of float64 and float32, too (`stock`); in `exact` and `float32` it keeps the dtype.
+ * Losses of 24 steps with torch.optim.Muon, made by tooling/fixtures/muon_curves.py. PyTorch orthogonalizes
+ * in bfloat16, in models of float64 and float32, too (`stock`); in `exact` and `float32` it keeps the dtype.
  */
 const pytorch = JSON.parse(
   readFileSync(new URL('../fixtures/muon-curves.json', import.meta.url), 'utf8'),

@@ -87,8 +87,8 @@ export class Tensor {
    * A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be
    * converted.
    *
-   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for what is
-   *   no array of numbers, `MTL_DTYPE` for a typed array of another kind
+   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for what
+   *   is no array of numbers, `MTL_DTYPE` for a typed array of another kind
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);

@@ -72,7 +72,7 @@ describe('NumMicroBatches', () => {
     const sizes = { globalBatchSize: 8, microBatchSize: 2, dataParallelSize: 4 };
     const rampup = { start: 2, increment: 2, samples: 30 };
     const goingOnAt = (consumedSamples: number) => new NumMicroBatches({ ...sizes, rampup, consumedSamples });
-    expect(() => goingOnAt(0)).toThrow(/the start of --rampup-batch-size 2 is not a multiple of 8/);
+    expect(() => goingOnAt(0)).toThrow(/rampup.start 2 is not a multiple of 8/);
     expect(() => goingOnAt(29)).toThrow(/not a multiple/);
     expect(goingOnAt(30).countsOfMicroBatches()).toEqual([1]);
     expect(goingOnAt(30).at(34)).toEqual({ globalBatchSize: 8, numMicroBatches: 1 });

@@ -42,8 +42,8 @@ const llama3: Flags = {
 };
 
 /**
- * Qwen3's dense models (Yang et al. 2025, table 1): samples of 4,096 tokens. The report gives no learning rates
- * or batches: these are Llama 3's, in as many tokens.
+ * Qwen3's dense models (Yang et al. 2025, table 1): samples of 4,096 tokens. The report gives no learning
+ * rates or batches: these are Llama 3's, in as many tokens.
  */
 const qwen3: Flags = {
   ...blocks,

@@ -6,7 +6,9 @@ import { type PlainTextDocuments, readPlainText } from './read-plain-text.js';
 
 /** A corpus file and how to read it. */
 export interface ReadDocumentsOptions {
-  /** `.txt` (also `.text`, `.md`), `.jsonl` (also `.json`, `.ndjson`), each also with `.gz`, or `.parquet`. */
+  /**
+   * `.txt` (also `.text`, `.md`), `.jsonl` (also `.json`, `.ndjson`), each also with `.gz`, or `.parquet`.
+   */
   readonly path: string;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
   readonly jsonKey?: string | undefined;

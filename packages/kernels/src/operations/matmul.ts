@@ -25,8 +25,8 @@ export interface MatmulOptions {
  * sum. That is the weight gradient:
  * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_SHAPE` for an `output` that
- *   shares memory with another tensor
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_SHAPE` for an `output`
+ *   that shares memory with another tensor
  */
 export const matmul = checkedOperation('matmul', (options: MatmulOptions): void => {
   const {
