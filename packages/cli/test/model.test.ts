@@ -173,6 +173,22 @@ describe('mtl eval', () => {
 });
 
 describe('mtl generate', () => {
+  it('tells of a prompt that is longer than the context, which slides', async () => {
+    const prompt = 'the cat sat on the mat '.repeat(40);
+    const { status, stderr } = await spawnMtl(
+      ['generate', '--load', 'run', '--prompt', prompt, '--max-new-tokens', '1'],
+      { cwd },
+    );
+    expect(status).toBe(0);
+    expect(stderr).toMatch(
+      /^warning\[MTL_CONTEXT\]: the prompt has \d+ tokens, the context of the model is (\d+): the text goes on from the last \d+ tokens/,
+    );
+    const short = await spawnMtl(['generate', '--load', 'run', '--prompt', 'a', '--max-new-tokens', '1'], {
+      cwd,
+    });
+    expect(short.stderr).toBe('');
+  });
+
   it('continues a text on two stages of a pipeline as one process does, and prints it once', async () => {
     const words = [
       'generate',

@@ -86,7 +86,10 @@ async function listen(
   } catch (cause) {
     const { code = '', message } = cause as NodeJS.ErrnoException;
     if (['EADDRINUSE', 'EACCES'].includes(code)) {
-      const why = code === 'EACCES' ? 'may not be listened on by this user' : 'is taken by another program';
+      const why =
+        code === 'EACCES'
+          ? 'may not be listened on by this user'
+          : 'is taken by another program, or by another mtl watch';
       throw new ConfigurationError('MTL_WATCH_PORT', `port ${port} of ${host} ${why}`, {
         expected: 'a port that is free, above 1023',
         remedy: '--port 0 takes one that is free',

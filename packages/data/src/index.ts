@@ -106,7 +106,7 @@ export {
   sampleTargets,
 } from './samples/build-gpt-datasets.js';
 export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
-export { type DataBlend, parseDataPath } from './samples/data-path.js';
+export { checkNoWeightAmongPrefixes, type DataBlend, parseDataPath } from './samples/data-path.js';
 export { documentsOfSamples } from './samples/documents-of-samples.js';
 export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
 export {

@@ -163,11 +163,14 @@ export async function* generate<Cache extends KeyValueCache>(
   }
 }
 
+/** Tokens that a text goes on from once it fills a context that slides, or is a prompt longer than it. */
+export const numTokensKept = (maximumContext: number): number => Math.ceil(maximumContext / 2);
+
 function lastHalf(
   { maximumContext }: { maximumContext: number },
   tokens: readonly number[],
 ): readonly number[] {
-  return tokens.slice(-Math.ceil(maximumContext / 2));
+  return tokens.slice(-numTokensKept(maximumContext));
 }
 
 /** In [0, 1), 32 bits, for the next token of a sequence. */

@@ -11,7 +11,13 @@ export {
   type ContinuationScoresOptions,
   continuationScores,
 } from './continuation-scores.js';
-export { type FinishReason, type GeneratedToken, type GenerateOptions, generate } from './generate.js';
+export {
+  type FinishReason,
+  type GeneratedToken,
+  type GenerateOptions,
+  generate,
+  numTokensKept,
+} from './generate.js';
 export { type GeneratedSequence, generateAll } from './generate-all.js';
 export { type Perplexity, type PerplexityOptions, perplexity } from './perplexity.js';
 export { checkSampling, type Sampling, sampleToken, samplingProbabilities } from './sampling.js';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
-import { generate, TextStream } from '@mtl/inference';
+import { generate, numTokensKept, TextStream } from '@mtl/inference';
 import { defaultSampling, type LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
@@ -58,6 +58,7 @@ async function continueTexts(options: {
   };
   const loaded = await loadModelOfFlags(flags, sharing);
   try {
+    if (sharing.isFirst) warnOfLongPrompt(encodedPrompt(prompt, loaded).length, loaded);
     const started = performance.now();
     let numTokens = 0;
     for (let sample = 0; sample < flags.numSamples; sample++) {
@@ -95,6 +96,21 @@ function promptOf({ prompt, promptFile }: GenerateFlags): string {
   }
 }
 
+function encodedPrompt(prompt: string, loaded: LoadedGpt): readonly number[] {
+  const tokenizer = requiredTokenizer(loaded);
+  return [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
+}
+
+/** The context slides; of a prompt that is longer than it, the model reads only the end. */
+function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
+  const { maximumContext } = model;
+  if (numTokens <= maximumContext) return;
+  process.stderr.write(
+    `warning[MTL_CONTEXT]: the prompt has ${numTokens} tokens, the context of the model is ${maximumContext}: ` +
+      `the text goes on from the last ${numTokensKept(maximumContext)} tokens of the prompt; shorten it, or take a model with a longer context\n`,
+  );
+}
+
 /** Writes one continuation; returns the number of its tokens. */
 async function continueText(options: {
   readonly flags: GenerateFlags;
@@ -105,7 +121,7 @@ async function continueText(options: {
 }): Promise<number> {
   const { flags, prompt, loaded, sample, write } = options;
   const tokenizer = requiredTokenizer(loaded);
-  const encoded = [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
+  const encoded = encodedPrompt(prompt, loaded);
   const ends = new Set(loaded.endTokens);
   const text = new TextStream((tokens) => tokenizer.decode(tokens));
   const chunks: string[] = [];

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '@mtl/tooling/free-port';
 import { until } from '@mtl/tooling/until';
@@ -34,6 +36,20 @@ describe('mtl run', () => {
     );
     const prefixed = stdout.trim().split('\n');
     expect(prefixed.every((line) => line.startsWith(`[${JSON.parse(line.slice(4)).rank}] {`))).toBe(true);
+  });
+
+  it('names the flag of a port that is taken, and what to do', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const { status, stderr } = await run('--master-port', String(port), rankProgram).finished;
+    expect(stderr).toMatch(
+      new RegExp(
+        `^error\\[MTL_STORE_ADDRESS\\]: .*port ${port}: Address already in use.*\\n {2}remedy: leave --master-port out`,
+      ),
+    );
+    expect(status).toBe(2);
   });
 
   it('passes the flags of the program as they are', async () => {

@@ -410,6 +410,9 @@ describe('errors', () => {
       'MTL_DATA_NO_SENTENCES',
       /3 have fewer than 2 sentences/,
     );
+    expect(open({ prefix: documents })).toThrow(
+      expect.objectContaining({ remedy: expect.stringContaining('--bert-no-binary-head') }),
+    );
     const long = corpus('long', [
       [600, 2],
       [700, 9, 5],

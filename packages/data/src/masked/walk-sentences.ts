@@ -195,7 +195,12 @@ function noSentences(options: WalkSentencesOptions): DataError {
       expected: `documents of ${sentences} or more, each of at most ${longestSentence} tokens`,
       remedy:
         'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
-        'each file one document), or give this part a larger share with --split',
+        'each file one document)' +
+        // BERT's samples have two parts, unless it has no sentence-order head
+        (minimumSentences > 1 && numWithFewSentences > 0
+          ? ', train without sentence order (--bert-no-binary-head)'
+          : '') +
+        ', or give this part a larger share with --split',
     },
   );
 }

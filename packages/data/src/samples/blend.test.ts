@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { float64ToInt64Bits } from '../files/int64-as-float64.js';
-import { buildBlendIndices, buildExhaustiveBlendIndices, parseDataPath } from '../index.js';
+import {
+  buildBlendIndices,
+  buildExhaustiveBlendIndices,
+  buildGptDatasets,
+  checkNoWeightAmongPrefixes,
+  parseDataPath,
+} from '../index.js';
 import { normalizeWeights } from './python-numbers.js';
 
 interface Fixture {
@@ -78,6 +84,37 @@ describe('parseDataPath', () => {
     [['1', 'a', '2'], { prefixes: ['1', 'a', '2'], weights: undefined }],
   ])('reads %j', (values, expected) => {
     expect(parseDataPath(values)).toEqual(expected);
+  });
+
+  it.each([[['0', 'a', '0', 'b']], [['0.0', 'a']]])('refuses weights that are all 0: %j', (values) => {
+    expect(() => parseDataPath(values)).toThrow(
+      expect.objectContaining({
+        code: 'MTL_DATA_BLEND_WEIGHTS',
+        message: expect.stringContaining('all weights are 0'),
+      }),
+    );
+    expect(parseDataPath(['0', 'a', '1', 'b']).weights).toEqual([0, 1]);
+  });
+
+  it('leaves a number in a list of prefixes to those who open it, where it is a weight that was meant', () => {
+    const open =
+      (...values: string[]) =>
+      () =>
+        checkNoWeightAmongPrefixes(parseDataPath(values));
+    const refused = (remedy: string) =>
+      expect.objectContaining({ code: 'MTL_DATA_PATH', remedy: expect.stringContaining(remedy) });
+    expect(open('1', 'a', 'b')).toThrow(refused('write WEIGHT a WEIGHT b, or a b without weights'));
+    expect(open('a', '0.5', 'b')).toThrow(refused('WEIGHT a WEIGHT b'));
+    const build = () =>
+      buildGptDatasets({
+        blend: parseDataPath(['1', 'a', 'b']),
+        sequenceLength: 8,
+        seed: 1,
+        numSamples: { train: 1, valid: 0, test: 0 },
+        endOfDocument: 0,
+      });
+    expect(build).toThrow(refused('WEIGHT a WEIGHT b'));
+    expect(open('1')).not.toThrow();
   });
 
   it.each([[[]], [['1', 'a', 'b', 'c']], [['-1', 'a', '2', 'b']], ['a'], [[0.3, 'a', 0.7, 'b']]])(

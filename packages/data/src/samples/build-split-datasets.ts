@@ -1,6 +1,6 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import { openBlendedDataset } from './blended-dataset.js';
-import type { DataBlend } from './data-path.js';
+import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
 import type { IndexCacheEvent } from './index-cache-event.js';
 import type { PythonJsonValue } from './python-json.js';
 import { normalizeWeights } from './python-numbers.js';
@@ -65,6 +65,7 @@ function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
       remedy: 'pass blend: parseDataPath([prefix])',
     });
   }
+  checkNoWeightAmongPrefixes(blend);
   for (const split of splitNames) {
     const count = (numSamples as SplitDatasetsOptions['numSamples'] | undefined)?.[split];
     const isCount = count === undefined || (Number.isSafeInteger(count) && count >= 0);

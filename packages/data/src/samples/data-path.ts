@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 
 /** Datasets and, when the user gave them, their weights. */
@@ -10,6 +11,8 @@ export interface DataBlend {
 /**
  * Reads the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` when the length
  * is even and every first of a pair is a number, otherwise prefixes only. A mixture is an error.
+ *
+ * @throws ConfigurationError MTL_DATA_PATH, MTL_DATA_BLEND_WEIGHTS
  */
 export function parseDataPath(values: readonly string[]): DataBlend {
   if (!Array.isArray(values) || values.some((value) => typeof value !== 'string')) {
@@ -36,10 +39,42 @@ export function parseDataPath(values: readonly string[]): DataBlend {
       },
     );
   }
+  if (weights.every((weight) => weight === 0)) {
+    throw new ConfigurationError(
+      'MTL_DATA_BLEND_WEIGHTS',
+      `--data-path ${values.join(' ')}: all weights are 0`,
+      {
+        expected: 'one weight above 0, or more',
+        remedy:
+          'give each dataset its share, such as 0.7 and 0.3, or leave the weights out: sizes decide then',
+      },
+    );
+  }
   return {
     prefixes: values.filter((_, i) => i % 2 === 1).map((value) => value.trim()),
     weights: weights as number[],
   };
+}
+
+/**
+ * Refuses a list of an odd length with a number in it, which Megatron takes as a prefix, unless a dataset has
+ * that name: a weight was meant.
+ *
+ * @throws ConfigurationError MTL_DATA_PATH
+ */
+export function checkNoWeightAmongPrefixes({ prefixes, weights }: DataBlend): void {
+  if (weights !== undefined || prefixes.length === 1) return;
+  const weight = prefixes.find((prefix) => toNumber(prefix) !== undefined && !existsSync(`${prefix}.idx`));
+  if (weight === undefined) return;
+  const datasets = prefixes.filter((prefix) => toNumber(prefix) === undefined);
+  throw new ConfigurationError(
+    'MTL_DATA_PATH',
+    `--data-path ${prefixes.join(' ')}: "${weight}" is a weight, and not every prefix has one`,
+    {
+      expected: 'either only prefixes, or a non-negative weight before every prefix',
+      remedy: `write ${datasets.map((prefix) => `WEIGHT ${prefix}`).join(' ')}, or ${datasets.join(' ')} without weights`,
+    },
+  );
 }
 
 function toNumber(text: string): number | undefined {

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import {
   type BadLines,
+  checkNoWeightAmongPrefixes,
   IndexedDataset,
   parseDataPath,
   readDocuments,
@@ -30,7 +31,9 @@ export function readDatasets(
   dataPath: readonly string[],
   { split, part, maxTokens }: DatasetPart & { readonly maxTokens: number },
 ): EvaluationText[] {
-  return parseDataPath(dataPath).prefixes.map((prefix) => {
+  const blend = parseDataPath(dataPath);
+  checkNoWeightAmongPrefixes(blend);
+  return blend.prefixes.map((prefix) => {
     using dataset = IndexedDataset.open(prefix);
     const { first, end } = sequencesOf(dataset, { split, part });
     let numTokens = 0;

@@ -1,11 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { everyInterfaceNotice, NativeJob, NativeStore, StoreServer, waitNoticesMs } from '@mtl/comm';
+import { everyInterfaceNotice, NativeJob, NativeStore, type StoreServer, waitNoticesMs } from '@mtl/comm';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
 import type { HostReport } from '../reports/host-report.js';
 import { shortenReport } from '../reports/shorten-report.js';
 import type { Verdict } from '../reports/verdict.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
+import { serveStore } from './serve-store.js';
 
 /** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;
@@ -74,7 +75,8 @@ export class ConnectedHosts implements JobHosts {
     const deadline = performance.now() + joinTimeoutMs;
     const ports = [masterPort];
     const common = { address: masterAddress, ports, secret, worldSize: options.numNodes, attempt: 0, member };
-    const server = nodeRank === 0 ? new StoreServer({ ...common, hostRank: 0, heartbeatLimitMs }) : undefined;
+    const server =
+      nodeRank === 0 ? serveStore({ ...common, hostRank: 0, heartbeatLimitMs }, options) : undefined;
     const notice = everyInterfaceNotice({ address: masterAddress, source: '--master-addr' });
     if (server !== undefined && notice !== undefined)
       process.stderr.write(`warning[MTL_STORE_ADDRESS]: ${notice}\n`);

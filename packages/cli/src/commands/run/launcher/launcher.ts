@@ -1,7 +1,8 @@
-import { StoreServer } from '@mtl/comm';
+import type { StoreServer } from '@mtl/comm';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
 import type { JobHosts, RankFailure } from '../hosts/job-hosts.js';
+import { serveStore } from '../hosts/serve-store.js';
 import { SingleHost } from '../hosts/single-host.js';
 import { formatRankExit } from '../reports/format-rank-exit.js';
 import type { HostReport } from '../reports/host-report.js';
@@ -115,14 +116,10 @@ export class Launcher {
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
       this.#options;
-    return new StoreServer({
-      address: masterAddress,
-      secret,
-      attempt,
-      heartbeatLimitMs,
-      ports: [numNodes === 1 ? masterPort : 0],
-      worldSize: numNodes * numProcessesPerNode,
-    });
+    const ports = [numNodes === 1 ? masterPort : 0];
+    const worldSize = numNodes * numProcessesPerNode;
+    const store = { address: masterAddress, secret, attempt, heartbeatLimitMs, ports, worldSize };
+    return serveStore(store, { numNodes });
   }
 
   /**

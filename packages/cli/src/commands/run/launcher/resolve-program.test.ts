@@ -17,4 +17,19 @@ describe('resolveProgram', () => {
       expect.objectContaining({ code: 'MTL_PROGRAM', expected: expect.stringContaining('gpt, bert or mtl') }),
     );
   });
+
+  it.each([
+    ['pretrain_gpt.py', /gpt -- FLAGS/],
+    ['Megatron-LM/pretrain_bert.py', /bert -- FLAGS/],
+    ['tasks/main.py', /mtl -- finetune --task NAME/],
+    ['examples/run_glue.py', /mtl -- finetune --task NAME/],
+    ['finetune_gpt.py', /mtl -- sft/],
+    ['tools/preprocess_data.py', /mtl data prepare/],
+    ['tools/run_text_generation_server.py', /mtl generate/],
+    ['mine.py', /gpt takes the flags of Megatron-LM/],
+  ])('says what %s is called here', (program, remedy) => {
+    expect(() => resolveProgram(program)).toThrowError(
+      expect.objectContaining({ code: 'MTL_PROGRAM', remedy: expect.stringMatching(remedy) }),
+    );
+  });
 });

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { delimiter, extname, join, resolve } from 'node:path';
+import { basename, delimiter, extname, join, resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { trainingScript } from '../../../training-script.js';
 
@@ -21,6 +21,7 @@ const notFound = 'MTL_PROGRAM';
  */
 export function resolveProgram(program: string): string {
   const path = resolve(program);
+  if (/\.py$/i.test(program)) throw isPython(program);
   if (!existsSync(path)) {
     if (program === 'mtl') return realpathSync(process.argv[1]!);
     const command = trainingScript(program) ?? commandOnPath(program);
@@ -42,6 +43,37 @@ export function resolveProgram(program: string): string {
     });
   }
   return script;
+}
+
+/** What Megatron-LM's scripts are called here. */
+const namesOfScripts: readonly (readonly [script: RegExp, words: string])[] = [
+  [/^pretrain_(gpt|llama|mistral|qwen)/, 'mtl run --nproc-per-node N gpt -- FLAGS'],
+  [/^pretrain_bert/, 'mtl run --nproc-per-node N bert -- FLAGS'],
+  // tasks/main.py of Megatron-LM
+  [
+    /^(main|run_)?(glue|race|squad|mnli|qqp)|^main\.py/,
+    'mtl run --nproc-per-node N mtl -- finetune --task NAME FLAGS',
+  ],
+  [
+    /sft|finetune|fine_tune/,
+    'mtl run --nproc-per-node N mtl -- sft FLAGS, or finetune --task NAME FLAGS for a task of a BERT',
+  ],
+  [/^(run_)?text_generation|generate/, 'mtl generate --load DIR'],
+  [/^preprocess_data/, 'mtl data prepare'],
+  [/^merge_datasets/, 'mtl data merge'],
+  [/^convert|^checkpoint_util/, 'mtl convert'],
+];
+
+function isPython(program: string): ConfigurationError {
+  const name = basename(program).toLowerCase();
+  const words = namesOfScripts.find(([script]) => script.test(name))?.[1];
+  return new ConfigurationError(notFound, `${program} is a program in Python, which Node.js does not run`, {
+    expected: 'gpt or bert (which train one), mtl, or a program in JavaScript',
+    remedy:
+      words === undefined
+        ? "start it with Python, or name the program of this package in its place: gpt takes the flags of Megatron-LM's pretrain_gpt.py"
+        : `it is called here: ${words}`,
+  });
 }
 
 /** The script behind a command that npm linked into a folder of the PATH. */
