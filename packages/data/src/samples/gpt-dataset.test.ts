@@ -252,6 +252,35 @@ describe('index cache', () => {
     expect(second.samples).toEqual(first.samples);
   });
 
+  it('is loaded where only the tokenizer has another name, such as another path', () => {
+    const prefix = write('moved', [5, 3, 7, 4]);
+    const first = open(prefix, { tokenizerIdentifiers: { class: 'x', tokenizer_path: 'a/tokenizer.json' } });
+    const moved = { tokenizerIdentifiers: { class: 'x', tokenizer_path: 'b/tokenizer.json' } };
+    const second = open(prefix, moved);
+    expect(second.events).toMatchObject([{ kind: 'loaded' }]);
+    expect(second.samples).toEqual(first.samples);
+    const files = readdirSync(join(prefix, 'cache', 'GPTDataset_indices'));
+    expect(files).toHaveLength(4);
+    // anything else in the description is another index
+    for (const change of [
+      { seed: base.seed + 1 },
+      { numSamples: 9 },
+      { sequenceLength: 5 },
+      { split: 'valid' as const, splitWeights: '1,1' },
+    ])
+      expect(open(prefix, { ...moved, ...change }).events).toMatchObject([{ kind: 'built' }]);
+  });
+
+  it('is built where that of the moved tokenizer is damaged', () => {
+    const prefix = write('moved-damaged', [5, 3, 7, 4]);
+    const first = open(prefix);
+    const cache = join(prefix, 'cache', 'GPTDataset_indices');
+    flip(join(cache, readdirSync(cache).find((name) => name.endsWith('shuffle_index.npy'))!), 128);
+    const second = open(prefix, { tokenizerIdentifiers: { class: 'y' } });
+    expect(second.events).toMatchObject([{ kind: 'built' }]);
+    expect(second.samples).toEqual(first.samples);
+  });
+
   it.each([
     ['shuffle_index.npy', 'is truncated', (path: string) => truncateSync(path, 100)],
     ['shuffle_index.npy', 'repeats a sample', (path: string) => flip(path, 128)],

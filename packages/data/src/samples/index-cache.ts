@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readRegularFile } from '../files/read-regular-file.js';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
@@ -48,7 +49,9 @@ export interface IndexCacheOptions<S extends Record<string, CachedArraySpecifica
 
 /**
  * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, arrays are
- * checked when loaded; a broken cache is built again and the event reports why.
+ * checked when loaded; a broken cache is built again and the event reports why. Descriptions name the
+ * tokenizer, and so do their md5; but an index has nothing of it, so that one is loaded whose description
+ * differs only there: that of a tokenizer which was moved, or which Megatron calls by another class.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -70,6 +73,13 @@ export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   if (typeof found === 'object') {
     report('loaded', directory);
     return found;
+  }
+  if (found === 'absent') {
+    const other = loadOfOtherTokenizer({ ...options, directory, name: name.slice(md5.length) });
+    if (other !== undefined) {
+      report('loaded', directory);
+      return other;
+    }
   }
   const arrays = build();
   try {
@@ -106,6 +116,51 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
     }
   }
   return check(loaded as Arrays<S>) ?? (loaded as Arrays<S>);
+}
+
+/** An index whose description differs in tokenizers alone; `name` is what names end in. */
+function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
+  options: Located<S>,
+): Arrays<S> | undefined {
+  const { directory, name: end } = options;
+  const endOfFile = `${end}-description.txt`;
+  const wanted = withoutTokenizers(options.description);
+  for (const file of filesOf(directory)) {
+    if (!file.endsWith(endOfFile) || file.length !== md5Length + endOfFile.length) continue;
+    const description = descriptionIn(join(directory, file));
+    if (description === undefined || withoutTokenizers(description) !== wanted) continue;
+    const found = load({ ...options, description, name: file.slice(0, md5Length) + end });
+    if (typeof found === 'object') return found;
+  }
+  return undefined;
+}
+
+const md5Length = 32;
+
+function filesOf(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).sort();
+  } catch {
+    // nothing is cached where there is no directory; what else is wrong shows when the index is stored
+    return [];
+  }
+}
+
+function descriptionIn(path: string): string | undefined {
+  try {
+    return readRegularFile(path).toString('utf8');
+  } catch {
+    return undefined; // removed meanwhile, or not readable: not a cache to use
+  }
+}
+
+/** What a description says about anything else; undefined for text that is not JSON. */
+function withoutTokenizers(description: string): string | undefined {
+  try {
+    return JSON.stringify(JSON.parse(description), (key, value) => (key === 'tokenizer' ? undefined : value));
+  } catch {
+    return undefined;
+  }
 }
 
 function store<S extends Record<string, CachedArraySpecification>>(
