@@ -142,10 +142,12 @@ export interface ConversationSamples {
 
 export interface DataConfiguration {
   /**
-   * The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus
-   * and for conversations.
+   * The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus, made-up data
+   * and conversations.
    */
   readonly dataPath: readonly string[];
+  /** Made-up data instead. */
+  readonly mockData?: true;
   readonly split: string;
   readonly dataCachePath?: string;
   readonly tokenizer?: TokenizerConfiguration;

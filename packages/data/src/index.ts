@@ -126,6 +126,7 @@ export {
 } from './samples/gpt-indices.js';
 export type { IndexCacheEvent } from './samples/index-cache-event.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
+export { mockDataBlend } from './samples/mock-sequences.js';
 export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';

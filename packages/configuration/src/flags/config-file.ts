@@ -95,7 +95,7 @@ function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknow
   const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
   return {
     ...(model === undefined ? {} : { 'max-position-embeddings': model.maxPositionEmbeddings }),
-    ...(data?.dataPath.length === 0 && data.conversations === undefined
+    ...(data?.dataPath.length === 0 && data.conversations === undefined && data.mockData !== true
       ? { 'data-path': [bundledCorpus] }
       : {}),
   };

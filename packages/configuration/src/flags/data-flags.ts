@@ -6,6 +6,9 @@ export const dataFlags = {
     'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',
     { placeholder: '[WEIGHT] PREFIX ...' },
   ),
+  'mock-data': toggle(
+    'Made-up documents instead of --data-path, without files, to try a layout or measure speed: each counts 1, 2, 3 ... to a random length.',
+  ),
   split: text('Weights of training, validation and test documents.', {
     placeholder: 'A,B,C',
     default: '969,30,1',

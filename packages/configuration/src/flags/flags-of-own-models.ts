@@ -16,6 +16,6 @@ export const tokenizerFlagNames = [
  */
 export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([
   ...architectureFlagNames(({ decides }) => decides === 'weights'),
-  ...(['seq-length', 'data-path', 'train-data', 'load', 'load-hf'] as const),
+  ...(['seq-length', 'data-path', 'mock-data', 'train-data', 'load', 'load-hf'] as const),
   ...tokenizerFlagNames,
 ]);

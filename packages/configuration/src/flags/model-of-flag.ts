@@ -9,7 +9,7 @@ const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
   fieldsOf().map(([name, { kind }]) => [name, kind]),
 );
 const gptFlags = new Set<FlagName>([
-  ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask'] as const),
+  ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),
   ...(['load-lora', 'save-lora'] as const),
   ...(Object.keys(loraFlags) as FlagName[]),
   ...(Object.keys(conversationFlags) as FlagName[]),

@@ -219,7 +219,6 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--main-grads-dtype bf16', /expected fp32/],
     ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
     ['--tiktoken-pattern v2', /remedy: use --tokenizer-type HuggingFaceTokenizer/],
-    ['--mock-data', /made-up samples.*\n {2}remedy: name one with --data-path/],
     [
       '--head-lr-mult 2',
       /shares its learning rate with the word embedding.*\n {2}remedy: use --decoupled-lr/,
@@ -251,10 +250,6 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--profile-step-start 4', '--profile-step-start 4 on the command line has no effect: profiles change'],
     ['--profile-step-end 6', '--profile-step-end 6 on the command line has no effect: profiles change'],
     [
-      '--mock-data --data-path a',
-      '--mock-data on the command line has no effect: only samples of --data-path',
-    ],
-    [
       '--tiktoken-pattern v2 --tokenizer-type NullTokenizer --vocab-size 9',
       'has no effect: the tokenizer that --tokenizer-type names has no such pattern',
     ],
@@ -273,12 +268,15 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
   it('has no effect next to a flag that the program does not use, in a file too', () => {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-config-'));
     const path = join(directory, 'run.yaml');
-    writeFileSync(path, 'mock-data: true');
+    writeFileSync(path, 'tiktoken-pattern: v2');
     try {
-      const unused = { 'data-path': ['bundled'] };
-      for (const line of [['--mock-data'], ['--config', path]]) {
-        expect(() => parseFlags(line)).toThrow(/mock-data/);
-        expect(parseFlags(line, { unused }).notices).toEqual([expect.stringMatching(/none by a dry run$/)]);
+      const unused = { 'tokenizer-type': 'NullTokenizer' as const };
+      for (const line of [
+        ['--tiktoken-pattern', 'v2'],
+        ['--config', path],
+      ]) {
+        expect(() => parseFlags(line)).toThrow(/tiktoken-pattern/);
+        expect(parseFlags(line, { unused }).notices).toEqual([expect.stringMatching(/has no such pattern$/)]);
       }
     } finally {
       rmSync(directory, { recursive: true });

@@ -59,6 +59,9 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   'lr-warmup-fraction': ['lr-warmup-iters', 'lr-warmup-samples'],
   bf16: ['fp16'],
   fp16: ['bf16'],
+  'data-path': ['mock-data'],
+  'train-data': ['mock-data'],
+  'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
   // the vocabulary of a preset's NullTokenizer

@@ -42,23 +42,32 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
   const names: string[] = missing.map((name) => `--${name}`);
   if (!has('train-iters') && !has('train-samples') && !(has('epochs') && has('train-data')))
     names.push('--train-iters (or --train-samples)');
-  const hasData = has('data-path') || has('train-data');
+  const hasData = has('data-path') || has('train-data') || flags.get('mock-data') === true;
   if (!hasData) names.push('--data-path');
-  const isBundled = flags.get('data-path')?.join() === bundledCorpus;
+  const isBundled = flags.get('data-path')?.join() === bundledCorpus && flags.get('mock-data') !== true;
   const needsTokenizer = !isBundled && !tokenizerFlagNames.some(has);
   if (needsTokenizer) names.push('--tokenizer-type');
   if (names.length === 0) return;
   const { model } = flags;
+  const isMock = flags.get('mock-data') === true;
+  const tokenizer = isMock
+    ? '--tokenizer-type NullTokenizer --vocab-size N, or any other tokenizer'
+    : tokenizerAdvice[model];
   throw new ConfigurationError(
     'MTL_FLAG_REQUIRED',
     `${listed(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
     {
-      ...expectationOf(model, { hasData, needsTokenizer }),
+      ...expectationOf(
+        isMock
+          ? `a tokenizer for --mock-data: ${tokenizer}`
+          : `the tokenizer that the dataset was made with: ${tokenizer}`,
+        { hasData, needsTokenizer },
+      ),
       remedy:
         preset === 'none' && names.some((name) => name !== '--tokenizer-type')
           ? `${remedyOf(model, argv)}${hasData && needsTokenizer ? ' --tokenizer-type NAME' : ''}`
           : needsTokenizer
-            ? `pass ${tokenizerAdvice[model]}`
+            ? `pass ${tokenizer}`
             : 'pass --data-path PREFIX',
       details: { flags: names, preset },
     },
@@ -66,11 +75,10 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
 }
 
 function expectationOf(
-  model: ModelKind,
+  tokenizer: string,
   { hasData, needsTokenizer }: { readonly hasData: boolean; readonly needsTokenizer: boolean },
 ): { readonly expected: string } | Record<string, never> {
   const data = `--data-path PREFIX of a dataset, or --data-path ${bundledCorpus} for the bundled corpus`;
-  const tokenizer = `the tokenizer that the dataset was made with: ${tokenizerAdvice[model]}`;
   const parts = [...(hasData ? [] : [data]), ...(needsTokenizer && hasData ? [tokenizer] : [])];
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }

@@ -24,6 +24,19 @@ describe('dataConfiguration', () => {
     expect(configure(`${small} ${line}`).data.tokenizer).toEqual(tokenizer);
   });
 
+  it('takes made-up data with any tokenizer, which needs no dataset', () => {
+    const alone = small.replace(/--data-path \S+/, '');
+    expect(
+      configure(`${alone} --mock-data --tokenizer-type NullTokenizer --vocab-size 100`).data,
+    ).toMatchObject({
+      mockData: true,
+      dataPath: [],
+      tokenizer: { type: 'NullTokenizer', vocabSize: 100 },
+    });
+    expect(configure(`${alone} --mock-data --tokenizer-type ByteLevelTokenizer`).data.mockData).toBe(true);
+    expect(configure(`${small} --tokenizer-type ByteLevelTokenizer`).data).not.toHaveProperty('mockData');
+  });
+
   it("takes the tokenizer of Megatron-LM's program for the model where files alone are named, and says so", () => {
     const gpt = configure(`${small} --vocab-file v.json --merge-file m.txt`);
     expect(gpt.data.tokenizer).toEqual({ type: 'GPT2BPETokenizer', vocabFile: 'v.json', mergeFile: 'm.txt' });
@@ -42,6 +55,19 @@ describe('dataConfiguration', () => {
 
 refusals(
   [
+    ['--mock-data', 1, 'MTL_FLAG_REQUIRED', /--tokenizer-type is missing.*NullTokenizer --vocab-size N/s],
+    [
+      '--mock-data --data-path a --tokenizer-type ByteLevelTokenizer',
+      1,
+      'MTL_FLAG_CONFLICT',
+      /made-up data or from data of your own/,
+    ],
+    [
+      '--mock-data --train-data a --tokenizer-type ByteLevelTokenizer',
+      1,
+      'MTL_FLAG_CONFLICT',
+      /made-up data or from data of your own/,
+    ],
     ['--split 0,1,1', 1, 'MTL_SPLIT', /--split 0,1,1 gives training nothing/],
     ['--split 1,2,3,4', 1, 'MTL_SPLIT', /has 4 weights/],
     ['--split most', 1, 'MTL_SPLIT', /--split most is not a list of weights/],

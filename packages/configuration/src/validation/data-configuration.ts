@@ -17,6 +17,8 @@ export interface DataConfigurationOptions {
 
 /** @throws ConfigurationError `MTL_SPLIT`, `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
 export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
+  const mockData = flags.get('mock-data') === true;
+  if (mockData) checkMockData(flags);
   const conversations = conversationConfiguration(flags);
   const split = flags.required('split');
   const [train, valid] = weightsOf(split);
@@ -24,13 +26,20 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   if (conversations === undefined && !(valid! > 0) && training.evalIterations > 0) {
     notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
   }
-  const dataPath = conversations === undefined ? dataPathOf(flags) : [];
+  const dataPath = conversations === undefined && !mockData ? dataPathOf(flags) : [];
   const dataCachePath = flags.get('data-cache-path');
   const tokenizer = tokenizerOf(flags);
+  if (mockData && tokenizer === undefined)
+    flags.needs(
+      'mock-data',
+      '--tokenizer-type NullTokenizer --vocab-size N',
+      'has the tokens of a tokenizer',
+    );
   if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
     notices.push(`the files of the tokenizer are read as those of --tokenizer-type ${tokenizer.type}`);
   return {
     dataPath,
+    ...(mockData ? { mockData } : {}),
     split,
     ...(dataCachePath === undefined ? {} : { dataCachePath }),
     ...(tokenizer === undefined ? {} : { tokenizer }),
@@ -48,6 +57,18 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
       refuseSplit(flags, 'is not a list of weights');
     if (weights.length < 1 || weights.length > 3) refuseSplit(flags, `has ${weights.length} weights`);
     return [...weights, 0, 0].slice(0, 3);
+  }
+}
+
+/** @throws ConfigurationError `MTL_FLAG_CONFLICT` next to data of the user's own */
+function checkMockData(flags: FlagReader): void {
+  for (const other of ['data-path', 'train-data'] as const) {
+    if (!flags.isGiven(other)) continue;
+    flags.conflict({
+      flags: ['mock-data', other],
+      why: 'a run learns from made-up data or from data of your own',
+      remedy: 'leave one of them out',
+    });
   }
 }
 

@@ -1,5 +1,10 @@
 import { buildSplitDatasets, type SplitDatasets, type SplitDatasetsOptions } from './build-split-datasets.js';
-import { type GptDatasetSettings, gptDatasetIdentifiers, openGptDataset } from './gpt-dataset.js';
+import {
+  type GptDatasetSettings,
+  gptDatasetIdentifiers,
+  openGptDataset,
+  openMockGptDataset,
+} from './gpt-dataset.js';
 import type { SplitName } from './split.js';
 
 /** The datasets of a run. */
@@ -28,7 +33,10 @@ export function sampleTargets(options: {
 /** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
 export function buildGptDatasets(options: GptDatasetsOptions): GptDatasets {
   return buildSplitDatasets(options, {
-    open: (part) => openGptDataset({ ...options, ...part }),
+    open: (part) =>
+      options.blend.isMock === true
+        ? openMockGptDataset({ ...options, ...part })
+        : openGptDataset({ ...options, ...part }),
     identifiers: (part) => gptDatasetIdentifiers({ ...options, ...part }),
   });
 }

@@ -6,6 +6,8 @@ export interface DataBlend {
   readonly prefixes: readonly string[];
   /** Not normalised; undefined draws in proportion to the datasets' sizes. */
   readonly weights: readonly number[] | undefined;
+  /** Made-up data without files, see `mockDataBlend`. */
+  readonly isMock?: boolean;
 }
 
 /**

@@ -8,6 +8,7 @@ import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
 import { buildGptIndices, planGptIndices } from './gpt-indices.js';
 import { inPart } from './in-part.js';
 import { cachedIndex, indexCacheDirectory } from './index-cache.js';
+import { createMockIndex, type MockIndex, MockSequences } from './mock-sequences.js';
 import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
 import type { SampleDataset, SampleDocuments } from './sample-dataset.js';
@@ -27,10 +28,18 @@ export interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptio
 /** Which samples of which dataset. */
 export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
+/** Tokens that samples are made of: those of files, or made-up ones. */
+type TokenSequences = Pick<
+  IndexedDataset,
+  'prefix' | 'numSequences' | 'sequenceLengths' | 'copySequence' | 'close'
+>;
+type IndexedSequences = TokenSequences & { readonly index: IndexFile | MockIndex };
+
 /** A GPT dataset in a form that worker threads can receive. */
 export interface GptDatasetDescription {
   readonly kind: 'gpt';
-  readonly index: IndexFile;
+  /** Of the files, or of made-up data. */
+  readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;
   /** -1 when no token means padding. */
@@ -48,13 +57,14 @@ export interface GptDatasetDescription {
  */
 export class GptDataset implements SampleDataset {
   readonly description: GptDatasetDescription;
-  readonly #indexed: IndexedDataset;
+  readonly #indexed: TokenSequences;
   /** int32 [L + 1]: the tokens of the sample being read. */
   readonly #text: Int32Array;
 
   constructor(description: GptDatasetDescription) {
     this.description = description;
-    this.#indexed = IndexedDataset.fromIndex(description.index);
+    const { index } = description;
+    this.#indexed = 'binPath' in index ? IndexedDataset.fromIndex(index) : new MockSequences(index);
     this.#text = new Int32Array(description.sequenceLength + 1);
   }
 
@@ -190,12 +200,28 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
   }
 }
 
+/**
+ * One part of made-up data, without files and without a cache: the samples of Megatron-LM's MockGPTDataset.
+ *
+ * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
+ */
+export function openMockGptDataset(options: GptDatasetOptions): GptDataset {
+  const { endOfDocument, vocabularySize } = options;
+  if (endOfDocument === undefined || vocabularySize === undefined) {
+    throw new UsageError('MTL_DATA_MASKING', 'mock data is opened without a vocabulary', {
+      expected: 'vocabularySize and endOfDocument of a tokenizer',
+    });
+  }
+  const indexed = new MockSequences(createMockIndex({ endOfDocument, vocabularySize }));
+  return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
+}
+
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
 export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
 
-function indicesOptions(options: GptDatasetOptions & { indexed: IndexedDataset }) {
+function indicesOptions(options: GptDatasetOptions & { indexed: IndexedSequences }) {
   const { indexed, split, numSamples, sequenceLength, seed } = options;
   if (!Number.isInteger(sequenceLength) || sequenceLength < 1) {
     throw new UsageError('MTL_DATA_SEQUENCE_LENGTH', `the sequence length ${sequenceLength} is not usable`, {
@@ -208,7 +234,9 @@ function indicesOptions(options: GptDatasetOptions & { indexed: IndexedDataset }
   return { sizes: indexed.sequenceLengths, documents, numSamples, sequenceLength, seed, dropLast };
 }
 
-function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDataset }): GptDatasetDescription {
+function describeGptDataset(
+  options: GptDatasetOptions & { indexed: IndexedSequences },
+): GptDatasetDescription {
   const { indexed, cacheDirectory, split, onCacheEvent } = options;
   const className = 'GPTDataset';
   const indices = indicesOptions(options);

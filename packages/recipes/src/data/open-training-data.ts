@@ -1,6 +1,7 @@
 import { type PretrainingConfiguration, tokenizerAdvice } from '@mtl/configuration';
 import {
   createTokenizer,
+  mockDataBlend,
   type NumberedBatch,
   parseDataPath,
   type SplitDatasets,
@@ -13,7 +14,7 @@ import { microBatchesOf } from '../training/micro-batches-of.js';
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path, or the prefix of the bundled corpus. */
+  /** The words of --data-path, or the prefix of the bundled corpus; none for made-up data. */
   readonly dataPath: readonly string[];
 }
 
@@ -33,7 +34,8 @@ export async function openTrainingData(
   const { data, training } = configuration;
   const recipe = recipeOf(configuration);
   let { dataPath, tokenizer: tokenizerOptions } = data;
-  if (dataPath.length === 0) {
+  const isMock = data.mockData === true;
+  if (dataPath.length === 0 && !isMock) {
     const corpus = await recipe.prepareCorpus({
       directory: corpusDirectory,
       tokenizer: tokenizerOptions,
@@ -52,7 +54,7 @@ export async function openTrainingData(
   const { trainIterations, globalBatchSize, evalIterations, trainSamples, start } = training;
   const batches = microBatchesOf(configuration);
   const datasets = recipe.openDatasets(configuration, {
-    blend: parseDataPath(dataPath),
+    blend: isMock ? mockDataBlend : parseDataPath(dataPath),
     tokenizer,
     numSamples: {
       train: trainSamples ?? batches.samplesAfter(trainIterations, start),

@@ -18,9 +18,9 @@ export function datasetFingerprint(prefix: string): DatasetRecord {
   return { prefix, idxBytes, binBytes, sampledSha256: hash.digest('hex') };
 }
 
-/** Those of the datasets that the words of --data-path name. */
+/** Those of the datasets that the words of --data-path name; none of made-up data, which has no files. */
 export const datasetFingerprints = (dataPath: readonly string[]): DatasetRecord[] =>
-  parseDataPath(dataPath).prefixes.map(datasetFingerprint);
+  dataPath.length === 0 ? [] : parseDataPath(dataPath).prefixes.map(datasetFingerprint);
 
 /**
  * Adds a file's size and 64 blocks of it to a hash, which is all of a file of up to 256 KiB.

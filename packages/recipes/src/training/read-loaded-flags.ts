@@ -99,8 +99,9 @@ function fromCheckpoint(
   // a converted checkpoint was not trained
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
-  const isOfConversations = training?.resolved.data.conversations !== undefined;
-  const bundled = training?.resolved.data.dataPath.length === 0 && !isOfConversations;
+  const data = training?.resolved.data;
+  const isOfConversations = data?.conversations !== undefined;
+  const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
   // the bundled corpus finds its own tokenizer again, where no other one was named
   const isOfCorpus =
     goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');

@@ -190,6 +190,7 @@ const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
   'global-batch-size': ({ training }) => training.globalBatchSize,
   'seq-length': ({ model }) => model.sequenceLength,
   'data-path': ({ data }) => data.dataPath.join(' '),
+  'mock-data': ({ data }) => data.mockData === true,
   split: ({ data }) => data.split,
   'train-data': ({ data }) => data.conversations?.trainData.join(' '),
   'validation-data': ({ data }) => data.conversations?.validationData.join(' '),

@@ -260,7 +260,7 @@ async function textsOf(
     const [split, part] = [flags.split ?? data.split, flags.part ?? 'valid'];
     return readDatasets(data.dataPath, { split, part, maxTokens });
   }
-  const why = data === undefined ? '' : `: ${loaded.path} was trained on conversations`;
+  const why = data === undefined ? '' : `: ${loaded.path} was trained on conversations, or on made-up data`;
   throw new ConfigurationError('MTL_FLAG_REQUIRED', `there is nothing to evaluate on${why}`, {
     expected: '--data-path PREFIX or --text FILE',
   });

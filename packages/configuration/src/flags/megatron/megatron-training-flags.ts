@@ -155,13 +155,6 @@ const data: Record<string, MegatronFlag> = {
     'test-data-path': 'a dataset for tests only',
     'per-split-data-args-path': 'datasets by part',
   }),
-  'mock-data': {
-    what: 'made-up samples',
-    why: 'datasets are read from files',
-    instead: 'name one with --data-path; mtl data prepare writes them',
-    harmlessWith: { flag: 'data-path', why: 'only samples of --data-path are read, and none by a dry run' },
-    takes: 'nothing',
-  },
   ...refused('datasets are read from the file system', 'copy it there and name it with --data-path', {
     'object-storage-cache-path': 'datasets in object stores',
   }),

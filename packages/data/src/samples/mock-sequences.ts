@@ -1,0 +1,76 @@
+import { sharedInt32Array } from '../files/shared-arrays.js';
+import type { SequenceSlice } from '../indexed/indexed-dataset.js';
+import { Pcg64 } from '../random/pcg64.js';
+import type { DataBlend } from './data-path.js';
+
+const numSequences = 100_000;
+const longest = 4095;
+/** That of numpy.random.PCG64(0). */
+const stateOfSeed0 = {
+  state: 35399562948360463058890781895381311971n,
+  increment: 87136372517582989555478159403783844777n,
+};
+
+/** What datasets of `--mock-data` are made of, in a form that worker threads can receive. */
+export interface MockIndex {
+  readonly kind: 'mock';
+  /** int32 [100000]. */
+  readonly sequenceLengths: Int32Array;
+  readonly endOfDocument: number;
+  /** Tokens are below it. */
+  readonly vocabularySize: number;
+}
+
+/** Instead of the datasets of --data-path: made-up data, as Megatron-LM's MockGPTDataset has it. */
+export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
+
+/** The lengths of Megatron-LM's made-up documents: `default_rng(0).integers(1, 4096, 100000, numpy.int32)`. */
+export function createMockIndex(options: {
+  readonly endOfDocument: number;
+  readonly vocabularySize: number;
+}): MockIndex {
+  const { endOfDocument, vocabularySize } = options;
+  const random = new Pcg64(stateOfSeed0);
+  const sequenceLengths = sharedInt32Array(numSequences);
+  for (let sequence = 0; sequence < numSequences; sequence++)
+    sequenceLengths[sequence] = 1 + random.below(longest);
+  return { kind: 'mock', sequenceLengths, endOfDocument, vocabularySize };
+}
+
+/**
+ * Documents without files, as those of Megatron-LM's MockGPTDataset: one of n tokens counts 1, 2, ..., n - 1,
+ * each modulo the size of the vocabulary, and ends with the end-of-document token.
+ */
+export class MockSequences {
+  readonly prefix = mockDataBlend.prefixes[0]!;
+  readonly index: MockIndex;
+
+  constructor(index: MockIndex) {
+    this.index = index;
+  }
+
+  get numSequences(): number {
+    return this.index.sequenceLengths.length;
+  }
+  get sequenceLengths(): Int32Array {
+    return this.index.sequenceLengths;
+  }
+
+  /** Copies a part of a sequence into `target` from `targetOffset` on; returns the number of its tokens. */
+  copySequence(
+    slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },
+  ): number {
+    const { sequence, offset = 0, target, targetOffset = 0 } = slice;
+    const { endOfDocument, vocabularySize, sequenceLengths } = this.index;
+    const last = sequenceLengths[sequence]! - 1;
+    const { length = last + 1 - offset } = slice;
+    for (let i = 0; i < length; i++) {
+      const at = offset + i;
+      target[targetOffset + i] = at === last ? endOfDocument : (at + 1) % vocabularySize;
+    }
+    return length;
+  }
+
+  /** Nothing is open. */
+  close(): void {}
+}
