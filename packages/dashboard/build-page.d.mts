@@ -1,2 +1,2 @@
-/** Bundles the page into dist/page. */
-export function buildPage(): Promise<void>;
+/** Bundles the page into the folder page of a build. */
+export function buildPage(build: string): Promise<void>;

@@ -1,15 +1,18 @@
 import { copyFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { build as bundle } from 'esbuild';
 
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-/** Bundles the page into dist/page: page.html, page.js, page.css, and the licence of what is bundled. */
-export async function buildPage() {
-  const out = folder('dist/page');
-  await build({
+/**
+ * Bundles the page into the folder page of a build: page.html, page.js, page.css, and the licence of what is
+ * bundled.
+ */
+export async function buildPage(build) {
+  const out = resolve(build, 'page');
+  await bundle({
     entryPoints: { page: folder('page/main.ts'), 'page-style': folder('page/page.css') },
     outdir: out,
     bundle: true,

@@ -1,5 +1,4 @@
 import { library } from '@mtl/tooling/tsup';
 import { buildPage } from './build-page.mjs';
 
-// after the library, whose build empties the folder
-export default { ...library(), onSuccess: buildPage };
+export default library(['src/index.ts'], { addFiles: buildPage });

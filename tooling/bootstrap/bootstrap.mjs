@@ -146,7 +146,7 @@ function linkCommands() {
 
 /**
  * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which only packed
- * packages need, unless asked for: then one process builds all packages (build:packages). Nothing is
+ * packages need, unless asked for. Nothing is
  * compiled, and no compiler needed, where the platform packages were compiled from the native sources of this
  * checkout, unless `compiles` asks for it. `isForThisMachine`: kernels are compiled for the instruction set
  * of this machine alone, unless the build has others already.
@@ -159,7 +159,9 @@ export function bootstrap(
   checkNode();
   const isCompiled = !compiles && usePlatformAddons({ root });
   const needed = wanted.filter((task) => !isCompiled || task !== 'build:native');
-  const tasks = needed.map((task) => (task === 'build' && !declarations ? 'build:packages' : task));
+  const tasks = needed.map((task) =>
+    task === 'build' ? (declarations ? 'build:types' : 'build:packages') : task,
+  );
   if (!isCompiled) ensureSystemPackages();
   ensurePackages();
   const isFirst = !existsSync(join(root, 'packages', 'kernels', 'build', 'Release', 'mtl_kernels.node'));
@@ -167,11 +169,10 @@ export function bootstrap(
     const forWhat = isForThisMachine ? ' for this processor (npm run build:native: for all)' : '';
     console.log(`compiling the native kernels${forWhat}, once: a minute or more, by the number of cores`);
   }
-  // the root has build:packages; without a filter, turbo runs in all packages
+  // the root has build:packages and build:types; without a filter, turbo runs in all packages
   const selection =
     filters.length === 0 ? [] : [...filters.map((filter) => `--filter=${filter}...`), '--filter=//'];
   step(needed.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only'], {
-    MTL_DECLARATIONS: declarations ? '1' : '0',
     ...(isForThisMachine ? { MTL_INSTRUCTION_SETS: 'machine' } : {}),
   });
 }

@@ -60,7 +60,6 @@ const env = {
   ...toolEnvironment(),
   MTL_TEST_BUILDS: '1',
   MTL_TEST_SUITES: areAll ? 'all' : 'fast',
-  MTL_DECLARATIONS: areAll ? '1' : '0', // as just built, so that nothing is built again
 };
 const turbo = (...args) =>
   spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {

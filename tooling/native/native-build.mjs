@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -76,6 +76,27 @@ function instructionSetOption(buildDirectory) {
 }
 
 /**
+ * What CMake reads after project(): a linker writes next to a shared library, and a rename puts it into
+ * place, so that a command that starts meanwhile finds the old one or the new one, whole.
+ */
+const linkAside = `foreach(language C CXX CUDA)
+  foreach(kind LIBRARY MODULE)
+    set(rule CMAKE_\${language}_CREATE_SHARED_\${kind})
+    if(DEFINED \${rule} AND NOT "\${\${rule}}" MATCHES "<TARGET>.linked")
+      string(REPLACE "-o <TARGET>" "-o <TARGET>.linked" \${rule} "\${\${rule}}")
+      list(APPEND \${rule} "<CMAKE_COMMAND> -E rename <TARGET>.linked <TARGET>")
+    endif()
+  endforeach()
+endforeach()
+`;
+
+function writeLinkAside(buildDirectory) {
+  const path = resolve(buildDirectory, 'link-aside.cmake');
+  if (!existsSync(path) || readFileSync(path, 'utf8') !== linkAside) writeFileSync(path, linkAside);
+  return path;
+}
+
+/**
  * Takes away what CMake configured elsewhere: in a checkout that was copied or moved, its cache names the
  * folder where that was, and CMake refuses to go on. The cache of another project stays, which is an error.
  */
@@ -133,6 +154,7 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
     `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
     instructionSets,
+    `-DCMAKE_PROJECT_INCLUDE=${writeLinkAside(buildDirectory)}`,
     ...options,
   ]);
   // what an optional part reports about itself

@@ -2,10 +2,12 @@
 /**
  * The prepack script of every published package. It refuses npm, which would pack what is written for pnpm,
  * `workspace:*` instead of versions and exports that name sources: the tarball could not be installed. It
- * also refuses a package that was built without its declarations.
+ * also refuses a package that was built without its declarations, and removes what earlier builds left.
  */
-import { existsSync, readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stampsOf } from '../tsup/publish-folder.mjs';
 
 const { name, publishConfig } = JSON.parse(readFileSync('package.json', 'utf8'));
 
@@ -23,5 +25,11 @@ if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
   );
 }
 for (const { types } of Object.values(publishConfig.exports)) {
-  if (types !== undefined && !existsSync(types)) refuse(`${name} is built without ${types}`, 'npm run build');
+  if (types !== undefined && !existsSync(types))
+    refuse(`${name} is built without ${types}`, 'npm run build:types, which compiles nothing native');
 }
+// files of earlier builds, which commands that run may still import
+const stamps = stampsOf(fileURLToPath(new URL('../..', import.meta.url)));
+const { superseded = {} } =
+  (existsSync(stamps) ? JSON.parse(readFileSync(stamps, 'utf8'))[name] : undefined) ?? {};
+for (const path of Object.keys(superseded)) rmSync(join('dist', path), { force: true });

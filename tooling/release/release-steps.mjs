@@ -21,7 +21,7 @@ const withCuda = !process.argv.includes('--without-cuda');
 /** The platform packages of this release. */
 const platformsHere = () => (withCuda ? platformFoldersHere(root) : addonFoldersHere(root));
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
-const env = { ...toolEnvironment(), MTL_DECLARATIONS: '1' };
+const env = toolEnvironment();
 const tarballs = join(root, '.cache', 'tarballs');
 /** From the tarballs to the first step, in seconds: what README promises. */
 const promisedSeconds = 15;

@@ -39,7 +39,7 @@ const files = {
     files: ['dist', 'README.md'],
     scripts: {
       prepack: 'node ../../tooling/packaging/refuse-npm-pack.mjs',
-      build: 'tsup',
+      build: 'node ../../tooling/tsup/build-packages.mjs --declarations',
       typecheck: 'tsc -p .',
       test: 'vitest run',
     },

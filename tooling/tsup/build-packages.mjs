@@ -1,43 +1,61 @@
 #!/usr/bin/env node
 /**
- * npm run build:packages: builds what is not built yet of all packages and apps with tsup, in one process and
- * without declarations. A process for each package, as `turbo run build` starts them, takes four times the
+ * npm run build:packages, npm run build:types: builds what is not built yet of all packages and apps with
+ * tsup, without and with declarations. One process does it: a process for each package takes four times the
  * CPU time, most of it to start pnpm and to load tsup.
  */
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
+import { atMostAtOnce } from '../processes/at-most-at-once.mjs';
+import { filesOf, isDeclaration, publishFolder, stampsOf } from './publish-folder.mjs';
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
+
+/** Where packages are built, next to dist/ so that paths in source maps fit; the process follows. */
+const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
 
-function addFiles(hash, folder, isLeftOut) {
+function addFiles(hash, folder) {
   const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const entry of entries) {
-    if (isLeftOut(entry.name)) continue;
+    if (unread.has(entry.name) || entry.name.startsWith(asideName)) continue;
     const path = join(folder, entry.name);
     hash.update(`${entry.name}\0`);
-    if (entry.isDirectory()) addFiles(hash, path, isLeftOut);
-    else if (entry.isFile()) hash.update(createHash('sha256').update(readFileSync(path)).digest());
+    if (entry.isDirectory()) addFiles(hash, path);
+    else if (entry.isFile()) hash.update(hashOfFile(path));
   }
 }
 
-function hashOf(folders, others = [], isLeftOut = (name) => unread.has(name)) {
+function hashOfFile(path) {
+  return createHash('sha256').update(readFileSync(path)).digest();
+}
+
+function hashOf(folders, others = []) {
   const hash = createHash('sha256');
-  for (const folder of folders) addFiles(hash, folder, isLeftOut);
+  for (const folder of folders) addFiles(hash, folder);
   for (const other of others) hash.update(`${other}\0`);
   return hash.digest('hex');
 }
 
-/** What a build has written, without the declarations that `turbo run build` may have added. */
-function outputsOf(folder) {
+/** What is in dist/: the files that run, or the declarations; without what earlier builds left there. */
+function outputsOf(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
-  return existsSync(dist) ? hashOf([dist], [], (name) => name.endsWith('.d.ts')) : 'none';
+  const paths = filesOf(dist).filter((path) => isWanted(path) && superseded[path] === undefined);
+  if (paths.length === 0) return 'none';
+  const hash = createHash('sha256');
+  for (const path of paths.sort()) hash.update(`${path}\0`).update(hashOfFile(join(dist, path)));
+  return hash.digest('hex');
 }
+
+const isCode = (path) => !isDeclaration(path);
 
 /** Packages and apps that tsup builds, lower ones first: { name, folder, inputs }. */
 function packagesOf(root) {
@@ -67,32 +85,95 @@ function packagesOf(root) {
   return [...ordered.values()];
 }
 
+/** Takes away what builds left that were killed. */
+function removeOldAsides(folder) {
+  for (const name of readdirSync(folder).filter((each) => each.startsWith(asideName))) {
+    if (!existsSync(`/proc/${name.slice(asideName.length)}`)) rmSync(join(folder, name), { recursive: true });
+  }
+}
+
+/** Builds the package in the working directory of the process into the folder `aside`, without declarations. */
+async function buildCode({ name, folder }, aside) {
+  const { build } = await import('tsup');
+  Object.assign(process.env, { MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '0' });
+  process.chdir(folder); // tsup reads the configuration of the working directory
+  await build({ silent: true }).catch((error) => {
+    throw new Error(`${name}: ${error.message}`, { cause: error });
+  });
+}
+
+/** The same with declarations, which take ten times as long: a process for each package, so that cores share them. */
+function buildAll({ name, folder }, aside) {
+  const tsup = join(
+    dirname(createRequire(import.meta.url).resolve('tsup/package.json')),
+    'dist/cli-default.js',
+  );
+  const env = { ...process.env, MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '1' };
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [tsup, '--silent'], { cwd: folder, env }, (error, stdout, stderr) => {
+      if (error === null) resolve();
+      else reject(new Error(`${name}: ${stdout}${stderr}${error.message}`));
+    });
+  });
+}
+
+/** Builds packages aside; the folder of each. @throws Error of tsup, with the name of the package */
+async function buildAside(packages, declarations) {
+  const aside = `${asideName}${process.pid}`;
+  for (const { folder } of packages) removeOldAsides(folder);
+  if (declarations) {
+    const limit = Math.min(availableParallelism(), 4); // half a gigabyte each
+    await Promise.all(atMostAtOnce({ limit, items: packages }, (each) => buildAll(each, aside)));
+  } else {
+    for (const each of packages) await buildCode(each, aside);
+  }
+  return (folder) => join(folder, aside);
+}
+
+function writeStamps(stamps, written) {
+  mkdirSync(dirname(stamps), { recursive: true });
+  writeFileSync(`${stamps}.${process.pid}`, JSON.stringify(written, null, 2));
+  renameSync(`${stamps}.${process.pid}`, stamps);
+}
+
 /**
  * Builds the packages and apps of the checkout `root` whose sources, or those of a lower package, changed
- * since `stamps` was written, or whose dist/ is not what was built then. Returns their names.
+ * since `stamps` was written, or whose dist/ is not what was built then. Returns their names. Commands that
+ * run meanwhile find whole builds: all are made aside, and put into place together at the end.
  *
- * @throws Error of tsup, with the name of the package
+ * @param declarations builds those too; a package that was built without them counts as not built
+ * @throws Error of tsup, with the name of the package; nothing is put into place then
  */
-export async function buildPackages({ root, stamps }) {
+export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};
-  const isBuilt = ({ name, folder, inputs }) =>
-    written[name]?.inputs === inputs && written[name].outputs === outputsOf(folder);
+  const isBuilt = ({ name, folder, inputs }) => {
+    const { inputs: before, outputs, declared, superseded } = written[name] ?? {};
+    const hasDeclarations = declared !== 'none' && declared === outputsOf(folder, isDeclaration);
+    const isCurrent = before === inputs && outputs === outputsOf(folder, isCode, superseded);
+    return isCurrent && (hasDeclarations || !declarations);
+  };
   const stale = packagesOf(root).filter((each) => !isBuilt(each));
   if (stale.length === 0) return [];
-  process.env.MTL_DECLARATIONS = '0'; // the configuration of the packages reads it
-  const { build } = await import('tsup');
-  mkdirSync(dirname(stamps), { recursive: true });
   const before = process.cwd();
   try {
+    const asideOf = await buildAside(stale, declarations);
     for (const { name, folder, inputs } of stale) {
-      process.chdir(folder); // tsup reads the configuration of the working directory
-      await build({ silent: true }).catch((error) => {
-        throw new Error(`${name}: ${error.message}`, { cause: error });
+      const superseded = publishFolder({
+        aside: asideOf(folder),
+        target: join(folder, 'dist'),
+        superseded: written[name]?.superseded,
       });
-      written[name] = { inputs, outputs: outputsOf(folder) };
-      writeFileSync(stamps, JSON.stringify(written, null, 2));
+      written[name] = {
+        inputs,
+        outputs: outputsOf(folder, isCode, superseded),
+        declared: outputsOf(folder, isDeclaration),
+        superseded,
+      };
     }
+    writeStamps(stamps, written);
   } finally {
+    for (const { folder } of stale)
+      rmSync(join(folder, `${asideName}${process.pid}`), { recursive: true, force: true });
     process.chdir(before);
   }
   return stale.map(({ name }) => name);
@@ -100,11 +181,14 @@ export async function buildPackages({ root, stamps }) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   answerHelp(`usage: npm run build:packages
+       npm run build:types
 
-Builds what is not built yet of all packages and apps, without declarations (npm run build makes them).`);
+Builds what is not built yet of all packages and apps; build:types with declarations, which packing needs.
+Commands may run meanwhile.`);
   const root = fileURLToPath(new URL('../..', import.meta.url));
   try {
-    await buildPackages({ root, stamps: join(root, 'tooling', 'build', 'packages.json') });
+    const declarations = process.argv.includes('--declarations');
+    await buildPackages({ root, stamps: stampsOf(root), declarations });
   } catch (error) {
     console.error(`error[MTL_BUILD]: ${error.message}`);
     process.exitCode = 1;

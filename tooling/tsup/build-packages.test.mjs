@@ -1,5 +1,7 @@
-import { existsSync, readFileSync, symlinkSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
 import { buildPackages } from './build-packages.mjs';
@@ -7,6 +9,7 @@ import { buildPackages } from './build-packages.mjs';
 const { path: root, write, remove } = testFolder('build-packages');
 afterAll(remove);
 
+const run = promisify(execFile);
 const build = () => buildPackages({ root, stamps: join(root, 'tooling/build/packages.json') });
 const outputOf = (folder) => readFileSync(join(root, folder, 'dist/index.js'), 'utf8');
 
@@ -65,3 +68,75 @@ it('names the package that does not build, and builds it when it does', async ()
   expect(await build()).toEqual(['upper', 'top']);
   expect(outputOf('packages/a')).toContain('var a = 3');
 });
+
+it('builds declarations on request, and again when they are gone', async () => {
+  const stamps = join(root, 'tooling/build/packages.json');
+  write('packages/c/tsconfig.json', '{ "compilerOptions": { "module": "nodenext" } }');
+  const buildTypes = () => buildPackages({ root, stamps, declarations: true });
+  for (const folder of ['apps/top', 'packages/a', 'packages/b'])
+    rmSync(join(root, folder), { recursive: true });
+  const declaration = join(root, 'packages/c/dist/index.d.ts');
+  expect(await buildTypes()).toEqual(['other']);
+  expect(readFileSync(declaration, 'utf8')).toContain('const c = 1');
+  expect(await buildTypes()).toEqual([]);
+  expect(await build()).toEqual([]); // code without types is less
+  rmSync(declaration);
+  expect(await buildTypes()).toEqual(['other']);
+  // those of other sources are taken away
+  write('packages/c/src/index.ts', 'export const d = 1;\n');
+  expect(await build()).toEqual(['other']);
+  expect(existsSync(declaration)).toBe(false);
+});
+
+it('never breaks a command that runs meanwhile', async () => {
+  const sources = (number) => {
+    write('packages/c/src/large.ts', `export const large = '${String(number).repeat(1_000_000)}';\n`);
+    write('packages/c/src/other.ts', `import { large } from './large';\nexport const size = large.length;\n`);
+    write('packages/c/src/index.ts', `import { large } from './large';\nexport const first = large[0];\n`);
+  };
+  const config = `import { library } from ${JSON.stringify(join(import.meta.dirname, 'preset.mjs'))};`;
+  write(
+    'packages/c/tsup.config.ts',
+    `${config}\nexport default library(['src/index.ts', 'src/other.ts']);\n`,
+  );
+  sources(0);
+  await build();
+  // a program that imports one file now and the other later, again and again
+  const entry = (name) => JSON.stringify(join(root, 'packages/c/dist', `${name}.js`));
+  write(
+    'use.mjs',
+    `const { first } = await import(${entry('index')});
+await new Promise((resolve) => setTimeout(resolve, 20));
+const { size } = await import(${entry('other')});
+if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
+`,
+  );
+  let isOver = false;
+  const failures = [];
+  let numRuns = 0;
+  const loop = async () => {
+    while (!isOver) {
+      await run(process.execPath, [join(root, 'use.mjs')]).catch((error) => failures.push(error.message));
+      numRuns += 1;
+    }
+  };
+  const loops = [loop(), loop()];
+  for (let number = 1; number < 8; number++) {
+    sources(number);
+    expect(await build()).toEqual(['other']);
+  }
+  isOver = true;
+  await Promise.all(loops);
+  expect(failures).toEqual([]);
+  expect(numRuns).toBeGreaterThan(3);
+  // what no build makes any more goes after an hour
+  const chunks = () => readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
+  expect(chunks().length).toBeGreaterThan(1);
+  const stamps = join(root, 'tooling/build/packages.json');
+  const written = JSON.parse(readFileSync(stamps, 'utf8'));
+  for (const path of Object.keys(written.other.superseded)) written.other.superseded[path] -= 3_700_000;
+  writeFileSync(stamps, JSON.stringify(written));
+  write('packages/c/src/index.ts', 'export const e = 1;\n');
+  await build();
+  expect(chunks().length).toBeLessThanOrEqual(1);
+}, 120_000);

@@ -4,11 +4,15 @@ import { defineConfig } from 'tsup';
  * The build of every package: ESM for Node 20 from the named entry points, with the declarations of `typed`.
  * Declarations copy the types of the packages `inlined`, so that these can be development dependencies.
  * Nothing in a checkout reads the declarations, and they take most of the time: MTL_DECLARATIONS=0 leaves
- * them out.
+ * them out. `addFiles(folder)` puts further files into the folder of the build, which
+ * build-packages.mjs names.
  */
-export function library(entry = ['src/index.ts'], { typed = entry, inlined = [] } = {}) {
+export function library(entry = ['src/index.ts'], { typed = entry, inlined = [], addFiles } = {}) {
+  const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
   return defineConfig({
     entry,
+    outDir,
+    ...(addFiles === undefined ? {} : { onSuccess: () => addFiles(outDir) }),
     format: ['esm'],
     target: 'node20',
     platform: 'node',

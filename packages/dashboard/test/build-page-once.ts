@@ -1,4 +1,4 @@
 import { buildPage } from '../build-page.mjs';
 
 /** Before the tests: they run on the page as its sources are now. */
-export default buildPage;
+export default (): Promise<void> => buildPage('dist');

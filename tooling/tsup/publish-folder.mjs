@@ -1,0 +1,54 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+/**
+ * How long a file that no build makes any more stays. A command that started before the build may still
+ * import it: those that it finds at once, within a second, and those that it imports when it needs them.
+ */
+const keptMs = 3_600_000;
+
+/** Where build-packages.mjs notes what it has built in a checkout. */
+export const stampsOf = (root) => join(root, 'tooling', 'build', 'packages.json');
+
+/** The files in a folder, as paths relative to it. */
+export function filesOf(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath ?? entry.path, entry.name)));
+}
+
+/** Declarations are read by nothing that runs, and must not be those of other sources. */
+export const isDeclaration = (path) => /\.d\.m?ts$/.test(path);
+
+function isSame(path, other) {
+  return existsSync(other) && readFileSync(path).equals(readFileSync(other));
+}
+
+/**
+ * Moves what was built into `aside` to `target`, where commands may be running: every file appears whole, by
+ * a rename; those that are imported come before those that import them, since chunks have new names and entry
+ * points have not. Files of earlier builds stay for an hour.
+ *
+ * @param superseded files of `target` that the builds before did not make any more: { path: milliseconds
+ *   since 1970 of the first such build }
+ * @returns the same for this build
+ */
+export function publishFolder({ aside, target, superseded = {}, now = Date.now() }) {
+  const built = filesOf(aside);
+  const isNew = (path) => !existsSync(join(target, path));
+  for (const path of [...built.filter(isNew), ...built.filter((path) => !isNew(path))]) {
+    const [from, to] = [join(aside, path), join(target, path)];
+    mkdirSync(dirname(to), { recursive: true });
+    if (!isSame(from, to)) renameSync(from, to);
+  }
+  rmSync(aside, { recursive: true, force: true });
+  const kept = {};
+  const made = new Set(built);
+  for (const path of filesOf(target).filter((each) => !made.has(each))) {
+    const since = superseded[path] ?? now;
+    if (isDeclaration(path) || now - since > keptMs) rmSync(join(target, path));
+    else kept[path] = since;
+  }
+  return kept;
+}
