@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadGptForInference } from '@mtl/recipes';
@@ -175,6 +175,56 @@ describe('mtl eval --task of multiple choice', async () => {
       numQuestions: 20,
       numShortened: 0,
     });
+  });
+});
+
+/** Of tooling/fixtures/start_of_text.py: a tokenizer whose post-processor begins texts with a token. */
+const startOfText = JSON.parse(readFileSync(join(fixtures, 'start-of-text.json'), 'utf8')) as {
+  readonly post_processor: object;
+  readonly arc_easy: readonly number[][];
+  readonly lambada: { readonly correct: number };
+  readonly text: { readonly tokens_scored: number; readonly negative_log_likelihood: number };
+};
+
+describe('mtl eval with a tokenizer that begins texts with a token', () => {
+  const copy = join(cwd, 'start-of-text');
+  cpSync(join(fixtures, 'model'), copy, { recursive: true });
+  const tokenizer = JSON.parse(readFileSync(join(copy, 'tokenizer.json'), 'utf8')) as object;
+  const { post_processor } = startOfText;
+  writeFileSync(join(copy, 'tokenizer.json'), JSON.stringify({ ...tokenizer, post_processor }));
+  const passages = join(fixtures, 'lambada.jsonl');
+
+  it('scores answers after it', async () => {
+    const loaded = await loadGptForInference({ loadHuggingFace: copy, device: 'cpu', onNotice: () => {} });
+    const path = join(choiceFixtures, 'arc-easy.jsonl');
+    const scored = await scoredQuestions('arc-easy', { path, loaded, batchSize: 4, onProgress: () => {} });
+    loaded.dispose();
+    const reference = startOfText.arc_easy.flat();
+    // float32 against float64: the design's bound for losses against PyTorch
+    const errors = reference.map((value, index) => Math.abs(scored.logProbabilities[index]! / value - 1));
+    expect(Math.max(...errors)).toBeLessThan(1e-5);
+  });
+
+  it('guesses words after it', async () => {
+    const report = await evaluate(['--load-hf', copy, '--task', 'lambada', '--valid-data', passages]);
+    expect(report.numCorrect).toBe(startOfText.lambada.correct);
+    expect(report.numCorrect).not.toBe(expected.lambada.correct);
+  });
+
+  it('begins every document with it and predicts it nowhere', async () => {
+    const { tokens_scored: numScored, negative_log_likelihood: sum } = startOfText.text;
+    const report = (await evaluate(['--load-hf', copy, '--text', passages])) as unknown as {
+      readonly total: { readonly numScored: number; readonly negativeLogLikelihood: number };
+    };
+    expect(report.total.numScored).toBe(numScored);
+    // as above
+    expect(Math.abs(report.total.negativeLogLikelihood / sum - 1)).toBeLessThan(1e-5);
+  });
+
+  it('predicts all tokens of a WikiText file', async () => {
+    const file = ['--task', 'wikitext', '--valid-data', join(fixtures, 'wikitext.txt')];
+    const report = await evaluate(['--load-hf', copy, ...file]);
+    expect(report.numScored).toBe(expected.wikitext.tokens_scored + 1);
   });
 });
 

@@ -7,6 +7,8 @@ export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
   /** The whole text; a typed array over a file's memory will do. */
   readonly tokens: ArrayLike<number>;
+  /** Indices of tokens that are given and not scored, as the first one always is. Default: no others. */
+  readonly given?: ReadonlySet<number>;
   /** Tokens that the model sees at once. Default: its context. */
   readonly window?: number;
   /**
@@ -23,7 +25,7 @@ export interface PerplexityOptions {
 }
 
 export interface Perplexity {
-  /** Tokens scored: all but the first. */
+  /** Tokens scored: all but the first and other given ones. */
   readonly numScored: number;
   /** Sum over them of minus the natural logarithm of their probabilities. */
   readonly negativeLogLikelihood: number;
@@ -67,12 +69,13 @@ function checkOptions({ model, tokens, window = model.maximumContext, ...rest }:
     refuse('overlap', overlap, `0 to ${window - 1}, less than the window`);
   if (!isWhole(batchSize, 1, 2 ** 20)) refuse('batchSize', batchSize, 'a whole number, 1 or more');
   checkTokens(tokens, { vocabularySize: model.vocabularySize, what: 'the text' });
-  if (tokens.length < 2) {
-    throw new DataError('MTL_TOKENS', 'the text has one token', {
-      expected: 'at least two: the first is given',
-    });
-  }
+  if (tokens.length < 2) throw nothingToScore();
 }
+
+const nothingToScore = (): DataError =>
+  new DataError('MTL_TOKENS', 'the text has no token to score', {
+    expected: 'at least two: the first is given',
+  });
 
 /** The windows in groups of one length: only the last can be shorter. */
 function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
@@ -95,10 +98,13 @@ function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
 export async function perplexity(options: PerplexityOptions): Promise<Perplexity> {
   checkOptions(options);
   const { model, tokens, window = model.maximumContext, overlap = 0, batchSize = 1, signal } = options;
-  const numTokens = tokens.length - 1;
+  const { given = new Set<number>() } = options;
+  const numInputs = tokens.length - 1;
+  const numTokens = [...given].reduce((count, at) => count - (at > 0 && at <= numInputs ? 1 : 0), numInputs);
+  if (numTokens === 0) throw nothingToScore();
   let negativeLogLikelihood = 0;
   let numScored = 0;
-  for (const batch of batchesOf(windowsOf(numTokens, { window, overlap }), batchSize)) {
+  for (const batch of batchesOf(windowsOf(numInputs, { window, overlap }), batchSize)) {
     signal?.throwIfAborted();
     const length = batch[0]!.end - batch[0]!.start;
     const inputs = new Int32Array(batch.length * length);
@@ -112,9 +118,10 @@ export async function perplexity(options: PerplexityOptions): Promise<Perplexity
     const losses = model.tokenLosses({ tokens: inputs, labels, batchSize: batch.length });
     batch.forEach(({ start, scoredFrom }, row) => {
       for (let index = scoredFrom - start; index < length; index++) {
+        if (given.has(start + index + 1)) continue;
         negativeLogLikelihood += losses[row * length + index]!;
+        numScored++;
       }
-      numScored += length - (scoredFrom - start);
     });
     options.onProgress?.({ numScored, numTokens });
     await setImmediate();

@@ -66,6 +66,25 @@ describe('perplexity', () => {
     model.dispose();
   });
 
+  it('leaves out given tokens', async () => {
+    const model = new AttentionModel();
+    const tokens = Int32Array.from(text.slice(0, 12));
+    const losses = scoreTokens({ model, tokens });
+    const kept = losses.filter((_, index) => ![3, 7].includes(index + 1));
+    const { numScored, negativeLogLikelihood } = await perplexity({
+      model,
+      tokens,
+      given: new Set([0, 3, 7, 40]),
+    });
+    expect(numScored).toBe(9);
+    // float32 losses
+    expect(negativeLogLikelihood).toBeCloseTo(-kept.reduce((sum, one) => sum + one), 4);
+    await expect(
+      perplexity({ model, tokens: tokens.subarray(0, 2), given: new Set([1]) }),
+    ).rejects.toMatchObject({ code: 'MTL_TOKENS' });
+    model.dispose();
+  });
+
   it('reports progress and stops at an AbortSignal', async () => {
     const model = new AttentionModel();
     const progress: number[] = [];

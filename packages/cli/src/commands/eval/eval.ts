@@ -195,10 +195,11 @@ async function runTask(
 
 async function scoreTexts({ flags, loaded, windows, bar, bad }: EvaluationCall): Promise<TaskResult> {
   const results: EvaluationResult[] = [];
-  for (const { name, tokens, bytes } of await textsOf(flags, { loaded, bad })) {
+  for (const { name, tokens, given, bytes } of await textsOf(flags, { loaded, bad })) {
     const result = await perplexity({
       model: loaded.model,
       tokens,
+      ...(given === undefined ? {} : { given }),
       window: windows.sequenceLength,
       overlap: windows.sequenceLength - windows.stride,
       batchSize: flags.microBatchSize,

@@ -10,12 +10,15 @@ import {
   type Tokenizer,
 } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import { encodeText } from './encode-text.js';
 
 /** One text to evaluate on. */
 export interface EvaluationText {
   /** The dataset's prefix or the file. */
   readonly name: string;
   readonly tokens: Int32Array;
+  /** Places of tokens that begin a document, such as BOS: nothing is to predict them. */
+  readonly given?: ReadonlySet<number>;
   /** Bytes of UTF-8 that the tokens stand for, where the text is known. */
   readonly bytes?: number;
 }
@@ -83,13 +86,15 @@ export async function readTextFiles(
       throw new DataError('MTL_DATA_CORPUS', `${path}: no such file`, { remedy: 'check the path' });
     }
     const tokens: number[] = [];
+    const given = new Set<number>();
     let bytes = 0;
     let numDocuments = 0;
     const { onBadLine } = bad;
     for await (const document of readDocuments({ path, jsonKey, textDocuments: 'file', onBadLine })) {
       numDocuments++;
       if (tokens.length > 0) tokens.push(tokenizer.eod);
-      for (const token of tokenizer.encode(document)) tokens.push(token);
+      for (const offset of tokenizer.startIds?.keys() ?? []) given.add(tokens.length + offset);
+      for (const token of encodeText(tokenizer, document)) tokens.push(token);
       bytes += Buffer.byteLength(document);
       if (tokens.length >= maxTokens) break;
     }
@@ -98,6 +103,7 @@ export async function readTextFiles(
     texts.push({
       name: path,
       tokens: Int32Array.from(isWhole ? tokens : tokens.slice(0, maxTokens)),
+      given,
       ...(isWhole ? { bytes } : {}),
     });
   }

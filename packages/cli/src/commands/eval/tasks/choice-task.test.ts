@@ -1,7 +1,8 @@
 import { createTokenizer } from '@mtl/data';
 import { describe, expect, it } from 'vitest';
+import { encodePair } from '../encode-text.js';
 import { choiceRows } from './choice-rows.js';
-import { accuracies, encoded } from './choice-task.js';
+import { accuracies } from './choice-task.js';
 
 describe('questions, worded by the definitions of lm-evaluation-harness', () => {
   it('of HellaSwag', () => {
@@ -94,13 +95,13 @@ it('compares sums, and sums by characters; the first of equals counts', () => {
 it('encodes context and continuation as one text; spaces before the answer are its own', async () => {
   const tokenizer = await createTokenizer({ type: 'GPT2BPETokenizer' });
   const whole = [...tokenizer.encode('The cat sat')];
-  expect(encoded(tokenizer, 'The cat', ' sat')).toEqual({
+  expect(encodePair(tokenizer, 'The cat', ' sat')).toEqual({
     context: whole.slice(0, 2),
     target: whole.slice(2),
   });
-  expect(encoded(tokenizer, 'The cat ', 'sat')).toEqual({
+  expect(encodePair(tokenizer, 'The cat ', 'sat')).toEqual({
     context: whole.slice(0, 2),
     target: whole.slice(2),
   });
-  expect(encoded(tokenizer, '', 'The')).toEqual({ context: [tokenizer.eod], target: whole.slice(0, 1) });
+  expect(encodePair(tokenizer, '', 'The')).toEqual({ context: [tokenizer.eod], target: whole.slice(0, 1) });
 });

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
-import { fileProblem, readRegularFile, type Tokenizer } from '@mtl/data';
+import { fileProblem, readRegularFile } from '@mtl/data';
 import { DataError } from '@mtl/errors';
-import { type Continuation, continuationScores } from '@mtl/inference';
+import { continuationScores } from '@mtl/inference';
 import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
+import { encodePair } from '../encode-text.js';
 import { type ChoiceQuestion, UnusableRowError } from './choice-question.js';
 import { choiceRows, isRow } from './choice-rows.js';
 import type { EvaluationTask, TaskOptions } from './evaluation-task.js';
@@ -36,7 +37,7 @@ export async function scoredQuestions(
   const tokenizer = requiredTokenizer(loaded);
   const questions = readQuestions(path, name);
   const continuations = questions.flatMap(({ contexts, continuations }) =>
-    contexts.map((context, answer) => encoded(tokenizer, context, continuations[answer]!)),
+    contexts.map((context, answer) => encodePair(tokenizer, context, continuations[answer]!)),
   );
   const scores = await continuationScores({
     model: loaded.model,
@@ -67,21 +68,6 @@ export function accuracies(questions: readonly ChoiceQuestion[], scores: Float64
   const hasLengths = questions.every(({ lengths }) => lengths !== undefined);
   const count = questions.length;
   return { acc: numRight / count, ...(hasLengths ? { acc_norm: numRightByLength / count } : {}) };
-}
-
-/**
- * Context and continuation are encoded as one text, and split where the context alone ends; spaces at the end
- * of the context belong to the continuation.
- */
-export function encoded(tokenizer: Tokenizer, context: string, continuation: string): Continuation {
-  const trimmed = context.trimEnd();
-  const all = tokenizer.encode(context + continuation);
-  const count = trimmed === '' ? 0 : tokenizer.encode(trimmed).length;
-  return {
-    // a text of its own begins after the end of another
-    context: count === 0 ? [tokenizer.eod] : all.slice(0, count),
-    target: all.slice(count),
-  };
 }
 
 function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {

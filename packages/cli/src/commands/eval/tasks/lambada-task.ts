@@ -4,6 +4,7 @@ import { DataError } from '@mtl/errors';
 import { type ClozeAccuracy, type ClozeExample, clozeAccuracy } from '@mtl/inference';
 import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
+import { encodePair } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
 /**
@@ -63,5 +64,5 @@ function clozeOf(text: string, { tokenizer, where }: { tokenizer: Tokenizer; whe
       remedy: 'remove it',
     });
   }
-  return { context: tokenizer.encode(parts[1]!), target: tokenizer.encode(` ${parts[2]}`) };
+  return encodePair(tokenizer, parts[1]!, ` ${parts[2]}`);
 }

@@ -4,6 +4,7 @@ import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/recipes';
 import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
+import { encodeText } from '../encode-text.js';
 import { detokenizeWikitext } from './detokenize-wikitext.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
@@ -13,7 +14,7 @@ import type { EvaluationTask } from './evaluation-task.js';
 export interface WikitextResult {
   /** Words of the file as it is, between its spaces (Megatron's count). */
   readonly numOriginalTokens: number;
-  /** Our tokens of the detokenized text, all but the first. */
+  /** Our tokens of the detokenized text, all but the first or but the BOS before it. */
   readonly numScored: number;
   readonly negativeLogLikelihood: number;
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
@@ -34,6 +35,7 @@ export const wikitextTask: EvaluationTask = {
     const scored = await perplexity({
       model: loaded.model,
       tokens,
+      given: new Set(loaded.tokenizer?.startIds?.keys()),
       window: windows.sequenceLength,
       overlap: windows.sequenceLength - windows.stride,
       batchSize,
@@ -57,7 +59,7 @@ function formatResult(result: WikitextResult): string {
 function readWikitext(path: string, loaded: LoadedGpt): { numOriginalTokens: number; tokens: Int32Array } {
   const original = readText(path);
   const numOriginalTokens = original.trim().split(' ').length;
-  const tokens = Int32Array.from(requiredTokenizer(loaded).encode(detokenizeWikitext(original)));
+  const tokens = Int32Array.from(encodeText(requiredTokenizer(loaded), detokenizeWikitext(original)));
   // the code's normalization divides by one word less
   if (numOriginalTokens >= 2 && tokens.length >= 2) return { numOriginalTokens, tokens };
   throw new DataError('MTL_EVALUATION_DATA', `${path} has hardly a word`, {
