@@ -208,6 +208,39 @@ it.each([
   });
 });
 
+it.each([
+  [{ alpha_pattern: { q_proj: 4 } }, 'several alphas', 'merge_and_unload'],
+  [{ modules_to_save: ['lm_head'] }, 'trained whole', '--load-hf'],
+  [{ peft_type: 'LOHA' }, 'another kind than LoRA', '--load-hf'],
+  [{ layer_replication: [[0, 2]] }, 'repeated', 'other adapters'],
+])('tells what %j needs and what to do', async (fields, needs, remedy) => {
+  await expect(readLoraConfiguration(changedAdapters(fields))).rejects.toMatchObject({
+    code: 'MTL_HUGGING_FACE_CONFIG',
+    message: expect.stringMatching(new RegExp(`${Object.keys(fields)[0]} is .*: the LoRA needs .*${needs}`)),
+    remedy: expect.stringContaining(remedy),
+  });
+});
+
+it('refuses a LoRA of the embeddings, which PEFT can merge', async () => {
+  const changed = changedAdapters({});
+  const path = join(changed, 'adapter_model.safetensors');
+  const embedding = 'base_model.model.model.embed_tokens.lora_embedding_A';
+  const file = readFileSync(path);
+  const length = Number(file.readBigUInt64LE());
+  const header = JSON.parse(file.subarray(8, 8 + length).toString('utf8')) as Record<string, object>;
+  const [first, entry] = Object.entries(header).find(([name]) => name !== '__metadata__')!;
+  delete header[first];
+  const text = Buffer.from(JSON.stringify({ ...header, [embedding]: entry }));
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(path, Buffer.concat([size, text, file.subarray(8 + length)]));
+  await expect(readLoraConfiguration(changed)).rejects.toMatchObject({
+    code: 'MTL_HUGGING_FACE_WEIGHTS',
+    message: expect.stringContaining(embedding),
+    remedy: expect.stringContaining('--load-hf'),
+  });
+});
+
 it('refuses adapters of another model', async () => {
   const { configuration } = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
   const model = { ...configuration, ffnHiddenSize: 2 * configuration.ffnHiddenSize };

@@ -80,13 +80,21 @@ export class JsonFields {
     return value;
   }
 
-  /** The error for a field whose value no model here has. */
-  unsupported(name: string, { needs, expected }: { needs: string; expected: string }): CheckpointError {
+  /** The error for a field whose value no model here has; `what` needs it, by default the model. */
+  unsupported(
+    name: string,
+    {
+      needs,
+      expected,
+      what = 'the model',
+      remedy = 'choose another model: this one cannot be computed here',
+    }: { needs: string; expected: string; what?: string; remedy?: string },
+  ): CheckpointError {
     const value = JSON.stringify(this.values[name]);
-    const problem = `${name} is ${value}, which is not supported: the model needs ${needs}`;
+    const problem = `${name} is ${value}, which is not supported: ${what} needs ${needs}`;
     return new CheckpointError(this.#terms.code, `${this.path}: ${problem}`, {
       expected,
-      remedy: 'choose another model: this one cannot be computed here',
+      remedy,
       exitCode: 2,
     });
   }

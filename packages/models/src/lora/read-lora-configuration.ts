@@ -11,30 +11,43 @@ import { loraWeightTerms } from './lora-weight-terms.js';
 /** PEFT's. */
 const defaultAlpha = 8;
 
-/** Fields of adapter_config.json that ask for more than is computed here, unless they have these values. */
-const neutral: Readonly<Record<string, readonly unknown[]>> = {
-  peft_type: ['LORA'],
-  bias: ['none'],
-  use_dora: [false],
-  use_qalora: [false],
-  lora_bias: [false],
-  modules_to_save: [[]],
-  rank_pattern: [{}],
-  alpha_pattern: [{}],
-  layers_to_transform: [[]],
-  layer_replication: [[]],
-  exclude_modules: [[]],
-  trainable_token_indices: [[]],
-  target_parameters: [[]],
-  use_bdlora: [false],
-  alora_invocation_tokens: [[]],
-  arrow_config: [],
-  kasa_config: [],
-  monteclora_config: [],
-  velora_config: [],
-  // others change the weights that they belong to
-  init_lora_weights: [true, false, 'gaussian', 'orthogonal'],
+/** A field of adapter_config.json that asks for more than is computed here. */
+interface UnsupportedField {
+  /** Values that ask for nothing. */
+  readonly neutral: readonly unknown[];
+  readonly needs: string;
+  /** Whether PEFT cannot merge such adapters either. Default: it can. */
+  readonly isUnmergeable?: true;
+}
+
+const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
+  peft_type: { neutral: ['LORA'], needs: 'adapters of another kind than LoRA' },
+  bias: { neutral: ['none'], needs: 'trained biases' },
+  use_dora: { neutral: [false], needs: 'DoRA, which scales the adapted weights' },
+  use_qalora: { neutral: [false], needs: 'QALoRA' },
+  lora_bias: { neutral: [false], needs: 'biases in its adapters' },
+  modules_to_save: { neutral: [[]], needs: 'layers that were trained whole' },
+  rank_pattern: { neutral: [{}], needs: 'layers of several ranks' },
+  alpha_pattern: { neutral: [{}], needs: 'layers of several alphas' },
+  layers_to_transform: { neutral: [[]], needs: 'adapters in some of the layers only' },
+  layer_replication: { neutral: [[]], needs: 'layers that are repeated', isUnmergeable: true },
+  exclude_modules: { neutral: [[]], needs: 'adapters in some of the layers only' },
+  trainable_token_indices: { neutral: [[]], needs: 'trained embeddings of single tokens' },
+  target_parameters: { neutral: [[]], needs: 'adapters of single parameters' },
+  use_bdlora: { neutral: [false], needs: 'block-diagonal adapters' },
+  alora_invocation_tokens: { neutral: [[]], needs: 'adapters that start at a token', isUnmergeable: true },
+  arrow_config: { neutral: [], needs: 'a router of adapters', isUnmergeable: true },
+  kasa_config: { neutral: [], needs: 'KaSA' },
+  monteclora_config: { neutral: [], needs: 'MonteCLoRA' },
+  velora_config: { neutral: [], needs: 'VeLoRA' },
+  init_lora_weights: {
+    neutral: [true, false, 'gaussian', 'orthogonal'],
+    needs: 'a start that changes the weights which it adapts',
+  },
 };
+
+const mergeRemedy =
+  'merge them into their model with PEFT (merge_and_unload, then save_pretrained), and pass that directory as --load-hf';
 
 /**
  * What adapters a directory of PEFT holds: adapter_config.json, and of which layers the tensors of
@@ -56,13 +69,15 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
       exitCode: 2,
     });
   }
-  for (const [name, values] of Object.entries(neutral)) {
+  for (const [name, { neutral, needs, isUnmergeable }] of Object.entries(unsupportedFields)) {
     const value = fields.values[name];
     if (value === undefined || value === null) continue;
-    if (values.some((known) => JSON.stringify(known) === JSON.stringify(value))) continue;
+    if (neutral.some((known) => JSON.stringify(known) === JSON.stringify(value))) continue;
     throw fields.unsupported(name, {
-      needs: 'adapters of another kind than LoRA with one rank for all layers',
-      expected: [null, ...values].map((known) => JSON.stringify(known)).join(' or '),
+      needs,
+      expected: [null, ...neutral].map((known) => JSON.stringify(known)).join(' or '),
+      what: 'the LoRA',
+      remedy: isUnmergeable ? 'choose other adapters: these cannot be computed here' : mergeRemedy,
     });
   }
   const rank = fields.required<number>('r', 'a positive integer');
@@ -77,6 +92,8 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
   };
 }
 
+const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
+
 /**
  * The layers whose adapters a file holds, by their names within a block: a list, a pattern and all-linear
  * alike. All of them have to have the rank, before anything of its size is made.
@@ -85,9 +102,18 @@ async function targetsOf(path: string, rank: number): Promise<readonly string[]>
   const file = await SafetensorsFile.open(path);
   try {
     const found = [...file.tensors].flatMap(([name, { shape }]) => {
-      const target = /\.(?:layers|h)\.\d+\.(.+)\.lora_A\.weight$/.exec(name)?.[1];
-      return target === undefined ? [] : [{ name, target, shape }];
+      const [, target, matrix] = adapterName.exec(name) ?? [];
+      return target === undefined || matrix !== 'A' ? [] : [{ name, target, shape }];
     });
+    const unknown = [...file.tensors.keys()].find((name) => !adapterName.test(name));
+    if (found.length > 0 && unknown !== undefined) {
+      const problem = `${unknown} is not of a LoRA of a transformer's linear layers`;
+      throw new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${problem}`, {
+        expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks`,
+        remedy: mergeRemedy,
+        exitCode: 2,
+      });
+    }
     const other = found.find(({ shape }) => shape[0] !== rank);
     if (other !== undefined) {
       const problem = `${other.name} has the shape [${other.shape.join(', ')}]`;
