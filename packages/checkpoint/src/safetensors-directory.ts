@@ -17,6 +17,7 @@ function invalid(path: string, problem: string): MtlError {
   return new CheckpointError('MTL_SAFETENSORS_INDEX', `${path}: ${problem}`, {
     remedy: 'copy or download the directory again, index and all shards together',
     details: { path },
+    exitCode: 2,
   });
 }
 
@@ -52,8 +53,9 @@ function parseIndex(path: string, text: string): Index {
 }
 
 /**
- * A directory of safetensors as Hugging Face publishes models: shards with `model.safetensors.index.json`, or
- * a single `model.safetensors`. All its files are open until `close`.
+ * A directory of safetensors as Hugging Face publishes models: a single `model.safetensors`, or shards with
+ * `model.safetensors.index.json`. Where both are there, the single file is read, as the transformers library
+ * does. All its files are open until `close`.
  */
 export class SafetensorsDirectory {
   readonly path: string;
@@ -88,25 +90,28 @@ export class SafetensorsDirectory {
   }
 
   /**
+   * @param options.prefersIndex read the shards of an index where there is one. Default: false
    * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID
    *   for a bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors,
    *   MTL_CHECKPOINT_IO
    */
-  static async open(path: string): Promise<SafetensorsDirectory> {
+  static async open(
+    path: string,
+    { prefersIndex = false }: { readonly prefersIndex?: boolean } = {},
+  ): Promise<SafetensorsDirectory> {
     const indexPath = join(path, safetensorsIndexName);
     const files = new Map<string, SafetensorsFile>();
     try {
-      const text = await readRegularFile(indexPath, { maxBytes: maxIndexBytes }).catch((error: unknown) => {
-        if (systemCode(error) === 'ENOENT') return undefined;
-        throw error;
-      });
+      const names = await readdir(path);
+      const hasIndex = names.includes(safetensorsIndexName);
       const fileOf = new Map<string, SafetensorsFile>();
-      if (text === undefined) {
-        const single = await openSingle(path);
+      if (!hasIndex || (names.includes(safetensorsSingleName) && !prefersIndex)) {
+        const single = await openSingle(path, names);
         files.set(safetensorsSingleName, single);
         for (const name of single.tensors.keys()) fileOf.set(name, single);
         return new SafetensorsDirectory({ path, fileOf, files: [single] });
       }
+      const text = await readRegularFile(indexPath, { maxBytes: maxIndexBytes });
       const { weightMap, totalSize } = parseIndex(indexPath, text);
       for (const [name, fileName] of weightMap) {
         let file = files.get(fileName);
@@ -169,13 +174,17 @@ async function openShard(path: string, indexPath: string): Promise<SafetensorsFi
   }
 }
 
-async function openSingle(path: string): Promise<SafetensorsFile> {
-  const names = await readdir(path);
-  if (!names.includes(safetensorsSingleName)) {
-    throw new CheckpointError('MTL_SAFETENSORS_NONE', `${path} holds no safetensors model`, {
-      expected: `${safetensorsIndexName} or ${safetensorsSingleName}`,
-      remedy: `pass the directory of the model; this one holds: ${names.slice(0, 8).join(', ') || 'nothing'}`,
-    });
+async function openSingle(path: string, names: readonly string[]): Promise<SafetensorsFile> {
+  if (names.includes(safetensorsSingleName)) {
+    return await SafetensorsFile.open(join(path, safetensorsSingleName));
   }
-  return await SafetensorsFile.open(join(path, safetensorsSingleName));
+  const ofPytorch = names.find((name) => /^pytorch_model.*\.(bin|bin\.index\.json)$/.test(name));
+  throw new CheckpointError('MTL_SAFETENSORS_NONE', `${path} holds no safetensors model`, {
+    expected: `${safetensorsIndexName} or ${safetensorsSingleName}`,
+    remedy:
+      ofPytorch === undefined
+        ? `pass the directory of the model; this one holds: ${names.slice(0, 8).join(', ') || 'nothing'}`
+        : `convert ${ofPytorch} with the transformers library: AutoModelForCausalLM.from_pretrained('${path}').save_pretrained('NEW_DIR') writes model.safetensors (of a BERT AutoModelForPreTraining does); copy the tokenizer's files there`,
+    exitCode: 2,
+  });
 }

@@ -23,6 +23,7 @@ function invalid(path: string, problem: string): MtlError {
     {
       remedy: 'copy or download the file again; `ls -l` shows whether it is shorter than its source',
       details: { path },
+      exitCode: 2,
     },
   );
 }

@@ -385,7 +385,9 @@ describe('sharded directories', () => {
   ])('refuses the index %s', async (text, code) => {
     await writeSafetensorsDirectory({ directory, tensors: sources });
     await writeFile(join(directory, 'model.safetensors.index.json'), text);
-    await expect(SafetensorsDirectory.open(directory)).rejects.toMatchObject({ code });
+    await expect(SafetensorsDirectory.open(directory, { prefersIndex: true })).rejects.toMatchObject({
+      code,
+    });
   });
 
   it('says what an unsuitable directory holds', async () => {

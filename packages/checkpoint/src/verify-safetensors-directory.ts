@@ -2,14 +2,19 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { ioError } from './io-error.js';
-import { SafetensorsDirectory, safetensorsIndexName } from './safetensors-directory.js';
+import {
+  SafetensorsDirectory,
+  safetensorsIndexName,
+  safetensorsSingleName,
+} from './safetensors-directory.js';
 
 const shardPattern = /^model-\d+-of-\d+\.safetensors$/;
 
 /**
  * Checks a directory of safetensors as Hugging Face publishes models, as far as the format allows (it has no
  * checksums): every shard is there and valid, every tensor is in the shard that the index names and in no
- * other, no shard is left out, and `total_size` is the bytes of all tensors. With `requireFinite` all values
+ * other, no shard is left out, no `model.safetensors` would be read
+ * instead of them, and `total_size` is the bytes of all tensors. With `requireFinite` all values
  * are read.
  * Memory: the largest tensor.
  *
@@ -21,7 +26,7 @@ export async function verifySafetensorsDirectory(
   path: string,
   { requireFinite = false }: { readonly requireFinite?: boolean } = {},
 ): Promise<number> {
-  await using directory = await SafetensorsDirectory.open(path);
+  await using directory = await SafetensorsDirectory.open(path, { prefersIndex: true });
   const { tensors, unlisted, totalSize, fileNames } = directory;
   const fail = (problem: string, expected?: string): never => {
     throw new CheckpointError('MTL_SAFETENSORS_INDEX', `${join(path, safetensorsIndexName)}: ${problem}`, {
@@ -36,7 +41,8 @@ export async function verifySafetensorsDirectory(
   const names = await readdir(path).catch((error: unknown) => {
     throw ioError(error, { action: 'list', path });
   });
-  const leftOut = names.find((name) => shardPattern.test(name) && !fileNames.includes(name));
+  const isWeights = (name: string): boolean => shardPattern.test(name) || name === safetensorsSingleName;
+  const leftOut = names.find((name) => isWeights(name) && !fileNames.includes(name));
   if (leftOut !== undefined) fail(`${leftOut} is not in it`);
   let bytes = 0;
   for (const entry of tensors.values()) bytes += entry.bytes;

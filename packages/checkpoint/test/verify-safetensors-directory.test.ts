@@ -1,4 +1,4 @@
-import { readFile, rename, unlink, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
@@ -77,6 +77,11 @@ describe('a directory with an index', () => {
       what: 'the index leaves a shard out',
       damage: () => editIndex(({ weight_map: map }) => void delete map.a),
       problem: /index\.json: model-00001-of-00003\.safetensors is not in it$/,
+    },
+    {
+      what: 'a model.safetensors would be read instead',
+      damage: () => copyFile(at(shardOf(1)), at('model.safetensors')),
+      problem: /index\.json: model\.safetensors is not in it$/,
     },
     {
       what: 'its total_size is another',

@@ -292,7 +292,7 @@ describe('readHuggingFaceGpt', () => {
   });
 
   it.each([
-    ['a missing tensor', 'ln_f.bias', () => [], 'tensor ln_f.bias not found'],
+    ['a missing tensor', 'ln_f.bias', () => [], 'tensor transformer.ln_f.bias not found'],
     ['another shape', 'ln_f.bias', () => [{ shape: [16, 2] }], '[16, 2]'],
     ['a dtype without values', 'ln_f.bias', () => [{ dtype: 'I32' }], 'I32'],
     ['a tensor too many', 'ln_f.bias', () => [{}, { name: 'score.weight' }], 'score.weight'],

@@ -302,7 +302,7 @@ it.each<[FixtureName, Fields, string, string]>([
 });
 
 it.each<[FixtureName, Fields, string]>([
-  ['huggingface-llama', { tie_word_embeddings: true, num_hidden_layers: 3 }, 'tensor layers.2.'],
+  ['huggingface-llama', { tie_word_embeddings: true, num_hidden_layers: 3 }, 'tensor model.layers.2.'],
   ['huggingface-smollm', { tie_word_embeddings: false }, 'tensor lm_head.weight not found'],
   [
     'huggingface-llama-bias',

@@ -14,7 +14,7 @@ export function checkWeightSizes(options: {
   readonly hiddenSize: number;
   /** The name of the embedding [vocabularySize, hiddenSize], without prefix. */
   readonly embedding: string;
-  readonly naming: Pick<WeightNames, 'prefix' | 'canonical'>;
+  readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
   /** All names; called when the number of layers and the hidden size are those of the weights. */
   readonly names: () => WeightNames;
 }): void {

@@ -21,5 +21,11 @@ export function gptWeightNames(modelType: GptTypeName, model: GptModelConfigurat
 /** The embedding's name in files of a model type, and how names there become those of the name maps. */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'
-    ? { embedding: 'wte.weight', naming: { prefix: gpt2Prefix } }
-    : { embedding: 'embed_tokens.weight', naming: { prefix: llamaPrefix } };
+    ? embeddingNamed('wte.weight', gpt2Prefix)
+    : embeddingNamed('embed_tokens.weight', llamaPrefix);
+
+/** A tied model may store the head alone, which has the same shape. */
+const embeddingNamed = (embedding: string, prefix: string) => ({
+  embedding,
+  naming: { prefix, copies: { 'lm_head.weight': embedding } },
+});

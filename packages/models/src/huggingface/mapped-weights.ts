@@ -39,16 +39,19 @@ export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
   names: Omit<WeightNames, 'mappings'> & { readonly mappings: readonly Pick<WeightMapping, 'sources'>[] },
 ): ReadonlyMap<string, string> {
-  const { mappings, prefix, isIgnored, canonical = (name: string) => name } = names;
+  const { mappings, prefix, isIgnored, copies = {}, canonical = (name: string) => name } = names;
   const stripped = (name: string): string =>
     canonical(name.startsWith(prefix) ? name.slice(prefix.length) : name);
+  const copyOf = new Map(Object.entries(copies).map(([copy, original]) => [original, copy]));
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
-    const fileName = inFile.get(name);
+    // of tied tensors a file may hold either
+    const fileName = inFile.get(name) ?? inFile.get(copyOf.get(name) ?? '');
     if (fileName === undefined) {
-      const nearest = nearestName(name, inFile.keys());
-      throw weightsRefused(weights, `tensor ${name} not found`, nearest && `a name such as ${nearest}`);
+      const missing = nameInFile(name, { weights, prefix });
+      const nearest = nearestName(missing, weights.tensors.keys());
+      throw weightsRefused(weights, `tensor ${missing} not found`, nearest && `a name such as ${nearest}`);
     }
     const entry = weights.tensors.get(fileName)!;
     if (!sameShape(entry.shape, shape)) {
@@ -73,6 +76,18 @@ export function resolveNames(
     );
   }
   return wanted;
+}
+
+/** Names of heads, which have no prefix in any file. */
+const ofHead = /^(lm_head|cls|classifier|qa_outputs)\./;
+
+/** What a file with these names would call a tensor. */
+function nameInFile(
+  name: string,
+  { weights, prefix }: { weights: Pick<WeightFiles, 'tensors'>; prefix: string },
+): string {
+  const hasPrefix = [...weights.tensors.keys()].some((known) => known.startsWith(prefix));
+  return hasPrefix && !ofHead.test(name) ? `${prefix}${name}` : name;
 }
 
 /**
@@ -154,6 +169,19 @@ function overflows(from: string, to: WritableDtype): boolean {
   return maxima[from]! > maxima[to]!;
 }
 
+/** @throws CheckpointError MTL_NOT_FINITE, naming the tensor as the file does */
+function checkOverflow(
+  values: Float32Array,
+  { weights, name, dtype }: { weights: WeightFiles; name: string; dtype: WritableDtype },
+): void {
+  const slices = weights.tensors.get(name)!.shape.map((size) => ({ start: 0, end: size }));
+  const remedy = `the weights do not fit ${dtype}: take others, or compute in a wider dtype`;
+  checkValues(encodeFloats(values, dtype), {
+    dtype,
+    check: { place: weights.path, name, slices, remedy, exitCode: 2 },
+  });
+}
+
 /**
  * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
  * tensor, in float32, its bytes in the file, a copy in our layout where that differs, and the box that is
@@ -187,18 +215,13 @@ export async function loadMappedWeights(options: {
         target: scratch.bytes(bytes),
         requireFinite: true,
       });
-      sources.push(decodeFloats(read, stored, scratch.floats));
+      const values = decodeFloats(read, stored, scratch.floats);
+      sources.push(values);
+      // what is finite in the file may overflow here
+      if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
     }
     const logical = mapping.toLogical(sources, scratch.floats);
     const encoded = encodeFloats(boxOf(logical, tensor, scratch.floats), dtype);
-    // what is finite in the file may overflow here
-    if (
-      mapping.sources.some(({ name }) => overflows(weights.tensors.get(fileNames.get(name)!)!.dtype, dtype))
-    ) {
-      const remedy = `the weights do not fit ${dtype}: take others, or compute in a wider dtype`;
-      const { name, slices } = tensor;
-      checkValues(encoded, { dtype, check: { place: weights.path, name, slices, remedy, exitCode: 2 } });
-    }
     await tensor.write(encoded);
   }
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
@@ -78,9 +79,16 @@ export async function readHuggingFaceGpt(options: {
     generationDefaults: generation?.values,
     origin: { config: fields.values, generation: generation?.values },
     tokenizerFiles,
-    notices: [...notices, ...unreadTokenizer(directory, tokenizerFiles)],
+    notices: [...notices, ...unreadIndex(directory), ...unreadTokenizer(directory, tokenizerFiles)],
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
+}
+
+/** Tells of shards that are not read, as the transformers library does not read them either. */
+function unreadIndex(directory: string): readonly string[] {
+  const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;
+  const hasBoth = [single, index].every((name) => existsSync(join(directory, name)));
+  return hasBoth ? [`${directory}: ${single} is read, and the shards of ${index} are not`] : [];
 }
 
 /** Tells of a tokenizer that comes in a form of which nothing here is made. */

@@ -6,6 +6,7 @@ import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask 
 import { isOptimizerTensor } from '@mtl/trainer';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
+import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
 import type { StartConfiguration } from './fine-tuning-configuration.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
@@ -48,13 +49,7 @@ export async function openBertStart(options: OpenBertStartOptions): Promise<Bert
   const tokenizer = await createTokenizer(tokenizerOptions);
   const found = named ?? fromScratch(options, tokenizer);
   const { model, path } = found;
-  if (tokenizer.vocabularySize > model.vocabularySize) {
-    throw new ConfigurationError(
-      'MTL_TOKENIZER_MODEL',
-      `the ${tokenizer.name} has ${tokenizer.vocabularySize} tokens, the model of ${path} knows ${model.vocabularySize}`,
-      { expected: 'the tokenizer that the model was trained with', remedy: 'leave --tokenizer-type out' },
-    );
-  }
+  checkTokenizerFits({ tokenizer, model, from: path });
   if (!start.initialWeights) return { ...found, tokenizer };
   return { ...found, path: undefined, tokenizer, has: () => false };
 }

@@ -2,7 +2,7 @@ import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { TrainedOn } from '@mtl/configuration';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
-import { ConfigurationError, UsageError } from '@mtl/errors';
+import { UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
@@ -15,6 +15,7 @@ import {
   type PipelinedGpt,
   partitionLayers,
 } from '@mtl/models';
+import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
 import { openDeviceOfRank } from '../training/open-device-of-rank.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
@@ -64,7 +65,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const weights = await openGptWeights(options);
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
-  checkTokenizer(tokenizer, weights);
+  if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
   const storage = allocateParameters(parameters, { device, dtype });
   try {
@@ -119,19 +120,6 @@ function partOf(
   });
   const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
   return { whole, stages, parameters };
-}
-
-/** A tokenizer may know fewer tokens than the model (some models are padded), never more. */
-function checkTokenizer(
-  tokenizer: Tokenizer | undefined,
-  { model, path }: { readonly model: GptModelConfiguration; readonly path: string },
-): void {
-  if (tokenizer === undefined || tokenizer.vocabularySize <= model.vocabularySize) return;
-  throw new ConfigurationError(
-    'MTL_TOKENIZER_MODEL',
-    `the ${tokenizer.name} has ${tokenizer.vocabularySize} tokens, the model of ${path} knows ${model.vocabularySize}`,
-    { expected: 'the tokenizer that the model was trained with', remedy: 'leave --tokenizer-type out' },
-  );
 }
 
 /** A parameter to be filled with float32 values, rounded where it computes in another dtype. */

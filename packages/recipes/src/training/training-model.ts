@@ -2,6 +2,7 @@ import { differingFlags, type PretrainingConfiguration, pickFields } from '@mtl/
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
+import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
 import type { HuggingFaceModel } from '../models/model-recipe.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
@@ -33,13 +34,7 @@ export function trainingModel(
   const { model: flags } = run;
   const from = huggingFace?.directory ?? run.checkpoint.load;
   const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
-  if (known !== undefined && tokenizer.vocabularySize > known) {
-    throw new ConfigurationError(
-      'MTL_TOKENIZER_MODEL',
-      `the tokenizer has ${tokenizer.vocabularySize} tokens, the model of ${from} only ${known}`,
-      { expected: 'the tokenizer that the model was trained with' },
-    );
-  }
+  if (known !== undefined) checkTokenizerFits({ tokenizer, model: { vocabularySize: known }, from });
   if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
   const { configuration, directory } = huggingFace;
   refuseOtherSizes(run, huggingFace);
