@@ -82,6 +82,46 @@ describe('exportTokenizer', async () => {
     expectSameIds(await createTokenizer(options), await written('bytes', files));
   });
 
+  it('writes the settings of a tokenizer.json that came without, and no others', async () => {
+    const { 'tokenizer.json': json } = (await exportTokenizer({ type: 'ByteLevelTokenizer' }))!;
+    const parsed = JSON.parse(json!) as { model: { vocab: Record<string, number> } };
+    const vocab = { ...parsed.model.vocab, '<s>': 257, '<pad>': 258, '<unk>': 259 };
+    const added_tokens = [{ id: 256, content: '<|endoftext|>', special: true }];
+    const own = { ...parsed, added_tokens, model: { ...parsed.model, vocab, unk_token: '<unk>' } };
+    const start = { SpecialToken: { id: '<s>', type_id: 0 } };
+    const post_processor = {
+      type: 'TemplateProcessing',
+      single: [start, { Sequence: { id: 'A', type_id: 0 } }],
+      special_tokens: { '<s>': { id: '<s>', ids: [257], tokens: ['<s>'] } },
+    };
+    const folder = join(directory, 'own');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify({ ...own, post_processor }));
+    const options = { type: 'HuggingFaceTokenizer', tokenizerModel: folder } as const;
+    const files = (await exportTokenizer(options, { maxLength: 64 }))!;
+    expect(Object.keys(files)).toEqual(['tokenizer_config.json']);
+    expect(JSON.parse(files['tokenizer_config.json']!)).toEqual({
+      tokenizer_class: 'PreTrainedTokenizerFast',
+      bos_token: '<s>',
+      eos_token: '<|endoftext|>',
+      unk_token: '<unk>',
+      pad_token: '<pad>',
+      model_max_length: 64,
+      clean_up_tokenization_spaces: false,
+    });
+    const ended = await exportTokenizer({ ...options, eodToken: '<pad>' });
+    expect(JSON.parse(ended!['tokenizer_config.json']!)).toMatchObject({ eos_token: '<pad>' });
+    writeFileSync(join(folder, 'tokenizer_config.json'), '{}');
+    expect(await exportTokenizer(options, { maxLength: 64 })).toBeUndefined();
+  });
+
+  it('writes the length that the model takes', async () => {
+    for (const type of ['GPT2BPETokenizer', 'ByteLevelTokenizer'] as const) {
+      const { 'tokenizer_config.json': settings } = (await exportTokenizer({ type }, { maxLength: 96 }))!;
+      expect(JSON.parse(settings!)).toMatchObject({ model_max_length: 96 });
+    }
+  });
+
   it('leaves tokenizers to their own files', async () => {
     expect(await exportTokenizer({ type: 'NullTokenizer', vocabSize: 9 })).toBeUndefined();
     expect(await exportTokenizer({ type: 'BertWordPieceCase', vocabFile: 'vocab.txt' })).toBeUndefined();

@@ -1,25 +1,35 @@
+import { existsSync } from 'node:fs';
 import { byteAlphabet } from '../training/byte-alphabet.js';
 import { type ByteLevelBpe, byteLevelBpeJson } from './byte-level-bpe-json.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
+import { checkTokenizerJson } from './check-tokenizer-json.js';
 import { endOfText, loadGpt2Vocabulary } from './gpt2-vocabulary.js';
+import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
 import { readGpt2Files } from './read-gpt2-files.js';
+import { readJsonFile } from './read-json-file.js';
 import type { TokenizerOptions } from './tokenizer-options.js';
 
 /**
- * The files by which Hugging Face's libraries load the same tokenizer, name to text, for those that do not
- * consist of such files: `GPT2BPETokenizer`, which becomes tokenizer.json, vocab.json, merges.txt and
- * tokenizer_config.json, and `ByteLevelTokenizer`, a tokenizer.json and its tokenizer_config.json. Undefined
- * for the others. A text that spells out `<|endoftext|>` is that token to them.
+ * The files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it does not
+ * consist of such files: `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
+ * tokenizer_config.json, `ByteLevelTokenizer` a tokenizer.json and its tokenizer_config.json, and a
+ * `HuggingFaceTokenizer` without a tokenizer_config.json gets one, without which the transformers library
+ * knows neither its special tokens nor a length. Undefined for the others. A text that spells out
+ * `<|endoftext|>` is that token to them.
  *
- * @throws DataError MTL_DATA_TOKENIZER when the files of a `GPT2BPETokenizer` cannot be used
+ * @param exported.maxLength `model_max_length`: tokens that the model takes. Default: left out
+ * @throws DataError MTL_DATA_TOKENIZER when the files of a tokenizer cannot be used
  */
 export async function exportTokenizer(
   options: TokenizerOptions,
+  { maxLength }: { readonly maxLength?: number | undefined } = {},
 ): Promise<Readonly<Record<string, string>> | undefined> {
   if (options.type === 'ByteLevelTokenizer') {
     const tokens = Array.from(byteAlphabet.keys(), (byte) => String.fromCharCode(byte));
-    return jsonFiles(bytePairs(tokens, { splitsWords: false }), 'PreTrainedTokenizerFast');
+    const parts = bytePairs(tokens, { splitsWords: false });
+    return jsonFiles(parts, { tokenizerClass: 'PreTrainedTokenizerFast', maxLength });
   }
+  if (options.type === 'HuggingFaceTokenizer') return settingsOf(options, maxLength);
   if (options.type !== 'GPT2BPETokenizer') return undefined;
   const { vocabFile, mergeFile } = options;
   const parts =
@@ -27,23 +37,78 @@ export async function exportTokenizer(
       ? bytePairs(await loadGpt2Vocabulary(), { splitsWords: true })
       : readGpt2Files({ vocabFile, mergeFile });
   return {
-    ...jsonFiles(parts, 'GPT2Tokenizer'),
+    ...jsonFiles(parts, { tokenizerClass: 'GPT2Tokenizer', maxLength }),
     'vocab.json': JSON.stringify(parts.vocab),
     'merges.txt': ['#version: 0.2', ...parts.merges, ''].join('\n'),
   };
 }
 
-function jsonFiles(parts: ByteLevelBpe, tokenizerClass: string): Record<string, string> {
+interface Exported {
+  readonly tokenizerClass: string;
+  readonly maxLength: number | undefined;
+  readonly addsPrefixSpace?: boolean;
+}
+
+function jsonFiles(parts: ByteLevelBpe, exported: Exported): Record<string, string> {
   const end = parts.endOfText?.content;
-  const settings = {
-    tokenizer_class: tokenizerClass,
-    ...(end === undefined ? {} : { bos_token: end, eos_token: end, unk_token: end }),
-    add_prefix_space: false,
-    clean_up_tokenization_spaces: false,
-  };
   return {
     'tokenizer.json': `${JSON.stringify(byteLevelBpeJson(parts))}\n`,
-    'tokenizer_config.json': `${JSON.stringify(settings, null, 2)}\n`,
+    'tokenizer_config.json': settingsFile({
+      bos: end,
+      eos: end,
+      unk: end,
+      addsPrefixSpace: false,
+      ...exported,
+    }),
+  };
+}
+
+/** A tokenizer_config.json. */
+function settingsFile(
+  settings: Exported & Readonly<Partial<Record<SpecialToken, string | undefined>>>,
+): string {
+  const tokens = specialTokens.map((name) => [`${name}_token`, settings[name]]);
+  const fields = {
+    tokenizer_class: settings.tokenizerClass,
+    ...Object.fromEntries(tokens),
+    model_max_length: settings.maxLength,
+    // undefined leaves it to tokenizer.json
+    add_prefix_space: settings.addsPrefixSpace,
+    clean_up_tokenization_spaces: false,
+  };
+  return `${JSON.stringify(fields, null, 2)}\n`;
+}
+
+const specialTokens = ['bos', 'eos', 'unk', 'pad'] as const;
+type SpecialToken = (typeof specialTokens)[number];
+
+// What published models call the token that begins a text.
+const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
+
+/** The tokenizer_config.json of a tokenizer.json that came without one. */
+function settingsOf(
+  options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
+  maxLength: number | undefined,
+): Record<string, string> | undefined {
+  const { path, configPath } = tokenizerJsonPaths(options.tokenizerModel);
+  if (existsSync(configPath)) return undefined;
+  const tokenizer = loadHuggingFaceTokenizer(options);
+  const ids = tokenizer.tokenIds!;
+  const tokens = new Map(Array.from(ids, ([token, id]) => [id, token]));
+  const start = tokenizer.startIds?.[0];
+  const { model } = checkTokenizerJson(readJsonFile(path), path);
+  const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
+  const found: Record<SpecialToken, string | null | undefined> = {
+    bos: start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start),
+    eos: tokens.get(tokenizer.eod),
+    unk: unknown,
+    pad: tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId),
+  };
+  // transformers would add a token that is none
+  const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
+  const tokenizerClass = 'PreTrainedTokenizerFast';
+  return {
+    'tokenizer_config.json': settingsFile({ ...Object.fromEntries(known), tokenizerClass, maxLength }),
   };
 }
 

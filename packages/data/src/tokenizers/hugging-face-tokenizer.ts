@@ -38,9 +38,7 @@ export function loadHuggingFaceTokenizer(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
 ): Tokenizer {
   const { tokenizerModel, eodToken } = options;
-  const isDirectory = existsSync(tokenizerModel) && statSync(tokenizerModel).isDirectory();
-  const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-  const configPath = join(dirname(path), 'tokenizer_config.json');
+  const { path, configPath } = tokenizerJsonPaths(tokenizerModel);
   return makeHuggingFaceTokenizer({
     name: 'HuggingFaceTokenizer',
     path,
@@ -49,6 +47,16 @@ export function loadHuggingFaceTokenizer(
     eodToken,
     options,
   });
+}
+
+/** A tokenizer.json, given by its path or its directory, and where its tokenizer_config.json would be. */
+export function tokenizerJsonPaths(tokenizerModel: string): {
+  readonly path: string;
+  readonly configPath: string;
+} {
+  const isDirectory = existsSync(tokenizerModel) && statSync(tokenizerModel).isDirectory();
+  const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
+  return { path, configPath: join(dirname(path), 'tokenizer_config.json') };
 }
 
 /** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */

@@ -64,7 +64,11 @@ export async function writeBertDirectory(
       ...(lowersCase === undefined
         ? {}
         : {
-            'tokenizer_config.json': { tokenizer_class: 'BertTokenizer', do_lower_case: lowersCase },
+            'tokenizer_config.json': {
+              tokenizer_class: 'BertTokenizer',
+              do_lower_case: lowersCase,
+              model_max_length: model.maxPositionEmbeddings,
+            },
           }),
     },
   });

@@ -52,7 +52,7 @@ export async function checkpointToHuggingFace(
   const recipe = recipeOf({ kind });
   checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
-  const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
+  const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions, model);
   const weights = savedWeights(checkpoint);
   const tensors = lora ? mergedWeights(weights, { model: model as GptModelConfiguration, lora }) : weights;
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });

@@ -84,7 +84,7 @@ export class HuggingFaceExports {
       model,
       tensors: tensors ?? [],
       ...bertTokenizerSettings(start.tokenizer),
-      tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options),
+      tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options, model),
     });
     const { save } = configuration.checkpoint;
     if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);

@@ -494,7 +494,7 @@ export class Training {
       model: this.model,
       tokenizer: this.tokenizer,
       tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
-      tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
+      tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options, this.model),
       origin: this.#origin,
     });
     this.#report(`wrote ${directory}`);
