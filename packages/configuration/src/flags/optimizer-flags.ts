@@ -65,7 +65,9 @@ export const optimizerFlags = {
   'lr-decay-samples': count('The same in samples, for --train-samples.', { defaultText: '--train-samples' }),
   'lr-warmup-iters': naturalNumber('Steps of linear warm-up.', { defaultText: '0' }),
   'lr-warmup-samples': naturalNumber('Samples of linear warm-up, for --train-samples.', { defaultText: '0' }),
-  'lr-warmup-fraction': fraction('Share of the decay steps to warm up over, instead of a number of them.'),
+  'lr-warmup-fraction': fraction(
+    'Share of the decay steps to warm up over, instead of a number of them; with --train-data the whole steps in it.',
+  ),
   'lr-warmup-init': nonNegativeNumber('Learning rate of the first warm-up step.', { default: 0 }),
   'lr-wsd-decay-style': choice(
     ['exponential', 'linear', 'cosine', 'minus_sqrt'],

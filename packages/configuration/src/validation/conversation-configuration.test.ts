@@ -1,3 +1,4 @@
+import { LearningRateSchedule } from '@mtl/optimizer';
 import { describe, expect, it } from 'vitest';
 import { errorOf, small } from '../../test/support/configure.js';
 import { parseFlags } from '../flags/parse-flags.js';
@@ -44,6 +45,24 @@ describe('conversations', () => {
     expect(goingOn('--global-batch-size 8', 20)).toBe(5 + 14);
     expect(goingOn('--global-batch-size 2', 20)).toBe(5 + 54);
     expect(goingOn('--global-batch-size 8', 128)).toBe(5);
+  });
+
+  it.each([
+    // as mtl sft warms up unless flags say otherwise
+    { numTrain: 4, steps: 1, warmupSteps: 0 },
+    { numTrain: 12, steps: 3, warmupSteps: 0 },
+    { numTrain: 132, steps: 33, warmupSteps: 0 },
+    { numTrain: 136, steps: 34, warmupSteps: 1 },
+    { numTrain: 800, steps: 200, warmupSteps: 6 },
+  ])('are learnt from with the full rate, in $steps steps too', ({ numTrain, steps, warmupSteps }) => {
+    const line = `${withoutSteps} --train-data a --epochs 1 --lr 2e-5 --lr-warmup-fraction 0.03`;
+    const { training, optimizer, notices } = configure(line, { numTrain, numValidation: 0 });
+    expect(training.trainIterations).toBe(steps);
+    expect(optimizer.learningRate.warmupSteps).toBe(warmupSteps);
+    const schedule = new LearningRateSchedule(optimizer.learningRate);
+    const rates = Array.from({ length: steps }, (_, step) => schedule.at(step));
+    expect(Math.max(...rates)).toBe(2e-5);
+    expect(notices.join()).not.toContain('learning rate');
   });
 
   it('are evaluated as flags say, and saved at evaluations where the run may end early', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, small } from '../../test/support/configure.js';
+import { configure, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
 describe('optimizerConfiguration', () => {
@@ -16,6 +16,34 @@ describe('optimizerConfiguration', () => {
       scale: 128,
     });
     expect(configure(`${small} --bf16`).training.precision).toBe('bf16');
+  });
+});
+
+describe('warm-up that leaves no step with the full learning rate', () => {
+  const noticesOf = (flags: string) =>
+    configure(withFlags(flags)).notices.filter((notice) => notice.includes('learning rate'));
+
+  it.each([
+    // the first step has the rate of the begin of warm-up, as in Megatron-LM
+    [
+      '--train-iters 1 --lr-warmup-fraction 0.01',
+      /--lr 0.001: the largest is 0, because warm-up takes 0.01 of 1 steps/,
+    ],
+    ['--train-iters 2 --lr-warmup-fraction 0.01', /the largest is 0.0005051, because/],
+    [
+      '--no-train-iters --train-samples 4 --lr-warmup-samples 6 --lr-decay-samples 8',
+      /the largest is 0.0003333, because warm-up takes 3 of 4 steps/,
+    ],
+  ])('is said: %s', (flags, expected) => {
+    expect(noticesOf(flags).join()).toMatch(expected);
+  });
+
+  it.each([
+    '--train-iters 1',
+    '--train-iters 100 --lr-warmup-fraction 0.015',
+    '--train-iters 3 --lr-warmup-iters 1',
+  ])('is not said where there is one: %s', (flags) => {
+    expect(noticesOf(flags)).toEqual([]);
   });
 });
 

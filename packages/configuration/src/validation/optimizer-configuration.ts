@@ -46,7 +46,10 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
   // Both check their numbers when they are made, and those are the numbers they will be made from.
-  inWordsOfFlags(() => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)]);
+  const [schedule] = inWordsOfFlags(
+    () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
+  );
+  notices.push(...noticeOfLowRates(flags, { training, learningRate, schedule }));
   return {
     learningRate,
     ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),
@@ -164,7 +167,40 @@ function warmupStepsOf(
       why: 'warm-up is a share or a number of steps, not both',
     });
   }
-  return fraction * decaySteps;
+  // a small number of conversations is learnt from in a few steps: warm-up must leave one with the full rate
+  return flags.get('train-data') === undefined ? fraction * decaySteps : Math.floor(fraction * decaySteps);
+}
+
+/** The share of the peak that some step should have. */
+const fullRate = 0.9;
+
+/** Whether warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with the full rate. */
+function noticeOfLowRates(
+  flags: FlagReader,
+  {
+    training,
+    learningRate,
+    schedule,
+  }: {
+    readonly training: TrainingConfiguration;
+    readonly learningRate: OptimizerConfiguration['learningRate'];
+    readonly schedule: LearningRateSchedule;
+  },
+): readonly string[] {
+  const { trainIterations, globalBatchSize, rampup, start } = training;
+  const { warmupSteps = 0, decaySteps, maxLearningRate, unit } = learningRate;
+  if (warmupSteps === 0 || start !== undefined || rampup !== undefined) return [];
+  const perStep = unit === 'samples' ? globalBatchSize : 1;
+  const ends = [Math.floor, Math.ceil].map((round) => round(warmupSteps / perStep));
+  const rates = ends.map((step) => schedule.at(Math.min(step, trainIterations - 1) * perStep));
+  const largest = Math.max(...rates);
+  if (largest >= fullRate * maxLearningRate) return [];
+  const shown = (value: number): string => String(Number(value.toPrecision(4)));
+  return [
+    `no step has the full learning rate of ${flags.written('lr')}: the largest is ${shown(largest)}, because warm-up takes ` +
+      `${shown(warmupSteps / perStep)} of ${shown(decaySteps / perStep)} steps and the first step has the rate that it begins with; ` +
+      'train longer, or leave warm-up out (--lr-warmup-fraction 0)',
+  ];
 }
 
 function wsdOf(

@@ -316,13 +316,15 @@ export class FineTuningRun {
     const { optimizer, globalBatchSize, microBatchSize, epochs } = configuration;
     const { parallel } = layout;
     const trainIterations = epochs * options.stepsPerEpoch;
+    const warmupSteps = optimizer.warmupFraction * trainIterations;
     const schedule = inWordsOfFlags(
       () =>
         new LearningRateSchedule({
           maxLearningRate: optimizer.learningRate,
           minLearningRate: optimizer.minLearningRate,
           decayStyle: optimizer.decayStyle,
-          warmupSteps: optimizer.warmupFraction * trainIterations,
+          // part of a step would make the first one, whose rate is 0, all of warm-up
+          warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
           decaySteps: trainIterations,
         }),
     );

@@ -178,6 +178,26 @@ describe('a resumed run', () => {
     expect(notes.slice(1)).toEqual(['    --seed 1234 -> 7']);
   });
 
+  it('goes on from conversations that an older version warmed up to over parts of steps', () => {
+    const conversations =
+      '--train-data a --validation-fraction 0.1 --tokenizer-type ByteLevelTokenizer --lr-warmup-fraction 0.105';
+    const text = (of: object) => JSON.parse(JSON.stringify(of)) as JsonObject;
+    const plain = line(conversations).replace(' --data-path bundled', '');
+    const saved = text(configurationJson(configure(plain)));
+    const rate = (saved.resolved as { optimizer: { learningRate: { warmupSteps: number } } }).optimizer
+      .learningRate;
+    rate.warmupSteps = 10.5;
+    const state = { configuration: { ...saved, trainedOn: { dataPath: [], split: '1' } } };
+    const checkpoint = { path: 'x/iter_0000050', state: state as JsonObject };
+    const { configuration, notes } = resumedConfiguration({
+      configuration: configure(plain),
+      checkpoint,
+      withOptimizer: true,
+    });
+    expect(notes).toEqual([]);
+    expect(configuration.optimizer.learningRate.warmupSteps).toBe(10);
+  });
+
   it('goes on from checkpoints that record no settings, as older versions and mtl convert write them', () => {
     const { path, state } = checkpointOf('');
     const { trainedOn: _trainedOn, ...converted } = state.configuration as JsonObject;

@@ -55,7 +55,7 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
   const saved = (checkpoint.state.configuration ?? {}) as Partial<SavedConfiguration>;
   const before = saved.trainedOn === undefined ? undefined : saved.resolved;
   const schedule = withOptimizer
-    ? resumedSchedule(options, before?.optimizer)
+    ? resumedSchedule(options, before && scheduleBefore(before))
     : { configuration: options.configuration, changes: [] };
   const { configuration } = schedule;
   const changes = [...schedule.changes, ...otherChanges(before, configuration)];
@@ -67,6 +67,14 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
           ...changes.map(({ flag, before, now }) => `    --${flag} ${before} -> ${now}`),
         ];
   return { configuration, notes };
+}
+
+/** That of the checkpoint's run; older versions warmed up over parts of steps where there were conversations. */
+function scheduleBefore({ data, optimizer }: Resolved): Schedule {
+  const { learningRate } = optimizer;
+  if (data?.conversations === undefined || learningRate === undefined) return optimizer;
+  const warmupSteps = Math.floor(learningRate.warmupSteps ?? 0);
+  return { ...optimizer, learningRate: { ...learningRate, warmupSteps } };
 }
 
 function resumedSchedule(
