@@ -11,6 +11,7 @@ import type { EvaluatedLoss, Trainer } from './trainer.js';
 import type { TrainingEvent } from './training-event.js';
 import type { TrainingReporter } from './training-reporter.js';
 import { type SaveSettings, TrainingSaves } from './training-saves.js';
+import { UnchangedWeights } from './unchanged-weights.js';
 
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
@@ -67,17 +68,23 @@ export interface TrainingResult {
    */
   readonly reason: 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;
+  /** Whether there were steps and all were skipped: the weights are those that the run began with. */
+  readonly isUnchanged?: true;
 }
 
 /**
  * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and
- * SIGHUP, after the step that is running), reports. The final state is always saved and, where there is
- * evaluation data, evaluated. Every rank of a training run calls it; a signal to any of them stops all after
- * the same step.
+ * SIGHUP, after the step that is running), reports. The final state is saved and, where there is evaluation
+ * data, evaluated. Weights that no step of the run has changed are not saved. Every rank of a training run
+ * calls it; a signal to any of them stops all after the same step.
+ *
+ * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless it was
+ *   interrupted
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
   const { trainer, save, evaluation, exitInterval } = options;
   const saves = save && new TrainingSaves({ ...options, save });
+  const unchanged = new UnchangedWeights(options.lossScaler);
   let evaluated = -1;
   let ending: TrainingResult['reason'] | undefined;
 
@@ -110,6 +117,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     });
     for await (const metrics of steps) {
       for (const reporter of options.reporters) reporter.step?.(metrics);
+      unchanged.step(metrics);
       report(options, metrics.events);
       const { iteration } = metrics;
       report(options, rankWatch?.step(iteration));
@@ -117,7 +125,8 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
         await aside(async () => report(options, [await rollBack(options, saves)]));
       }
       if (isMultiple(iteration, evaluation?.interval)) await aside(evaluateNow);
-      if (isMultiple(iteration, save?.interval)) await aside(async () => await saves?.atInterval());
+      if (isMultiple(iteration, save?.interval) && !unchanged.isAll)
+        await aside(async () => await saves?.atInterval());
       const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
       // a step may be under way that ends yet
@@ -133,9 +142,21 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   }
   report(options, rankWatch?.end(trainer.progress.iteration));
   const isDone = ending === undefined && trainer.isDone;
+  if (unchanged.isAll) return endUnchanged(options, { error: unchanged.error(), ending });
   if (isDone) await evaluateNow();
   await saves?.atEnd();
   return { reason: ending ?? (isDone ? 'done' : 'data'), checkpointPath: saves?.newestPath };
+}
+
+/** Publishes nothing as progress: an interrupted run goes on from where it began, any other has failed. */
+function endUnchanged<Batch>(
+  { reporters }: RunTrainingOptions<Batch>,
+  { error, ending }: { readonly error: TrainingError; readonly ending: TrainingResult['reason'] | undefined },
+): TrainingResult {
+  if (ending === undefined || ending === 'early-stopping') throw error;
+  for (const reporter of reporters)
+    reporter.message?.(`  note: ${error.message}; nothing is saved; ${error.remedy}`);
+  return { reason: ending, checkpointPath: undefined, isUnchanged: true };
 }
 
 const isMultiple = (iteration: number, interval: number | undefined): boolean =>

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
+import type { MtlError } from '@mtl/errors';
 import { numLiveTensors, type Tensor } from '@mtl/kernels';
 import {
   AdamwOptimizer,
@@ -381,11 +382,75 @@ function temporaryDirectory(): string {
   return directory;
 }
 
+const places = [
+  { where: 'between steps', inBackground: false },
+  { where: 'in the background', inBackground: true },
+];
+
 describe('runTraining', () => {
-  const places = [
-    { where: 'between steps', inBackground: false },
-    { where: 'in the background', inBackground: true },
-  ];
+  describe.each(places)(
+    'of which every step is skipped, where checkpoints are written $where',
+    ({ inBackground }) => {
+      /** Sums of gradients times 2^127 are beyond float32; the scale halves at every step. */
+      const scaler = {
+        kind: 'dynamic',
+        initialScale: 2 ** 127,
+        minScale: 1,
+        growthInterval: 100,
+        hysteresis: 1,
+      } as const;
+      const runWith = async (options: BuildOptions, exitInterval?: number) => {
+        const built = build({ scaler, rate: () => 0.05, ...options });
+        const messages: string[] = [];
+        const directory = temporaryDirectory();
+        try {
+          const result = runTraining({
+            ...built,
+            reporters: [{ message: (text) => void messages.push(text) }],
+            save: { directory, interval: 2, keepLast: undefined, inBackground, configuration: {} },
+            exitInterval,
+          });
+          return {
+            result: await result.catch((error: MtlError) => error),
+            messages,
+            saved: readdirSync(directory),
+          };
+        } finally {
+          built.dispose();
+        }
+      };
+
+      it('ends with an error, and publishes nothing', async () => {
+        const { result, saved } = await runWith({ trainIterations: 3 });
+        expect(result).toMatchObject({ code: 'MTL_NO_UPDATE', exitCode: 1 });
+        expect((result as MtlError).message).toMatch(
+          /^none of the 3 steps changed the weights: the gradients of 3/,
+        );
+        expect(saved).toEqual([]);
+      });
+
+      it('says so where it is interrupted', async () => {
+        const { result, messages, saved } = await runWith({ trainIterations: 9 }, 3);
+        expect(result).toEqual({ reason: 'exit-interval', checkpointPath: undefined, isUnchanged: true });
+        expect(messages.join()).toMatch(
+          /none of the 3 steps changed .* nothing is saved; pass --initial-loss-scale/,
+        );
+        expect(saved).toEqual([]);
+      });
+
+      it('saves from the first step on that changes the weights', async () => {
+        const { result, messages } = await runWith({
+          trainIterations: 12,
+          scaler: { ...scaler, initialScale: 2 ** 70 },
+        });
+        expect(result).toMatchObject({ reason: 'done' });
+        const saved = messages.filter((text) => text.startsWith('saved '));
+        expect(saved.at(-1)).toContain('iter_0000012');
+        expect(saved[0]).not.toContain('iter_0000002');
+      });
+    },
+  );
+
   it.each(places)(
     'saves $where, evaluates and reports at their intervals, and a resumed run ends at the same weights',
     async ({ inBackground }) => {

@@ -167,7 +167,9 @@ async function trainAndShow(
       for (const reporter of reporters.all) reporter.message?.(text);
     };
     const comparison = plan && new PlanComparison({ plan, groups: processes.groups, write });
-    const { reason, checkpointPath } = await training.run({ reporters: comparison ? [comparison] : [] });
+    const { reason, checkpointPath, isUnchanged } = await training.run({
+      reporters: comparison ? [comparison] : [],
+    });
     const rows = await training.endReports();
     say(training.reporters.summary.text({ checkpointPath, rows }));
     if (comparison !== undefined) say(comparison.text());
@@ -175,6 +177,8 @@ async function trainAndShow(
       if (reason === 'early-stopping') say('ended early: the validation loss has stopped falling');
       const shown = await training.show();
       if (shown !== undefined) say(`\n${shown}`);
+    } else if (isUnchanged === true) {
+      say(`stopped (${reason}); no step changed the weights, and nothing was saved`);
     } else {
       say(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
     }

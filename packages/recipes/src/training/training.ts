@@ -405,7 +405,8 @@ export class Training {
       onEnd: async (result) => {
         await this.processes.together(async () => {
           if (!this.processes.isFirst) return;
-          const { checkpointPath } = result;
+          const { checkpointPath, isUnchanged } = result;
+          if (isUnchanged === true) return;
           if (saveLora !== undefined) await this.#saveAdapters(saveLora, checkpointPath);
           if (saveHuggingFace !== undefined) await this.#saveHuggingFace(saveHuggingFace, checkpointPath);
         });

@@ -73,6 +73,12 @@ describe('judgeAttempt', () => {
     }
   });
 
+  it.each(['MTL_NO_UPDATE', 'MTL_LOSS_SPIKE'])('does not repeat a run that ended with %s', (code) => {
+    const lastMessage = `error[${code}]: x`;
+    const ends = [ended(0, { status: 1, lastMessage }), ended(1, { status: 1, lastMessage })];
+    expect(judge([report(ends, 0)])).toMatchObject({ next: 'fail' });
+  });
+
   it('does not repeat a run whose values were not finite, and blames the rank that found them', () => {
     const found = 'error[MTL_NOT_FINITE]: iteration 4: optimizer.exp_avg.weight[1] is NaN';
     const peer = (rank: number) =>

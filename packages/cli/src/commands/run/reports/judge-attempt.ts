@@ -23,7 +23,7 @@ export interface JudgedAttempt {
  * same samples the results are the same, bit by bit.
  */
 function repeatsItself({ lastMessage }: RankExit): boolean {
-  return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE)\]/.test(lastMessage);
+  return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
 }
 
 /** Decides for all hosts whether the job has ended, starts again or has failed, and on whose account. */
