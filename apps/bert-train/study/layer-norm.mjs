@@ -70,7 +70,7 @@ async function train({ depth, placement, seed }) {
     .split('\n')
     .filter((line) => line !== '');
   const steps = lines.map((line) => JSON.parse(line)).filter(({ type }) => type === undefined);
-  return steps.map((step) => step.mlm_loss);
+  return steps.map((step) => step.lm_loss);
 }
 
 function run(argv, output) {

@@ -60,11 +60,14 @@ describe('a training run', () => {
   it('learns, and ends with both losses and a few filled masks', async () => {
     const run = await train(['--save', pathOf('learns'), '--train-iters', '60']);
     expect(run.code).toBe(0);
-    const mlm = Number(/^ {2}mlm loss +([\d.]+)/m.exec(run.output)?.[1]);
+    const masked = Number(/^ {2}lm loss +([\d.]+)/m.exec(run.output)?.[1]);
     // ln 100 is 4.6; within these sentences one word tells the other
-    expect(mlm).toBeLessThan(3);
-    expect(run.output).toMatch(/^ {2}sop loss +[\d.]+/m);
-    expect(run.output).toMatch(/validation loss .*mlm loss value: .*sop loss value: /);
+    expect(masked).toBeLessThan(3);
+    for (const name of ['sop loss', 'total loss'])
+      expect(run.output).toMatch(new RegExp(`^ {2}${name} +[\\d.]+`, 'm'));
+    expect(run.output).toMatch(
+      /validation loss at iteration 60 \| lm loss value: .*\| lm loss PPL: .*\| sop loss value: .*\| total loss value: /,
+    );
     const masks = run.output.split(/^Masks filled .*:\n/m)[1]!;
     expect(masks.match(/^\.\.\. .*\[____\].* \.\.\.$/gm)!.length).toBe(4);
     const lines = masks.match(/^ {4}\S+ \d+\.\d %(, \S+ \d+\.\d %){4} \(it was: \S+\)$/gm)!;
@@ -88,9 +91,9 @@ describe('a training run', () => {
     const resumed = await train([...dropout, ...first, '--load', parts]);
     expect(resumed.output).toContain('iteration 5');
     const facts = (path: string) =>
-      readMetrics(path).map(({ iteration, mlm_loss, sop_loss, grad_norm, consumed_samples }) => ({
+      readMetrics(path).map(({ iteration, lm_loss, sop_loss, grad_norm, consumed_samples }) => ({
         iteration,
-        mlm_loss,
+        lm_loss,
         sop_loss,
         grad_norm,
         consumed_samples,
@@ -122,7 +125,7 @@ describe('a training run', () => {
     expect(again.output).toContain('loaded the weights of');
     expect(again.output).toMatch(/^ {4}layer-norm-placement +post +Hugging Face directory /m);
     expect(again.code).toBe(0);
-    expect(readMetrics(metrics)[0]!.mlm_loss).toBeLessThan(3.5); // ln 100 is 4.6: it goes on from what it learnt
+    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(3.5); // ln 100 is 4.6: it goes on from what it learnt
   });
 });
 

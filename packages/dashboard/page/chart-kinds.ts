@@ -69,7 +69,7 @@ function kindOf(name: string): ChartKind {
   };
 }
 
-/** `validation.mlm_loss`: "Validation mlm loss". */
+/** `validation.sop_loss`: "Validation sop loss". */
 function titleOf(name: string): string {
   const words = name.replace(/^validation\./, 'validation ').replaceAll('_', ' ');
   return words.charAt(0).toUpperCase() + words.slice(1);

@@ -102,6 +102,18 @@ describe('RunIndex', () => {
     expect(index.steps.last('lm_loss')).toBe(1);
   });
 
+  it("takes BERT's losses of an older version by the names of today, and goes on with those of newer steps", async () => {
+    const { index } = newRun('older');
+    const older = (iteration: number) => ({ iteration, lm_loss: 7.5, mlm_loss: 7, sop_loss: 0.5 });
+    folders.append('older', older(1), older(2), { ...older(2), type: 'validation' });
+    folders.append('older', { iteration: 3, lm_loss: 6, sop_loss: 0.5, total_loss: 6.5 });
+    await index.update();
+    expect([...index.steps.column('lm_loss')!]).toEqual([7, 7, 6]);
+    expect([...index.steps.column('total_loss')!]).toEqual([7.5, 7.5, 6.5]);
+    expect(index.validations.last('lm_loss')).toBe(7);
+    expect(index.names).not.toContain('mlm_loss');
+  });
+
   it('leaves out lines that are no records, and tells of other types', async () => {
     const { path, index } = newRun('other');
     writeFileSync(path, 'torn {\n[1]\nnull\n{"iteration":1.5}\n');

@@ -1,3 +1,4 @@
+import { renamedLosses } from '@mtl/recipes/runs';
 import type { Axis, EventOfRun, RanksOfRun, Series } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';
@@ -140,7 +141,7 @@ export class RunIndex {
 function recordIn(line: string): Fields | undefined {
   try {
     const record = JSON.parse(line) as Fields | null;
-    return Number.isSafeInteger(record?.iteration) ? record! : undefined;
+    return Number.isSafeInteger(record?.iteration) ? renamedLosses(record!) : undefined;
   } catch {
     return undefined;
   }

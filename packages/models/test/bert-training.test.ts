@@ -73,7 +73,7 @@ describe.each(['post', 'pre'] as const)('a BERT with layer norm %s sublayers', (
     batches.forEach((values, step) => {
       const batch = batchOfFixture(values);
       for (const { mainGradient } of stage.parameters) mainGradient.zero();
-      const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
+      const lossFactors = { lm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
       stage.forward({ microBatch: 0, batch, lossFactors });
       stage.backwardInput({ microBatch: 0, weights: true });
       const [masked, order] = means(stage.takeLosses(0)) as [number, number];

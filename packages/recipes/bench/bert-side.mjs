@@ -54,7 +54,7 @@ export class BertSide {
   step(batches) {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const lossFactors = {
-      mlm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+      lm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
       sop_loss: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
     };
     let loss = 0;

@@ -29,7 +29,7 @@ export function compareRuns(run, reference) {
     if (!(difference <= gradients.difference))
       gradients = { difference, name: name.replace(/^gradient\./, '') };
   }
-  // lm_loss, and those it is the sum of where a model has several
+  // lm_loss, and where a model has several the others and their total
   const losses = Object.keys(reference.steps[0]).filter((name) => name.endsWith('_loss'));
   return { loss: Math.max(...losses.map(largest)), gradientNorm: largest('grad_norm'), gradients };
 }

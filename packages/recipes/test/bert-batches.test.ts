@@ -26,7 +26,7 @@ function trainStep(
   { stage, optimizer }: { stage: BertStage; optimizer: AdamwOptimizer },
   batch: MaskedTokenBatch,
 ): Record<string, number> {
-  const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
+  const lossFactors = { lm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
   stage.forward({ microBatch: 0, batch, lossFactors });
   optimizer.expectLastBackward();
   stage.backwardInput({ microBatch: 0, weights: true });
@@ -106,8 +106,8 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
   buffers.dispose();
   const [first, last] = [steps[0]!, steps.at(-1)!];
   // a model that knows nothing has the logarithm of its vocabulary, and of two
-  expect(Math.abs(first.mlm_loss! - Math.log(tokenizer.vocabularySize))).toBeLessThan(0.3);
+  expect(Math.abs(first.lm_loss! - Math.log(tokenizer.vocabularySize))).toBeLessThan(0.3);
   expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
   // measured 4.44 and 1.89: words of these sentences tell of each other
-  expect(last.mlm_loss!).toBeLessThan(first.mlm_loss! - 1);
+  expect(last.lm_loss!).toBeLessThan(first.lm_loss! - 1);
 });

@@ -131,7 +131,7 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }:
   return buildBertStages({ ...options, model: { ...model, ...own, geluKind: 'erf' } });
 }
 
-const lossFactors = { lm_loss: 1, mlm_loss: 1, sop_loss: 1 };
+const lossFactors = { lm_loss: 1, sop_loss: 1 };
 
 /**
  * The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks

@@ -1,5 +1,6 @@
 export { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 export type { LossKind } from './loss-kind.js';
+export { type NameOfTotal, nameOfTotal } from './loss-totals.js';
 export {
   ConsoleReporter,
   type ConsoleReporterOptions,

@@ -3,7 +3,10 @@
  * the global batch, however that is split. Any stage of a pipeline may make it, and several may.
  */
 export interface LossKind<Batch> {
-  /** Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). */
+  /**
+   * Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). The one called `lm_loss` is the
+   * loss of the language model, which reports lead with.
+   */
   readonly name: string;
   /** What it is a mean over, in the singular: `token`, `sample`, `sentence`. */
   readonly per: string;
@@ -13,7 +16,7 @@ export interface LossKind<Batch> {
   readonly weight?: number | undefined;
   /**
    * Whether it only adds gradients, such as the balance of a router: it is reported by its name, and is not
-   * part of the reported total (`lm_loss`). Default: false.
+   * part of the reported total. Default: false.
    */
   readonly isAuxiliary?: boolean | undefined;
 }

@@ -66,34 +66,65 @@ export class LossTotals<Batch> {
     return weightOf(this.#options.losses[kind]!);
   }
 
-  /** The reported total of the means: the weighted sum of all but auxiliary losses. */
-  reported(means: readonly number[]): number {
+  /** What the gradients are of: the weighted sum of the means of all but auxiliary losses. */
+  total(means: readonly number[]): number {
     const parts = this.#options.losses.flatMap((kind, index) =>
       kind.isAuxiliary === true ? [] : [weightOf(kind) * means[index]!],
     );
     return total(parts);
   }
 
-  /** The losses that the reported total is a sum of, where it is one, and auxiliary losses. */
+  /** What is reported as `lm_loss`: the loss of that name, or the total where it is the only one or there is none. */
+  lmLoss(means: readonly number[]): number {
+    return this.#ownLmLoss === undefined ? this.total(means) : means[this.#ownLmLoss]!;
+  }
+
+  /** The other losses by their names, and the total where it is not `lm_loss`. */
   byName(means: readonly number[]): Pick<ValidationLoss, 'otherLosses'> {
     const { losses } = this.#options;
-    const isSum = losses.filter(({ isAuxiliary }) => isAuxiliary !== true).length > 1;
-    const named = losses.flatMap(({ name, isAuxiliary }, kind) =>
-      isSum || isAuxiliary === true ? [[name, means[kind]!] as const] : [],
+    const isSum = this.#parts.length > 1;
+    const named = losses.flatMap((kind, index) =>
+      index !== this.#ownLmLoss && (isSum || kind.isAuxiliary === true)
+        ? [[kind.name, means[index]!] as const]
+        : [],
     );
-    return named.length === 0 ? {} : { otherLosses: Object.fromEntries(named) };
+    const totals = this.#ownLmLoss === undefined ? [] : [['total_loss', this.total(means)] as const];
+    const all = [...named, ...totals];
+    return all.length === 0 ? {} : { otherLosses: Object.fromEntries(all) };
   }
 
   /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
   tokenLosses(): Pick<ValidationLoss, 'tokenLosses'> {
-    const { losses } = this.#options;
-    const parts = losses.filter(({ isAuxiliary }) => isAuxiliary !== true);
-    const ofTokens = parts.filter(({ per }) => per === 'token');
-    if (parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
-    if (losses.length === 1 && ofTokens.length === 1) return {};
+    const ofTokens = this.#parts.filter(({ per }) => per === 'token');
+    if (this.#parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
+    if (this.#options.losses.length === 1 && ofTokens.length === 1) return {};
     return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
   }
+
+  /** Of several losses the place of the one called `lm_loss`, where there is one. */
+  get #ownLmLoss(): number | undefined {
+    const { losses } = this.#options;
+    return nameOfTotal(losses) === 'lm_loss' ? undefined : losses.findIndex(isLmLoss);
+  }
+
+  /** The losses that the total is a sum of. */
+  get #parts(): readonly LossKind<Batch>[] {
+    return this.#options.losses.filter(isPart);
+  }
 }
+
+/** By which name reports have the total of losses: next to a loss called `lm_loss` it has one of its own. */
+export type NameOfTotal = 'lm_loss' | 'total_loss';
+
+/** See `NameOfTotal`. */
+export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal {
+  const parts = losses.filter(isPart);
+  return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';
+}
+
+const isPart = ({ isAuxiliary }: Pick<LossKind<never>, 'isAuxiliary'>): boolean => isAuxiliary !== true;
+const isLmLoss = (kind: Pick<LossKind<never>, 'name' | 'isAuxiliary'>): boolean =>
+  isPart(kind) && kind.name === 'lm_loss';
 
 const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
@@ -106,9 +137,9 @@ function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
       remedy: 'leave out losses that do not count',
     });
   }
-  const hasTotal = losses.some(({ isAuxiliary }) => isAuxiliary !== true);
-  if (hasTotal && new Set(names).size === names.length) return;
+  if (losses.some(isPart) && new Set([...names, 'total_loss']).size === names.length + 1) return;
   throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
-    expected: 'one or more losses with different names, of which at least one is not auxiliary',
+    expected:
+      'one or more losses with different names other than total_loss, of which at least one is not auxiliary',
   });
 }

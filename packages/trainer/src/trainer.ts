@@ -47,7 +47,7 @@ interface RunningStep<Batch> {
 interface StepOutcome {
   /** Of each kind of loss. */
   readonly means: readonly number[];
-  /** Their reported total. */
+  /** Their total, which decides about the step: what its gradients are of. */
   readonly loss: number;
   readonly gradientNorm: number;
   readonly peakBytes: number;
@@ -206,7 +206,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const whole = this.#totals.counts(counts, 'the evaluation data hold');
     const means = this.#totals.sums(sums).map((sum, kind) => sum / whole[kind]!);
     return {
-      loss: this.#totals.reported(means),
+      loss: this.#totals.lmLoss(means),
       ...this.#totals.byName(means),
       ...this.#totals.tokenLosses(),
     };
@@ -295,7 +295,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   ): StepMetrics {
     const { lossScaler, profiler, sequenceLength, flopsPerSample } = this.#options;
     const { iteration, globalBatchSize, rates, lossScale } = step;
-    const { loss: lmLoss, gradientNorm, peakBytes } = measured;
+    const { gradientNorm, peakBytes } = measured;
     this.#progress = step.to;
     const isOverflow = !Number.isFinite(gradientNorm);
     const isAccepted = verdict.action === 'update';
@@ -306,7 +306,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return {
       ...step.to,
       globalBatchSize,
-      lmLoss,
+      lmLoss: this.#totals.lmLoss(means),
       ...this.#totals.byName(means),
       gradNorm: gradientNorm,
       ...rates,
@@ -409,7 +409,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   ): StepOutcome {
     const { gradientNorm } = this.#options.optimizer.finishStep(read.at(-1)!);
     const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const measured = { means, loss: this.#totals.reported(means), gradientNorm, peakBytes };
+    const measured = { means, loss: this.#totals.total(means), gradientNorm, peakBytes };
     return { ...measured, verdict: this.#judge(step, measured) };
   }
 
@@ -462,7 +462,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     });
     const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
     const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const loss = this.#totals.reported(means);
+    const loss = this.#totals.total(means);
     // a faulty rank may have another loss than those that hold the same, and all must decide alike
     const [agreed] = this.ranks.maximum([Number.isNaN(loss) ? Number.POSITIVE_INFINITY : loss]);
     return { means, loss: agreed!, gradientNorm, peakBytes, own: read.slice(0, -1) };

@@ -77,7 +77,7 @@ function takeLosses(stage: BertStage, microBatch: number): Record<string, number
 
 const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
   lossFactors: {
-    mlm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+    lm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
     sop_loss: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
   },
 });
@@ -176,7 +176,7 @@ describe.each([
       outputGradient = gradient;
     }
     const losses = takeLosses(stages.at(-1)!.stage, 0);
-    expect(losses.mlm_loss! + losses.sop_loss!).toBe(expected.loss);
+    expect(losses.lm_loss! + losses.sop_loss!).toBe(expected.loss);
     const sums = new Map<string, number[]>();
     for (const { name, mainGradient } of stages.flatMap(({ stage }) => stage.parameters)) {
       const values = mainGradient.toArray();
@@ -264,7 +264,7 @@ describe('BertStage', () => {
     const first = takeLosses(built.stage, 0);
     built.stage.evaluate({ ...call, batch: { ...batch, sampleNumbers: Float64Array.of(8, 9) } });
     expect(takeLosses(built.stage, 0)).toEqual(first);
-    expect(Object.keys(first)).toEqual(['mlm_loss', 'sop_loss']);
+    expect(Object.keys(first)).toEqual(['lm_loss', 'sop_loss']);
     // two classes, untrained: around the logarithm of 2
     expect(first.sop_loss).toBeLessThan(2);
     built.dispose();
@@ -273,8 +273,8 @@ describe('BertStage', () => {
   it('has one loss without the sentence-order head', () => {
     const built = build('cpu', 'float32', { model: { ...model, sentenceOrderHead: false } });
     const batch = { ...batchOf([1, 2]), sentenceOrderLabels: undefined };
-    built.stage.evaluate({ microBatch: 0, batch, lossFactors: { mlm_loss: 1 / batch.numMasked } });
-    expect(Object.keys(takeLosses(built.stage, 0))).toEqual(['mlm_loss']);
+    built.stage.evaluate({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / batch.numMasked } });
+    expect(Object.keys(takeLosses(built.stage, 0))).toEqual(['lm_loss']);
     built.dispose();
   });
 
@@ -286,7 +286,7 @@ describe('BertStage', () => {
     const call = {
       microBatch: 0,
       batch: { ...batchOf([1, 2]), ...change },
-      lossFactors: { mlm_loss: 1, ...factors },
+      lossFactors: { lm_loss: 1, ...factors },
     };
     expect(() => built.stage.forward(call)).toThrow(
       expect.objectContaining({ code: 'MTL_STAGE', message: expect.stringContaining(message) as string }),

@@ -68,7 +68,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
       {
         ...this.sequencesOptions({ batch, reads: this.rowReads({ training: false }) }, positions),
         isLast: true,
-        lossFactors: { mlm_loss: 1 },
+        lossFactors: { lm_loss: 1 },
       },
     );
     const call = { batch: onDevice, positions, training: false };
@@ -141,7 +141,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     [masked, order]: readonly Variable[],
     { targets }: DeviceMaskedBatch,
   ): readonly StageLoss[] {
-    const losses = [stageLoss({ name: 'mlm_loss', losses: masked!, weights: targets!.maskedWeights })];
+    const losses = [stageLoss({ name: 'lm_loss', losses: masked!, weights: targets!.maskedWeights })];
     if (order === undefined) return losses;
     return [
       ...losses,

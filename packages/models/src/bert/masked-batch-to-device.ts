@@ -34,7 +34,7 @@ export interface DeviceMaskedBatch extends DeviceSequences {
 export interface MaskedBatchOptions extends DeviceSequencesOptions {
   /** Whether the heads are here. */
   readonly isLast: boolean;
-  /** `mlm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */
+  /** `lm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */
   readonly lossFactors: LossFactors;
 }
 
@@ -67,7 +67,7 @@ function targetsToDevice(
   const { batchSize: b, sentenceOrderLabels } = batch;
   const maskedPositions = neededTokens(batch.maskedPositions);
   const maskedWeights = neededTokens(batch.maskedWeights);
-  const maskedFactor = lossFactorOf(lossFactors, 'mlm_loss');
+  const maskedFactor = lossFactorOf(lossFactors, 'lm_loss');
   const orderFactor = sentenceOrderLabels && lossFactorOf(lossFactors, 'sop_loss');
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });

@@ -122,7 +122,7 @@ function buildBert(
   const model = { ...smallBert, ...options.model, layerNormPlacement };
   const stage = new BertStage({ ...stageOptions(options, tensorParallel), model });
   const batch = smallMaskedBatch();
-  const lossFactors = { mlm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
+  const lossFactors = { lm_loss: 1 / batch.numMasked, sop_loss: 1 / batch.batchSize };
   return withParameters(stage, options, (how) => {
     stage[how]({ microBatch: 0, batch, lossFactors });
   });

@@ -67,7 +67,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     }),
   buildStages: buildBertStages,
   losses: ({ sentenceOrderHead }) => [
-    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
+    { name: 'lm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
     ...(sentenceOrderHead
       ? [
           {

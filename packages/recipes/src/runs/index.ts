@@ -1,6 +1,6 @@
 export { conditionsOf } from './conditions-of.js';
 export { metricsPath } from './metrics-path.js';
-export { type LastMetrics, lastMetricsIn, type MetricsRecord } from './metrics-records.js';
+export { type LastMetrics, lastMetricsIn, type MetricsRecord, renamedLosses } from './metrics-records.js';
 export { isRun } from './read-run.js';
 export { risingValidation } from './rising-validation.js';
 export { parseRunRecord, type RunRecord, type RunStart, runRecordPath } from './run-record.js';

@@ -1,6 +1,9 @@
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { renamedLosses } from '@mtl/trainer/metrics-records';
 
-/** A record of metrics.jsonl; a step has no `type`. */
+export { renamedLosses };
+
+/** A record of metrics.jsonl, its losses by the names of today; a step has no `type`. */
 export interface MetricsRecord {
   readonly type?: string;
   readonly time?: string;
@@ -70,7 +73,7 @@ function recordsIn(text: string): MetricsRecord[] {
   return text.split('\n').flatMap((line) => {
     try {
       const record = JSON.parse(line) as MetricsRecord | null;
-      return Number.isInteger(record?.iteration) ? [record!] : [];
+      return Number.isInteger(record?.iteration) ? [renamedLosses(record!)] : [];
     } catch {
       return [];
     }

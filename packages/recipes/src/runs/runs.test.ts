@@ -208,6 +208,15 @@ describe('listRuns', () => {
     expect(await readRun(pathOf('a'))).toMatchObject({ validation: { lm_loss: 4 }, step: { iteration: 7 } });
   });
 
+  it("has BERT's masked loss of a run of an older version, whose lm_loss was the total", async () => {
+    mkdirSync(pathOf('a'), { recursive: true });
+    const losses = { iteration: 1, lm_loss: 7.5, mlm_loss: 7, sop_loss: 0.5 };
+    const lines = [losses, { ...losses, type: 'validation' }].map((line) => JSON.stringify(line));
+    writeFileSync(join(pathOf('a'), 'metrics.jsonl'), `${lines.join('\n')}\n`);
+    const expected = { lm_loss: 7, sop_loss: 0.5, total_loss: 7.5 };
+    expect(await readRun(pathOf('a'))).toMatchObject({ validation: expected, step: expected });
+  });
+
   it('refuses what is not there, and what is no run', async () => {
     const none = { code: 'MTL_RUN_NONE', exitCode: 2 };
     await expect(listRuns(join(directory, 'nowhere'))).rejects.toMatchObject(none);

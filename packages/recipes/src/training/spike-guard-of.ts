@@ -6,9 +6,17 @@ import {
   type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
-import { SpikeGuard, type SpikeGuardOptions, type SpikeGuardState } from '@mtl/trainer';
+import {
+  type LossKind,
+  nameOfTotal,
+  SpikeGuard,
+  type SpikeGuardOptions,
+  type SpikeGuardState,
+} from '@mtl/trainer';
 
 export interface SpikeGuardOfOptions {
+  /** Of the model. */
+  readonly losses: readonly LossKind<NumberedBatch>[];
   /** Of the checkpoint that the run goes on from, where it has one. */
   readonly state: SpikeGuardState | undefined;
   readonly dataset: SampleDataset<NumberedBatch>;
@@ -21,14 +29,19 @@ export interface SpikeGuardOfOptions {
 /** What notices spikes, as the flags ask; undefined where none are to be noticed. */
 export function spikeGuardOf(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
-  { state, dataset, sampler, reports }: SpikeGuardOfOptions,
+  { losses, state, dataset, sampler, reports }: SpikeGuardOfOptions,
 ): SpikeGuard | undefined {
   const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
   const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
   if (!isUsed) return undefined;
   const sourcesOf: SpikeGuardOptions['sourcesOf'] = (step) =>
     documentsOfSamples(dataset, samplesOfStep({ ...sampler, totalSamples: dataset.length }, step));
-  return new SpikeGuard({ ...spikes, state, ...(reports ? { sourcesOf } : {}) });
+  return new SpikeGuard({
+    ...spikes,
+    nameOfTotal: nameOfTotal(losses),
+    state,
+    ...(reports ? { sourcesOf } : {}),
+  });
 }
 
 /** The samples that all data-parallel ranks together read in a step. */

@@ -24,6 +24,7 @@ import {
   type EarlyStoppingState,
   modelFlops,
   modelFlopsFormula,
+  nameOfTotal,
   type RankWatch,
   type RunOutcome,
   type SpikeGuard,
@@ -313,7 +314,9 @@ export class Training {
       needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
       sampler,
     });
+    const losses = recipe.losses(model);
     const spikeGuard = spikeGuardOf(inForce, {
+      losses,
       state: resumed?.checkpoint.state.spikes as SpikeGuardState | undefined,
       dataset: train,
       sampler,
@@ -330,8 +333,8 @@ export class Training {
       profiler,
       deviceClock,
       guard: spikeGuard,
-      rerun: rerunMode && new StepRerun({ mode: rerunMode, hosts }),
-      losses: recipe.losses(model),
+      rerun: rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
+      losses,
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });

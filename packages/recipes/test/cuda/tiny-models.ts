@@ -174,7 +174,7 @@ export const tinyBert: TinyModel<MaskedStageBatch, BertStage> = {
   microBatchSize,
   sequenceLength: lengthOfBert,
   losses: [
-    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
+    { name: 'lm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
     { name: 'sop_loss', per: 'sample', count: ({ batchSize }) => batchSize },
   ],
   build: (options) => buildBertStages({ ...cut(options), model: bert(lengthOfBert) }),

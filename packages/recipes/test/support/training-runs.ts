@@ -46,8 +46,8 @@ export type Line = {
   readonly lm_loss: number;
   readonly grad_norm: number;
   /** Of a BERT. */
-  readonly mlm_loss?: number;
   readonly sop_loss?: number;
+  readonly total_loss?: number;
 };
 
 export const numbersOf = (lines: readonly Line[]): number[][] =>

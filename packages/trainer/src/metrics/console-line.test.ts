@@ -123,12 +123,12 @@ describe('ConsoleReporter', () => {
   });
 
   it('prints each of several losses on held-out data', () => {
-    const otherLosses = { mlm_loss: 2, sop_loss: 0.5 };
-    const result = { iteration: 5, loss: 2.5, otherLosses, tokenLosses: ['mlm_loss'] };
+    const otherLosses = { sop_loss: 0.5, total_loss: 2.5 };
+    const result = { iteration: 5, loss: 2, otherLosses, tokenLosses: ['lm_loss'] };
     // e^loss is the perplexity of a mean over tokens, of no sum and no loss of samples
     expect(formatValidationLine(result)).toBe(
-      ' validation loss at iteration 5 | lm loss value: 2.500000E+00' +
-        ' | mlm loss value: 2.000000E+00 | mlm loss PPL: 7.389056E+00 | sop loss value: 5.000000E-01 |',
+      ' validation loss at iteration 5 | lm loss value: 2.000000E+00' +
+        ' | lm loss PPL: 7.389056E+00 | sop loss value: 5.000000E-01 | total loss value: 2.500000E+00 |',
     );
   });
 
@@ -156,8 +156,10 @@ describe('ConsoleReporter', () => {
   it("prints BERT's losses by their names", () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 1, logInterval: 1 });
-    reporter.step(exampleStep(1, { otherLosses: { mlm_loss: 2, sop_loss: 0.5 } }));
-    expect(stream.text()).toContain('mlm loss: 2.000000E+00 | sop loss: 5.000000E-01 |');
+    reporter.step(exampleStep(1, { lmLoss: 2, otherLosses: { sop_loss: 0.5, total_loss: 2.5 } }));
+    expect(stream.text()).toContain(
+      '| lm loss: 2.000000E+00 | sop loss: 5.000000E-01 | total loss: 2.500000E+00 |',
+    );
   });
 
   it('draws one line of progress over itself on a terminal, ten times a second at most', () => {

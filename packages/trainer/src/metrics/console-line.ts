@@ -232,8 +232,11 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     lossScale: last.lossScale,
     gradNorm: last.gradNorm,
     numSkipped: interval.length - counted.length,
-    numNan: interval.filter((step) => Number.isNaN(step.lmLoss) && step.isLeftOut !== true).length,
+    numNan: interval.filter((step) => hasNan(step) && step.isLeftOut !== true).length,
     tokensPerSecond: perSecond((step) => step.tokensPerSecond),
     modelTflops: perSecond((step) => step.modelTflops),
   };
 }
+
+const hasNan = ({ lmLoss, otherLosses = {} }: StepMetrics): boolean =>
+  [lmLoss, ...Object.values(otherLosses)].some(Number.isNaN);

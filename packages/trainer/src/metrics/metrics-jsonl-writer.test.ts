@@ -66,11 +66,11 @@ describe('MetricsJsonlWriter', () => {
 
   it('writes null for what is not finite, and further losses by their names', async () => {
     const writer = await MetricsJsonlWriter.open({ path });
-    const otherLosses = { mlm_loss: 2, sop_loss: 0.7 };
+    const otherLosses = { sop_loss: 0.7, total_loss: 2.7 };
     writer.step({ ...metricsOf(1), gradNorm: Infinity, skipped: true, otherLosses });
     writer.close();
     const line = JSON.parse(readFileSync(path, 'utf8'));
-    expect(line).toMatchObject({ grad_norm: null, skipped: true, mlm_loss: 2, sop_loss: 0.7 });
+    expect(line).toMatchObject({ grad_norm: null, skipped: true, sop_loss: 0.7, total_loss: 2.7 });
   });
 
   it('writes the second learning rate where there is one', async () => {
@@ -80,15 +80,15 @@ describe('MetricsJsonlWriter', () => {
     expect(recordsIn(path)[0]).toMatchObject({ learning_rate: 1.5e-4, decoupled_learning_rate: 5e-4 });
   });
 
-  it('writes a record of each evaluation, with the losses that its loss is a sum of', async () => {
+  it('writes a record of each evaluation, with its further losses by their names', async () => {
     const writer = await writeSteps([1]);
     writer.validation({ iteration: 1, loss: 1 / 3 });
-    const otherLosses = { mlm_loss: 2, sop_loss: 0.5 };
-    writer.validation({ iteration: 2, loss: 2.5, otherLosses, tokenLosses: ['mlm_loss'] });
+    const otherLosses = { sop_loss: 0.5, total_loss: 2.5 };
+    writer.validation({ iteration: 2, loss: 2, otherLosses, tokenLosses: ['lm_loss'] });
     writer.close();
     expect(recordsIn(path).slice(1)).toEqual([
       { type: 'validation', time, iteration: 1, lm_loss: 1 / 3 },
-      { type: 'validation', time, iteration: 2, lm_loss: 2.5, mlm_loss: 2, sop_loss: 0.5 },
+      { type: 'validation', time, iteration: 2, lm_loss: 2, sop_loss: 0.5, total_loss: 2.5 },
     ]);
   });
 

@@ -11,8 +11,8 @@ export interface StepMetrics {
   /** Samples of this step over all data-parallel ranks. */
   readonly globalBatchSize: number;
   /**
-   * Mean loss over the step's tokens, in nats, before any loss scale; where there are several kinds, their
-   * sum.
+   * Mean loss over the step's tokens, in nats, before any loss scale. Of several losses the one called
+   * `lm_loss`, such as that of BERT's masked tokens; their total where none is called so.
    */
   readonly lmLoss: number;
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
@@ -36,8 +36,8 @@ export interface StepMetrics {
    */
   readonly peakBytes: number;
   /**
-   * The losses that the sum is made of, by their name in metrics.jsonl, such as BERT's `mlm_loss` and
-   * `sop_loss`, and auxiliary losses, which are no part of it.
+   * What a step has of further losses, by their name in metrics.jsonl: such as BERT's `sop_loss`, the
+   * `total_loss` that the gradients are of, and auxiliary losses, which are no part of the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /** What was of note about the step. */

@@ -97,22 +97,24 @@ describe('TensorboardWriter', () => {
     writer.step({ ...metricsOf(1), otherLosses: { sop_loss: 0.5 } });
     writer.validation({ iteration: 1, consumedSamples: 4, loss: 0 });
     writer.validation({ iteration: 2, consumedSamples: 8, loss: 30 });
-    const otherLosses = { mlm_loss: 3, sop_loss: 2 };
+    const otherLosses = { sop_loss: 2, total_loss: 5 };
     writer.validation({
       iteration: 3,
       consumedSamples: 12,
-      loss: 5,
+      loss: 3,
       otherLosses,
-      tokenLosses: ['mlm_loss'],
+      tokenLosses: ['lm_loss'],
     });
     writer.close();
     const all = points();
     expect(all.get('sop loss@1')).toBe(0.5);
     expect(all.get('sop loss vs samples@4')).toBe(0.5);
     expect(all.get('sop loss validation@3')).toBe(2);
-    expect(all.get('mlm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
+    expect(all.get('lm loss validation@3')).toBe(3);
+    expect(all.get('total loss validation@3')).toBe(5);
+    expect(all.get('lm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
     // e^loss is the perplexity of a mean over tokens, of no sum and no loss of samples
-    for (const name of ['sop loss', 'lm loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
+    for (const name of ['sop loss', 'total loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
     expect(all.get('lm loss validation@1')).toBe(0);
     expect(all.get('lm loss validation ppl@1')).toBe(1);
     expect(all.get('lm loss validation vs samples@4')).toBe(0);

@@ -42,18 +42,19 @@ describe('TrainingSummary', () => {
     expect(text).not.toMatch(/validation|checkpoint|skipped/);
   });
 
-  it('tells the losses apart that a sum is made of', () => {
+  it('has every loss and their total', () => {
     const summary = new TrainingSummary({ flopsFormula: 'f' });
-    const stepOf = (iteration: number, mlm: number) =>
-      step(iteration, { lmLoss: mlm + 0.5, otherLosses: { mlm_loss: mlm, sop_loss: 0.5 } });
+    const stepOf = (iteration: number, masked: number) =>
+      step(iteration, { lmLoss: masked, otherLosses: { sop_loss: 0.5, total_loss: masked + 0.5 } });
     summary.step(stepOf(1, 8));
     summary.step(stepOf(2, 6));
-    summary.validation({ iteration: 2, loss: 6.75, otherLosses: { mlm_loss: 6.25, sop_loss: 0.5 } });
+    summary.validation({ iteration: 2, loss: 6.25, otherLosses: { sop_loss: 0.5, total_loss: 6.75 } });
     const text = summary.text();
-    expect(text).toMatch(/^ {2}mlm loss +6\.0000 \(first step of this run 8\.0000\)$/m);
+    expect(text).toMatch(/^ {2}lm loss +6\.0000 \(first step of this run 8\.0000\)$/m);
     expect(text).toMatch(/^ {2}sop loss +0\.5000 \(first step of this run 0\.5000\)$/m);
+    expect(text).toMatch(/^ {2}total loss +6\.5000 \(first step of this run 8\.5000\)$/m);
     expect(text).toMatch(
-      /^ {2}validation loss +6\.7500 \(mlm loss 6\.2500, sop loss 0\.5000; the best at step 2\)$/m,
+      /^ {2}validation loss +6\.2500 \(sop loss 0\.5000, total loss 6\.7500; the best at step 2\)$/m,
     );
   });
 

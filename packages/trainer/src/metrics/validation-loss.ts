@@ -1,16 +1,19 @@
 /** A loss on held-out data. */
 export interface ValidationLoss {
   readonly iteration: number;
-  /** Mean over the tokens evaluated, in nats; where there are several kinds of loss, their sum. */
+  /**
+   * Mean over the tokens evaluated, in nats. Of several losses the one called `lm_loss`; their total where
+   * none is called so. Early stopping and the best evaluation of a run go by it.
+   */
   readonly loss: number;
   /**
-   * The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`, and auxiliary
-   * losses, which are no part of it.
+   * Further losses by name, such as BERT's `sop_loss`, the `total_loss`, and auxiliary losses, which are no
+   * part of the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /**
-   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where it is
-   * not a sum of others.
+   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where there
+   * is no other.
    */
   readonly tokenLosses?: readonly string[];
 }

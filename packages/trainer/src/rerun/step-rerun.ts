@@ -1,4 +1,5 @@
 import { TrainingError } from '@mtl/errors';
+import type { NameOfTotal } from '../loss-totals.js';
 import type { Ranks } from '../ranks.js';
 import type { TrainingEvent } from '../training-event.js';
 
@@ -16,6 +17,8 @@ export interface StepRerunOptions {
   readonly mode: 'validate_results' | 'report_stats';
   /** Names of the hosts by rank, for reports. */
   readonly hosts: readonly string[];
+  /** By which name records have the total of the losses. Default: `lm_loss`. */
+  readonly nameOfTotal?: NameOfTotal | undefined;
 }
 
 export interface RerunRequest<Step extends ComputedStep> {
@@ -79,6 +82,7 @@ export class StepRerun {
     { iteration, first }: RerunRequest<Step>,
     { second, third, ranks }: { second: Step; third: Step; ranks: readonly number[] },
   ): TrainingEvent {
+    const { nameOfTotal = 'lm_loss' } = this.#options;
     const wrong = compareOwn(first, third) && first.gradientNorm === third.gradientNorm ? second : first;
     const was = `loss ${wrong.loss}, gradient norm ${wrong.gradientNorm}`;
     const is = `loss ${third.loss}, gradient norm ${third.gradientNorm}`;
@@ -90,9 +94,9 @@ export class StepRerun {
         result: 'transient',
         ranks,
         hosts: ranks.map((rank) => this.#options.hosts[rank] ?? null),
-        lm_loss: third.loss,
+        [nameOfTotal]: third.loss,
         grad_norm: third.gradientNorm,
-        wrong_lm_loss: wrong.loss,
+        [`wrong_${nameOfTotal}`]: wrong.loss,
         wrong_grad_norm: wrong.gradientNorm,
       },
     };

@@ -64,6 +64,12 @@ describe('SpikeGuard', () => {
     });
   });
 
+  it('calls the loss a total where there is another one of the language model', () => {
+    const [event] = guardAfter(20, { nameOfTotal: 'total_loss' }).judge(step(21, { loss: 9 })).events;
+    expect(event!.fields).toMatchObject({ total_loss: 9, total_loss_limit: expect.closeTo(4.674) });
+    expect(Object.keys(event!.fields).join()).not.toContain('lm_loss');
+  });
+
   it('gets used to what lasts', () => {
     const guard = guardAfter(20, { limit: 100 });
     const actions = Array.from({ length: window }, (_, n) => guard.judge(step(21 + n, { loss: 20 })).action);

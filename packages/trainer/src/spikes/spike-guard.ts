@@ -1,4 +1,5 @@
 import { TrainingError } from '@mtl/errors';
+import type { NameOfTotal } from '../loss-totals.js';
 import type { TrainingEvent } from '../training-event.js';
 import { type RecentDistribution, RecentValues } from './recent-values.js';
 import { type SampleSource, sourcesText } from './sources-text.js';
@@ -28,6 +29,8 @@ export interface SpikeGuardOptions {
   readonly limit: number;
   /** A step with a larger gradient norm is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
+  /** By which name records have the total of the losses. Default: `lm_loss`. */
+  readonly nameOfTotal?: NameOfTotal | undefined;
   /** Of the checkpoint that the run goes on from. */
   readonly state?: SpikeGuardState | undefined;
   /** What the samples of a step were read from. Default: reports do not name it. */
@@ -42,7 +45,6 @@ export interface Excess extends Partial<RecentDistribution> {
   readonly value: number;
 }
 
-const keyOf = { loss: 'lm_loss', 'gradient norm': 'grad_norm' } as const;
 const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
@@ -146,7 +148,8 @@ export class SpikeGuard implements StepGuard {
     { excesses, action }: { readonly excesses: readonly Excess[]; readonly action: StepVerdict['action'] },
   ): TrainingEvent {
     const { iteration, loss, gradientNorm, consumedSamples, globalBatchSize } = step;
-    const { gradientNormSkipThreshold: threshold, sourcesOf } = this.#options;
+    const { gradientNormSkipThreshold: threshold, sourcesOf, nameOfTotal = 'lm_loss' } = this.#options;
+    const keyOf = { loss: nameOfTotal, 'gradient norm': 'grad_norm' } as const;
     const sources = sourcesOf?.(step) ?? [];
     const why =
       excesses.length > 0
@@ -168,7 +171,7 @@ export class SpikeGuard implements StepGuard {
       text: `spike at iteration ${iteration}: ${why}; ${wordsOf[action]}; its ${samples}${from}`,
       fields: {
         action,
-        lm_loss: loss,
+        [nameOfTotal]: loss,
         grad_norm: gradientNorm,
         ...Object.fromEntries(limits),
         ...(excesses.length === 0 ? { grad_norm_limit: threshold } : {}),
