@@ -92,6 +92,18 @@ describe('MetricsJsonlWriter', () => {
     ]);
   });
 
+  it("finds on a resume the losses of evaluations, BERT's masked ones in records of an older version", async () => {
+    const older = { lm_loss: 2.5, mlm_loss: 2, sop_loss: 0.5 };
+    const lines = [
+      { iteration: 1, ...older },
+      { type: 'validation', iteration: 1, ...older },
+    ];
+    writeFileSync(path, `${lines.map((line) => JSON.stringify(line)).join('\n')}\n`);
+    const writer = await MetricsJsonlWriter.open({ path, resumeIteration: 1 });
+    writer.close();
+    expect(writer.evaluations).toEqual([{ iteration: 1, loss: 2 }]);
+  });
+
   it('writes records of events, and on a resume keeps those up to the checkpoint', async () => {
     const event = (iteration: number): TrainingEvent => ({
       type: 'spike',

@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
 import type { TrainingEvent } from '../training-event.js';
 import type { MetricsSink } from './metrics-sink.js';
+import { renamedLosses } from './renamed-losses.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
@@ -256,7 +257,8 @@ const isOncePerIteration = (type: string): boolean => type === 'step' || type ==
 /** What a record is of; records of steps have no `type`. */
 function recordOf(line: string): RecordKey | undefined {
   try {
-    const { type = 'step', iteration, lm_loss: loss } = JSON.parse(line) as Record<string, unknown>;
+    const record = renamedLosses(JSON.parse(line) as Record<string, unknown>);
+    const { type = 'step', iteration, lm_loss: loss } = record;
     if (typeof type !== 'string') return undefined;
     if (typeof iteration !== 'number' || !Number.isInteger(iteration)) return undefined;
     return { type, iteration, loss: typeof loss === 'number' ? loss : undefined };
