@@ -4,8 +4,8 @@
  */
 export interface LossKind<Batch> {
   /**
-   * Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). The one called `lm_loss` is the
-   * loss of the language model, which reports lead with.
+   * Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). The one called `lm_loss` is
+   * the loss of the language model, which reports lead with.
    */
   readonly name: string;
   /** What it is a mean over, in the singular: `token`, `sample`, `sentence`. */

@@ -4,7 +4,9 @@ import { LossTotals, nameOfTotal } from './loss-totals.js';
 import type { Ranks } from './ranks.js';
 
 const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<number> => ({
-  ...{ name, per: 'token', count: () => 1 },
+  name,
+  per: 'token',
+  count: () => 1,
   ...more,
 });
 const order = kind('sop_loss', { per: 'sample' });
@@ -30,16 +32,22 @@ describe('the losses of a training run', () => {
       'that of masked tokens next to another one, and their total',
       [kind('lm_loss'), order],
       {
-        ...{ lmLoss: 1, total: 3, name: 'total_loss' },
-        ...{ otherLosses: { sop_loss: 2, total_loss: 3 }, tokenLosses: ['lm_loss'] },
+        lmLoss: 1,
+        total: 3,
+        name: 'total_loss',
+        otherLosses: { sop_loss: 2, total_loss: 3 },
+        tokenLosses: ['lm_loss'],
       },
     ],
     [
       'that of the language model wherever it is, without its weight',
       [order, kind('lm_loss', { weight: 0.5 })],
       {
-        ...{ lmLoss: 2, total: 2, name: 'total_loss' },
-        ...{ otherLosses: { sop_loss: 1, total_loss: 2 }, tokenLosses: ['lm_loss'] },
+        lmLoss: 2,
+        total: 2,
+        name: 'total_loss',
+        otherLosses: { sop_loss: 1, total_loss: 2 },
+        tokenLosses: ['lm_loss'],
       },
     ],
     [
@@ -51,8 +59,11 @@ describe('the losses of a training run', () => {
       'their total where none is that of a language model',
       [kind('first_loss'), order, balance],
       {
-        ...{ lmLoss: 3, total: 3, name: 'lm_loss' },
-        ...{ otherLosses: { first_loss: 1, sop_loss: 2, balance_loss: 4 }, tokenLosses: ['first_loss'] },
+        lmLoss: 3,
+        total: 3,
+        name: 'lm_loss',
+        otherLosses: { first_loss: 1, sop_loss: 2, balance_loss: 4 },
+        tokenLosses: ['first_loss'],
       },
     ],
   ])('are reported: %s', (_, losses, expected) => {

@@ -74,7 +74,10 @@ export class LossTotals<Batch> {
     return total(parts);
   }
 
-  /** What is reported as `lm_loss`: the loss of that name, or the total where it is the only one or there is none. */
+  /**
+   * What is reported as `lm_loss`: the loss of that name, or the total where it is the only one or there is
+   * none.
+   */
   lmLoss(means: readonly number[]): number {
     return this.#ownLmLoss === undefined ? this.total(means) : means[this.#ownLmLoss]!;
   }

@@ -174,7 +174,9 @@ function warmupStepsOf(
 /** The share of the peak that some step should have. */
 const fullRate = 0.9;
 
-/** Whether warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with the full rate. */
+/**
+ * Whether warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with the full rate.
+ */
 function noticeOfLowRates(
   flags: FlagReader,
   {

@@ -69,7 +69,9 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
   return { configuration, notes };
 }
 
-/** That of the checkpoint's run; older versions warmed up over parts of steps where there were conversations. */
+/**
+ * That of the checkpoint's run; older versions warmed up over parts of steps where there were conversations.
+ */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
   if (data?.conversations === undefined || learningRate === undefined) return optimizer;

@@ -56,6 +56,7 @@ import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
+import { descriptionOfRun } from './description-of-run.js';
 import { goingOnFrom } from './going-on-from.js';
 import { hostNames } from './host-names.js';
 import { newTrainer } from './new-trainer.js';
@@ -282,7 +283,7 @@ export class Training {
     await saveDirectory.prepare({ numBytes });
     const iteration = progress?.iteration ?? 0;
     const described = { iteration, numParameters, numAdapted, tokenizer, train };
-    for (const line of descriptionOf(inForce, described)) onMessage(line);
+    for (const line of descriptionOfRun(inForce, described)) onMessage(line);
     const threads = await threadsOfTraining({
       configuration,
       flopsPerSample: modelFlops(flopsShape),
@@ -545,46 +546,6 @@ function earlyStoppingOf(
   if (patience === undefined) return undefined;
   const state = resumed?.state.earlyStopping as unknown as EarlyStoppingState | undefined;
   return new EarlyStopping({ patience, state });
-}
-
-interface DescriptionOptions {
-  /** Iterations that are done. */
-  readonly iteration: number;
-  readonly numParameters: number;
-  /** Of adapters, where they are trained in place of the others. */
-  readonly numAdapted: number | undefined;
-  readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
-  readonly train: { readonly length: number };
-}
-
-/** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
-function descriptionOf(
-  { kind, training }: PretrainingConfiguration,
-  { iteration, numParameters, numAdapted, tokenizer, train }: DescriptionOptions,
-): readonly string[] {
-  const counted = (count: number): string => count.toLocaleString('en-US');
-  return [
-    ...noteOfNothingLeft(training, iteration),
-    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${training.precision}, ` +
-      `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
-    ...(numAdapted === undefined
-      ? []
-      : [`  adapters of ${counted(numAdapted)} parameters are trained; the others stay as they are`]),
-  ];
-}
-
-function noteOfNothingLeft(
-  { trainIterations, trainSamples, start, globalBatchSize }: PretrainingConfiguration['training'],
-  iteration: number,
-): readonly string[] {
-  if (iteration === 0 || iteration < trainIterations) return [];
-  const left = trainSamples === undefined ? 0 : trainSamples - (start?.consumedSamples ?? 0);
-  const reached =
-    trainSamples === undefined
-      ? `${iteration} iterations are done and --train-iters is ${trainIterations}`
-      : `${start?.consumedSamples} samples are consumed and --train-samples is ${trainSamples}`;
-  const why = left > 0 ? `, less than a global batch of ${globalBatchSize} more` : '';
-  return [`  note: ${reached}${why}: nothing is left to train; a larger one goes on`];
 }
 
 interface DataOfRankOptions {

@@ -9,7 +9,10 @@ export interface ValidationMetric {
   readonly perplexity: number | undefined;
 }
 
-/** What an evaluation found, the loss of the language model first. Perplexities are capped at e^20, as Megatron-LM does. */
+/**
+ * What an evaluation found, the loss of the language model first. Perplexities are capped at e^20, as
+ * Megatron-LM does.
+ */
 export function validationMetrics({
   loss,
   otherLosses = {},
