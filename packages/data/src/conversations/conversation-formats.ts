@@ -21,8 +21,8 @@ const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
 /**
  * A line of ShareGPT's or Alpaca's form as one with `messages`; other lines are left as they are.
  *
- * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`; `system` may come with it. A list of
- *   `{"role", "content"}` under that name is one of messages.
+ * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`; `system` may come with it. A
+ *   list of `{"role", "content"}` under that name is one of messages.
  * - Alpaca: `instruction`, `input` (behind a line break, if it is not empty) and `output`; `system` and
  *   `history`, a list of pairs of question and answer, may come with them.
  *
@@ -49,7 +49,7 @@ function messageOfTurn(turn: unknown, at: { readonly where: string; readonly num
   const { from, value, ...others } = turn;
   const role = typeof from === 'string' ? rolesOfSpeakers.get(from.toLowerCase()) : undefined;
   if (role === undefined) {
-    throw conversationError(at.where, `${what} is from ${JSON.stringify(from) ?? 'nobody'}`, {
+    throw conversationError(at.where, `${what} is from ${JSON.stringify(from) ?? 'no one that is named'}`, {
       expected: `${expected}, or from ${[...rolesOfSpeakers.keys()].join(', ')}`,
       remedy: 'write other turns as {"messages": [{"role": ..., "content": ...}]}',
     });

@@ -32,7 +32,9 @@ export class Pcg64 {
     return Number(bits & 0xffffffffn);
   }
 
-  /** A whole number from 0 to below `count` (at most 2^20), as `Generator.integers` draws those of 32 bits. */
+  /**
+   * A whole number from 0 to below `count` (at most 2^20), as `Generator.integers` draws those of 32 bits.
+   */
   below(count: number): number {
     // what is left over of 2^32 would be drawn too often (Lemire 2019); products stay below 2^53
     const least = 2 ** 32 % count;

@@ -24,7 +24,9 @@ export interface MockIndex {
 /** Instead of the datasets of --data-path: made-up data, as Megatron-LM's MockGPTDataset has it. */
 export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
 
-/** The lengths of Megatron-LM's made-up documents: `default_rng(0).integers(1, 4096, 100000, numpy.int32)`. */
+/**
+ * The lengths of Megatron-LM's made-up documents: `default_rng(0).integers(1, 4096, 100000, numpy.int32)`.
+ */
 export function createMockIndex(options: {
   readonly endOfDocument: number;
   readonly vocabularySize: number;
