@@ -1,9 +1,7 @@
+import type { ComparableOfRun, ComparableValueOfRun } from '../src/api-types.js';
 import { element } from './element.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
-
-/** Flags that name places: they differ between any two runs and explain nothing. */
-const places = ['save', 'load', 'metrics-jsonl', 'tensorboard-dir', 'profile-trace'];
 
 interface Row {
   readonly name: string;
@@ -27,12 +25,18 @@ export class Differences {
     const ids = this.#state.shown.filter((id) => data.details.has(id));
     this.#section.hidden = ids.length < 2;
     if (ids.length < 2) return;
-    const details = ids.map((id) => data.details.get(id)!);
-    const flags = differing(details.map((one) => one.flags)).filter(({ name }) => !places.includes(name));
-    const rows = [
-      ...flags.map(({ name, values }) => ({ name: `--${name}`, values })),
-      ...differing(details.map(({ conditions }) => conditions)),
-    ];
+    const compared = ids.map((id) => data.details.get(id)!.comparable ?? withoutRecord);
+    // what an older run does not tell may follow from other flags
+    const inAll = compared.some(({ isResolved }) => !isResolved);
+    const flags = differing(
+      compared.map((one) => one.flags),
+      { inAll },
+    );
+    const conditions = differing(
+      compared.map((one) => one.conditions),
+      { inAll: false },
+    );
+    const rows = [...flags.map(({ name, values }) => ({ name: `--${name}`, values })), ...conditions];
     const colours = ids.map((id) => this.#state.colourOf(id)!);
     const key = JSON.stringify([ids, colours, rows]);
     if (key === this.#key) return;
@@ -74,12 +78,21 @@ function tableOf(ids: readonly string[], colours: readonly number[], rows: reado
   );
 }
 
-/** The names whose values are not the same in all. */
-function differing(all: readonly Readonly<Record<string, unknown>>[]): Row[] {
+/** The key of a switch that is off: not to give it means the same. */
+const off = 'false';
+
+const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };
+
+/** The names whose values are not the same in all; `inAll`: of those that all have. */
+function differing(
+  all: readonly Readonly<Record<string, ComparableValueOfRun>>[],
+  { inAll }: { readonly inAll: boolean },
+): Row[] {
   const names = [...new Set(all.flatMap((one) => Object.keys(one)))].sort();
   return names
-    .map((name) => ({ name, values: all.map((one) => textOf(one[name])) }))
-    .filter(({ values }) => new Set(values).size > 1);
+    .filter((name) => new Set(all.map((one) => one[name]?.key ?? off)).size > 1)
+    .filter((name) => !inAll || all.every((one) => name in one))
+    .map((name) => ({ name, values: all.map((one) => textOf(one[name]?.shown)) }));
 }
 
 function textOf(value: unknown): string {

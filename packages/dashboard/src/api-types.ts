@@ -84,6 +84,19 @@ export interface RanksOfRun {
   readonly slow: readonly number[];
 }
 
+/** A value of a run; those of two runs that mean the same have the same key. */
+export interface ComparableValueOfRun {
+  readonly key: string;
+  readonly shown: unknown;
+}
+
+/** What a run is compared by with others: see `ComparableRun` of @mtl/recipes. */
+export interface ComparableOfRun {
+  readonly isResolved: boolean;
+  readonly flags: Readonly<Record<string, ComparableValueOfRun>>;
+  readonly conditions: Readonly<Record<string, ComparableValueOfRun>>;
+}
+
 /** Everything of a run but its curves. */
 export interface RunDetails {
   readonly id: string;
@@ -92,6 +105,8 @@ export interface RunDetails {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Commit, versions, threads, layout and datasets of the last start. */
   readonly conditions: Readonly<Record<string, unknown>>;
+  /** What tells it from other runs; null without a record. */
+  readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
   readonly starts: readonly StartOfRun[];
   /** Oldest first. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { MtlError } from '@mtl/errors';
 import {
+  comparableRun,
   conditionsOf,
   lastMetricsIn,
   metricsPath,
@@ -93,6 +94,7 @@ export class RunFolder {
       revision: this.summary.revision,
       flags: last?.flags ?? {},
       conditions: last === undefined ? {} : conditionsOf(last),
+      comparable: this.#record === undefined ? null : comparableRun(this.#record),
       command: last?.command.join(' ') ?? null,
       starts: (this.#record?.starts ?? []).map(({ time, host, pid, iteration, end }) => ({
         time,

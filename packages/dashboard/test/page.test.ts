@@ -109,7 +109,10 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
 
   it('compares runs by colour, and shows what differs', async () => {
     await open((all) => {
-      all.record('slow', { flags: { lr: 0.001, seed: 1 }, startedAt: '2026-11-22T10:00:00.000Z' });
+      all.record('slow', {
+        flags: { lr: 0.001, seed: 1, load: 'there' },
+        startedAt: '2026-11-22T10:00:00.000Z',
+      });
       all.record('fast', { flags: { lr: 0.01, seed: 1 }, startedAt: '2026-11-22T11:00:00.000Z' });
       all.append('slow', ...steps(1, 50));
       all.append(

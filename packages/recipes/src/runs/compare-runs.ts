@@ -1,4 +1,4 @@
-import { conditionsOf } from './conditions-of.js';
+import { type ComparableRun, comparableRun } from './comparable-run.js';
 import { metricsPath } from './metrics-path.js';
 import { type MetricsRecord, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
@@ -26,7 +26,10 @@ export interface LossComparison {
 }
 
 export interface RunComparison {
-  /** Flags of the last start that differ. */
+  /**
+   * Flags that differ in the values in force, by the last starts. Places, and flags of one start such as
+   * --exit-interval, are not compared, and files by their content.
+   */
   readonly flags: readonly Difference[];
   /** What else of the last start differs: commit, versions, threads, layout, datasets. */
   readonly conditions: readonly Difference[];
@@ -35,25 +38,31 @@ export interface RunComparison {
 
 /** Compares the last starts and the curves of two runs. */
 export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
-  const [one, other] = runs.map(({ record }) => record?.starts.at(-1)) as [Start, Start];
+  const [one, other] = runs.map(({ record }) => record && comparableRun(record)) as [Compared, Compared];
+  const areResolved = one?.isResolved !== false && other?.isResolved !== false;
   return {
-    flags: differences(one?.flags, other?.flags),
-    conditions: differences(one && conditionsOf(one), other && conditionsOf(other)),
+    flags: differences([one?.flags, other?.flags], { inBoth: !areResolved }),
+    conditions: differences([one?.conditions, other?.conditions], { inBoth: false }),
     losses: compareLosses(runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)))),
   };
 }
 
-type Start = NonNullable<RunInformation['record']>['starts'][number] | undefined;
+type Compared = ComparableRun | undefined;
 
+/** `inBoth`: what only one of them has may follow from other flags in the other, which does not tell it. */
 function differences(
-  one: Readonly<Record<string, unknown>> = {},
-  other: Readonly<Record<string, unknown>> = {},
+  [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],
+  { inBoth }: { readonly inBoth: boolean },
 ): Difference[] {
   const names = [...new Set([...Object.keys(one), ...Object.keys(other)])].sort();
   return names
-    .filter((name) => JSON.stringify(one[name]) !== JSON.stringify(other[name]))
-    .map((name) => ({ name, values: [one[name], other[name]] }));
+    .filter((name) => keyIn(one, name) !== keyIn(other, name))
+    .filter((name) => !inBoth || (name in one && name in other))
+    .map((name) => ({ name, values: [one[name]?.shown, other[name]?.shown] }));
 }
+
+/** A switch that is not given is off. */
+const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
 
 function compareLosses(records: readonly MetricsRecord[][]): LossComparison {
   const steps = commonLosses(records, undefined);

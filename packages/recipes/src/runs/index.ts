@@ -1,3 +1,4 @@
+export { type ComparableRun, type ComparableValue, comparableRun } from './comparable-run.js';
 export { conditionsOf } from './conditions-of.js';
 export { metricsPath } from './metrics-path.js';
 export { type LastMetrics, lastMetricsIn, type MetricsRecord, renamedLosses } from './metrics-records.js';

@@ -9,6 +9,8 @@ import type { TrackedRun } from '@mtl/trainer';
 import { libraryVersion } from '../library-version.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { checkoutCommit } from './checkout-commit.js';
+import { comparedFlags } from './comparable-run.js';
+import { contentsOfFlags } from './contents-of-flags.js';
 import { type RunRecord, type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
 import { trackedRun } from './tracked-run.js';
 
@@ -16,6 +18,8 @@ import { trackedRun } from './tracked-run.js';
 export interface RecordedConfiguration
   extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
   readonly flags: Readonly<Record<string, unknown>>;
+  /** Flags with the values in force. Default: `flags`. */
+  readonly resolved?: Readonly<Record<string, unknown>>;
   readonly training: Pick<PretrainingConfiguration['training'], 'trainIterations'>;
   /** Of a fine-tuning. */
   readonly task?: string;
@@ -130,7 +134,7 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
 }
 
 function startOf({ configuration, datasets, threads, iteration }: StartRunOptions): RunStart {
-  const { parallel, training, kind, preset, flags, task } = configuration;
+  const { parallel, training, kind, preset, flags, resolved = flags, task } = configuration;
   const { instructionSet, onednnVersion } = hostInformation();
   return {
     time: new Date().toISOString(),
@@ -142,6 +146,8 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
     preset,
     ...(task === undefined ? {} : { task }),
     flags: { ...flags },
+    resolved: comparedFlags(resolved),
+    contents: contentsOfFlags(resolved),
     iteration,
     trainIterations: training.trainIterations,
     commit: checkoutCommit(dirname(fileURLToPath(import.meta.url))),

@@ -38,6 +38,13 @@ const startSchema = z.object({
   task: text.optional(),
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
+  /**
+   * Flags that tell this run from others, with the values in force: what follows from other flags, too. Absent in
+   * records of older versions.
+   */
+  resolved: z.record(text, z.unknown()).optional(),
+  /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
+  contents: z.record(text, text).optional(),
   /** The iteration that it went on from; 0 for the first step. */
   iteration: count,
   trainIterations: count,

@@ -11,16 +11,18 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
-import { configure, small } from '@mtl/configuration/testing';
+import { gptModelOf } from '@mtl/configuration';
+import { configure, small, withFlags } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resolvedFlags } from '../training/resolved-flags.js';
 import { compareRuns } from './compare-runs.js';
 import { datasetFingerprint } from './dataset-fingerprint.js';
 import { listRuns, runDirectoryOf } from './list-runs.js';
 import { readRun } from './read-run.js';
 import { removeRun } from './remove-run.js';
 import { RunLog, type StartRunOptions } from './run-log.js';
-import { readRunRecord, runRecordPath } from './run-record.js';
+import { type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
 
 let directory: string;
 let prefix: string;
@@ -252,6 +254,70 @@ describe('compareRuns', () => {
     const { losses, ...others } = await compare();
     expect(others).toEqual({ flags: [], conditions: [] });
     expect(losses).toMatchObject({ commonSteps: 2, firstDifference: undefined, largest: undefined });
+  });
+});
+
+describe('compareRuns of a resumed run', () => {
+  const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
+
+  /** A start with the flags in force, as training runs record it. */
+  function startResolved(name: string, line: string, iteration = 0): void {
+    const configuration = configure(withFlags(line));
+    const model = gptModelOf(configuration.model, 257);
+    const path = /--tokenizer-model (\S+)/.exec(line)?.[1];
+    const options =
+      path === undefined ? undefined : ({ type: 'HuggingFaceTokenizer', tokenizerModel: path } as const);
+    const resolved = resolvedFlags({ configuration, model, tokenizer: { options } });
+    start(name, { configuration: { ...configuration, resolved }, iteration });
+  }
+
+  /** What a checkpoint gives of a model, as flags. */
+  const ofCheckpoint =
+    '--kv-channels 16 --ffn-hidden-size 256 --num-query-groups 4 --gelu tanh --global-batch-size 2 ' +
+    '--lr-decay-iters 100 --load somewhere --exit-interval 5 --threads 1 --metrics-jsonl copy';
+
+  it('finds no difference where values follow from other flags in one of them', async () => {
+    startResolved('a', '');
+    startResolved('b', ofCheckpoint, 50);
+    expect(await compare()).toMatchObject({ flags: [], conditions: [] });
+  });
+
+  it('tells once that one trains for more steps, and the length of its decay', async () => {
+    startResolved('a', '--lr-decay-iters 100');
+    startResolved('b', '--train-iters 200 --lr-decay-iters 100');
+    expect(await compare()).toMatchObject({
+      flags: [{ name: 'train-iters', values: [100, 200] }],
+      conditions: [],
+    });
+  });
+
+  it('compares files by their content', async () => {
+    const paths = ['one', 'copy', 'other'].map((name) => join(directory, `${name}.json`));
+    paths.forEach((path, index) => {
+      writeFileSync(path, index === 2 ? '{"other": 1}' : '{}');
+    });
+    const line = (path: string) => `--tokenizer-type HuggingFaceTokenizer --tokenizer-model ${path}`;
+    startResolved('a', line(paths[0]!));
+    startResolved('b', line(paths[1]!));
+    expect((await compare()).flags).toEqual([]);
+    startResolved('b', line(paths[2]!));
+    expect((await compare()).flags).toEqual([{ name: 'tokenizer-model', values: [paths[0], paths[2]] }]);
+  });
+
+  it('names the weights that each began with', async () => {
+    startResolved('a', '');
+    startResolved('b', '--load-hf weights');
+    startResolved('b', '--load b', 5);
+    expect((await compare()).flags).toEqual([{ name: 'load-hf', values: [undefined, 'weights'] }]);
+  });
+
+  it('compares with a run of an older version what both tell', async () => {
+    start('a', { line: '--kv-channels 16 --seed 2' });
+    startResolved('b', '');
+    const record = readRunRecord(pathOf('a'))!;
+    const [{ resolved: _, contents: __, ...old }] = record.starts as [RunStart];
+    writeRunRecord(pathOf('a'), { ...record, starts: [old] });
+    expect((await compare()).flags).toEqual([{ name: 'seed', values: [2, 1234] }]);
   });
 });
 

@@ -65,6 +65,7 @@ import { openDeviceOfRank } from './open-device-of-rank.js';
 import { outcomeOf } from './outcome-of.js';
 import { type RankWatchTimes, rankWatchOf } from './rank-watch-of.js';
 import type { Job } from './read-job.js';
+import { resolvedFlags } from './resolved-flags.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 import { sampleAtEvaluation } from './sample-at-evaluation.js';
 import { samplerOf, trainingSamplerOf } from './samplers-of.js';
@@ -294,7 +295,11 @@ export class Training {
     const flopsFormula = modelFlopsFormula(flopsShape);
     const start = {
       directory: save,
-      configuration: { ...configuration, training: inForce.training },
+      configuration: {
+        ...configuration,
+        training: inForce.training,
+        resolved: resolvedFlags({ configuration: inForce, model, tokenizer }),
+      },
       datasets: () =>
         configuration.data.conversations?.trainData.map(taskDataFingerprint) ?? datasetFingerprints(dataPath),
       threads,
