@@ -89,7 +89,8 @@ describe('resuming', () => {
     await train(['--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
     await train(['--save', parts, '--metrics-jsonl', `${parts}.jsonl`, '--exit-interval', '5']);
     const resumed = await train([
-      ...['--save', parts, '--load', parts, '--metrics-jsonl', `${parts}.jsonl`],
+      // in its own folder it goes on with its --metrics-jsonl, too
+      ...['--load', parts],
       // another schedule, in place of which that of the checkpoint is used
       ...['--lr', '5e-3', '--lr-decay-style', 'linear', '--weight-decay', '0.5'],
       '--use-checkpoint-opt_param-scheduler',

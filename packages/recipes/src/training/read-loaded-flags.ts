@@ -37,7 +37,8 @@ const flagsOfOneRun = new Set<string>([
 
 /**
  * What the checkpoint of --load or the directory of --load-hf knows about the flags of a run: a checkpoint
- * that is resumed all but those of one run (devices, ranks, places to write to); --finetune, a converted
+ * that is resumed all but those of one run (devices, ranks, places to write to; a run that goes on in its own folder
+ * writes its curves to where they are); --finetune, a converted
  * checkpoint and --load-hf the model and its tokenizer. Undefined where nothing is loaded, and where --load
  * names the directory of --save, which is still empty.
  *
@@ -99,6 +100,8 @@ function fromCheckpoint(
   // a converted checkpoint was not trained
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
+  const isSameRun =
+    values['ckpt-step'] === undefined && isSamePlace(place.directory, values.save ?? place.directory);
   const data = training?.resolved.data;
   const isOfConversations = data?.conversations !== undefined;
   const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
@@ -109,7 +112,7 @@ function fromCheckpoint(
   return {
     source: `checkpoint ${place.path}`,
     values: {
-      ...(goesOn ? flagsOfTraining(training.flags) : {}),
+      ...(goesOn ? flagsOfTraining(training.flags, { isSameRun }) : {}),
       ...(goesOn ? { 'global-batch-size': training.resolved.training.globalBatchSize } : {}),
       ...(goesOn && bundled ? { 'data-path': [bundledCorpus] } : {}),
       ...architectureFlags({ kind, model }),
@@ -130,10 +133,16 @@ function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition 
   return { iteration, consumedSamples };
 }
 
-function flagsOfTraining(flags: Flags): Flags {
+/** Where a run that goes on in its own folder goes on to write its curves. */
+const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
+
+function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {
   const ofTokenizer: readonly string[] = tokenizerFlagNames;
   const kept = Object.entries(flags).filter(
-    ([name]) => isFlagName(name) && !flagsOfOneRun.has(name) && !ofTokenizer.includes(name),
+    ([name]) =>
+      isFlagName(name) &&
+      (!flagsOfOneRun.has(name) || (isSameRun && placesOfCurves.includes(name))) &&
+      !ofTokenizer.includes(name),
   );
   return Object.fromEntries(kept) as Flags;
 }

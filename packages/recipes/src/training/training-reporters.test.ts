@@ -39,7 +39,11 @@ async function summaryOf(
   } as unknown as PretrainingConfiguration;
   const stream = { isTTY: false, columns: 80, write: () => true };
   const { all, summary, close } = await openTrainingReporters({
-    ...{ configuration, stream, flopsFormula: '', resumeIteration, log: undefined },
+    ...{ configuration, stream, flopsFormula: '', log: undefined },
+    resume:
+      resumeIteration === 0
+        ? undefined
+        : { iteration: resumeIteration, consumedSamples: 4 * resumeIteration },
   });
   losses.forEach((loss, index) => {
     const iteration = resumeIteration + index + 1;

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import {
   ConsoleReporter,
@@ -7,6 +8,7 @@ import {
   type RunOutcome,
   type SummaryRow,
   TensorboardWriter,
+  type TrainingProgress,
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
@@ -27,8 +29,8 @@ export interface OpenReportersOptions {
   readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
-  /** The iteration that training goes on from: metrics.jsonl keeps one line a step. */
-  readonly resumeIteration: number;
+  /** What training goes on from, if it does: files keep one record a step. */
+  readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
   /** Of a run that has a folder. */
   readonly log: RunLog | undefined;
 }
@@ -43,9 +45,10 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
  * another file of metrics, TensorBoard and tracking services if named.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
-  const { configuration, stream, flopsFormula, resumeIteration } = options;
+  const { configuration, stream, flopsFormula, resume } = options;
   const { logInterval, isVerbose, areLinesShort, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
+  const { save } = configuration.checkpoint;
   // standard error shows up on the same terminal as standard output
   const others = stream === process.stdout ? [process.stderr] : [];
   const console = new ConsoleReporter({
@@ -57,9 +60,9 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     areLinesShort,
   });
   const metrics = await openMetricsFiles({
-    directory: configuration.checkpoint.save,
+    directory: save,
     copy: metricsJsonl,
-    resumeIteration,
+    resumeIteration: resume?.iteration ?? 0,
     onMessage: (text) => console.message(text),
   });
   const summary = new TrainingSummary({ flopsFormula, earlierEvaluations: metrics.evaluations });
@@ -70,7 +73,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     ...metrics.all,
     ...(tensorboardDirectory === undefined
       ? []
-      : [new TensorboardWriter({ directory: tensorboardDirectory })]),
+      : [new TensorboardWriter({ directory: tensorboardDirectory, resume, run: save && resolve(save) })]),
     ...(await openTracking({
       ...options,
       onMessage: (text) => console.message(text),

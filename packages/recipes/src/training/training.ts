@@ -307,7 +307,7 @@ export class Training {
       onMessage,
     };
     const log = processes.isFirst ? RunLog.start(start) : undefined;
-    const reporting = { configuration: inForce, stream, flopsFormula, resumeIteration: iteration, log };
+    const reporting = { configuration: inForce, stream, flopsFormula, resume: progress, log };
     const reporters = processes.isFirst
       ? await openTrainingReporters(reporting)
       : silentReporters(flopsFormula);

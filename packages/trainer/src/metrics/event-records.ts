@@ -2,8 +2,9 @@
  * TensorBoard's file format, written and read by hand: a TFRecord frame around a protocol-buffer `Event`.
  *
  *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data   (little-endian)
- *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 10 source_metadata
- *   summary: 1 value, repeated: 1 tag string | 2 simple_value float      source_metadata: 1 writer string
+ *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log | 10 source_metadata
+ *   summary: 1 value, repeated: 1 tag string | 2 simple_value float
+ *   session_log: 1 status enum, of which 1 is START      source_metadata: 1 writer string
  */
 export interface TensorboardEvent {
   /** Seconds since 1970. */
@@ -13,6 +14,8 @@ export interface TensorboardEvent {
   readonly fileVersion?: string;
   /** The program that wrote the file, in its first event only. */
   readonly writer?: string;
+  /** A session starts at `step`: TensorBoard drops what it has read of this step and later ones. */
+  readonly isSessionStart?: true;
   readonly scalars?: ReadonlyArray<{ readonly tag: string; readonly value: number }>;
 }
 
@@ -62,9 +65,15 @@ function encodeEvent(event: TensorboardEvent): Buffer {
   if (event.scalars !== undefined) {
     parts.push(bytesField(5, Buffer.concat(event.scalars.map(({ tag, value }) => encodeScalar(tag, value)))));
   }
+  if (event.isSessionStart === true) {
+    parts.push(bytesField(7, Buffer.concat([key(1, wire.varint), varint(sessionStart)])));
+  }
   if (event.writer !== undefined) parts.push(bytesField(10, bytesField(1, Buffer.from(event.writer))));
   return Buffer.concat(parts);
 }
+
+/** `SessionLog.START` of tensorflow/core/util/event.proto. */
+const sessionStart = 1;
 
 function encodeScalar(tag: string, value: number): Buffer {
   const simpleValue = Buffer.alloc(4);
@@ -134,6 +143,8 @@ function decodeEvent(data: Buffer): TensorboardEvent {
     if (number === 2) event.step = value as number;
     if (number === 3) event.fileVersion = String(value);
     if (number === 5) event.scalars = [...fieldsOf(value as Buffer)].map((field) => decodeScalar(field));
+    if (number === 7 && [...fieldsOf(value as Buffer)][0]?.value === sessionStart)
+      event.isSessionStart = true;
     if (number === 10) event.writer = String([...fieldsOf(value as Buffer)][0]?.value ?? '');
   }
   return event;

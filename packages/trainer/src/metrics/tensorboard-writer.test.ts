@@ -57,6 +57,21 @@ function points(): Map<string, number> {
   return all;
 }
 
+/**
+ * What a TensorBoard shows that has read `shown` and then reads a file: the start of a session drops the points from
+ * its step on.
+ */
+function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
+  const kept = new Map(shown);
+  for (const { event } of readEventRecords(readFileSync(path))) {
+    if (event.isSessionStart === true) {
+      for (const point of kept.keys()) if (Number(point.split('@')[1]) >= event.step) kept.delete(point);
+    }
+    for (const { tag, value } of event.scalars ?? []) kept.set(`${tag}@${event.step}`, value);
+  }
+  return kept;
+}
+
 describe('TensorboardWriter', () => {
   it('writes the bytes that TensorBoard reads', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
@@ -128,8 +143,43 @@ describe('TensorboardWriter', () => {
     expect(losses.filter((point) => !point.includes('vs'))).toEqual(
       [1, 2, 3, 4, 5, 6].map((n) => `lm loss@${n}`),
     );
-    expect(losses).toContain('lm loss vs samples@24');
+    expect(losses.filter((point) => point.includes('vs')).sort()).toEqual(
+      [4, 8, 12, 16, 20, 24].map((n) => `lm loss vs samples@${n}`).sort(),
+    );
     expect(readdirSync(directory)).toHaveLength(2);
+  });
+
+  it('makes a TensorBoard drop the steps that it has read and that are trained again', () => {
+    let shown = shownAfter(train([1, 2, 3, 4, 5, 6, 7]));
+    shown = shownAfter(train([4, 5], { iteration: 3, consumedSamples: 12 }), shown);
+    expect(shown).toEqual(points());
+    shown = shownAfter(train([6], { iteration: 5, consumedSamples: 20 }), shown);
+    expect(shown).toEqual(points());
+    for (const n of [1, 2, 3, 4, 5, 6]) {
+      expect(shown.get(`lm loss@${n}`)).toBe(Math.fround(1 / n));
+      expect(shown.get(`lm loss vs samples@${4 * n}`)).toBe(Math.fround(1 / n));
+    }
+    expect([...shown.keys()].filter((point) => point.startsWith('lm loss'))).toHaveLength(12);
+  });
+
+  it('has each point once where a resume was killed before it had cut the older files', () => {
+    const first = train([1, 2, 3, 4, 5]);
+    const before = readFileSync(first);
+    train([], { iteration: 3, consumedSamples: 12 });
+    writeFileSync(first, before);
+    train([4], { iteration: 3, consumedSamples: 12 });
+    // fails where a point is there twice
+    expect([...points().keys()].filter((point) => point.startsWith('lm loss vs'))).toHaveLength(4);
+  });
+
+  it('leaves files of another run in the same folder alone', () => {
+    const other = new TensorboardWriter({ directory, ...clock, run: 'other' });
+    other.step(metricsOf(9));
+    other.close();
+    const file = readFileSync(other.path);
+    train([1]);
+    train([2], { iteration: 1, consumedSamples: 4 });
+    expect(readFileSync(other.path)).toEqual(file);
   });
 
   it('removes a record that a killed run left half written', () => {

@@ -1,21 +1,17 @@
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
-import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
+import { encodeEventRecord, type TensorboardEvent } from './event-records.js';
 import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
+import {
+  olderFiles,
+  type ResumePoint,
+  rewriteFile,
+  samplesSuffix,
+  writerName,
+} from './tensorboard-resume.js';
 import type { ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
 
@@ -23,20 +19,20 @@ export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
   readonly directory: string;
   /**
-   * Where training resumes: points of later steps, which will be written again, are removed from our older
-   * files.
+   * Where training resumes: points of later steps, which will be written again, are removed from the older files of
+   * this run, and a TensorBoard that has read them is told to drop them (`SessionLog.START`).
    */
-  readonly resume?: { readonly iteration: number; readonly consumedSamples: number };
+  readonly resume?: ResumePoint | undefined;
+  /**
+   * Tells files of this run from those of others in the same folder, which a resume leaves alone: such as its run
+   * folder. Default: empty.
+   */
+  readonly run?: string | undefined;
   /** Seconds since 1970; the clock unless given. */
   readonly now?: () => number;
   /** Part of the file's name; this machine's unless given. */
   readonly host?: string;
 }
-
-/** Names us in the first event of a file: only files that carry it are ever changed on a resume. */
-const writerName = 'mtl.trainer.metrics.tensorboard_writer';
-/** Megatron-LM's suffix for the curve over consumed samples, next to the one over iterations. */
-const samplesSuffix = ' vs samples';
 
 /**
  * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
@@ -50,12 +46,18 @@ export class TensorboardWriter implements MetricsSink {
   #descriptor: number | undefined;
 
   constructor(options: TensorboardWriterOptions) {
-    const { directory, resume } = options;
+    const { directory, resume, run = '' } = options;
+    const writer = `${writerName} ${run}`.trimEnd();
     this.#now = options.now ?? (() => Date.now() / 1000);
     mkdirSync(directory, { recursive: true });
-    if (resume !== undefined) cutOlderFiles(directory, resume);
+    const older = resume === undefined ? undefined : olderFiles(directory, { resume, writer });
     [this.path, this.#descriptor] = openNewFile(directory, this.#now(), options.host ?? hostname());
-    this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer: writerName });
+    this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer });
+    if (resume === undefined || older === undefined) return;
+    this.#append({ wallTime: this.#now(), step: resume.iteration + 1, isSessionStart: true }, ...older.moved);
+    // in this file before they leave the others
+    this.flush();
+    for (const file of older.changed) rewriteFile(directory, file);
   }
 
   /** Writes one value. */
@@ -157,38 +159,4 @@ function openNewFile(directory: string, now: number, host: string): [path: strin
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
-}
-
-/**
- * Removes what is after `resume` from the files of an earlier run, each with one rename.
- */
-function cutOlderFiles(directory: string, resume: { iteration: number; consumedSamples: number }): void {
-  for (const name of readdirSync(directory)) {
-    if (!name.startsWith('events.out.tfevents.')) continue;
-    const path = join(directory, name);
-    const file = readFileSync(path);
-    const end = endOfKept(file, resume);
-    if (end === undefined || end === file.length) continue;
-    // No "tfevents" in this name: TensorBoard must not take it for a file of the run.
-    const temporary = join(directory, `.cut.${process.pid}.tmp`);
-    try {
-      writeFileSync(temporary, file.subarray(0, end), { flush: true });
-      renameSync(temporary, path);
-    } catch (error) {
-      rmSync(temporary, { force: true });
-      throw error;
-    }
-  }
-}
-
-/** Where the part to keep ends, or undefined for a file that is not ours. */
-function endOfKept(file: Buffer, resume: { iteration: number; consumedSamples: number }): number | undefined {
-  let kept: number | undefined;
-  for (const { event, end } of readEventRecords(file)) {
-    if (kept === undefined && event.writer !== writerName) return undefined;
-    const isOverSamples = event.scalars?.[0]?.tag.endsWith(samplesSuffix) ?? false;
-    if (event.step > (isOverSamples ? resume.consumedSamples : resume.iteration)) return kept;
-    kept = end;
-  }
-  return kept;
 }
