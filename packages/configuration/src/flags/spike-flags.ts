@@ -11,8 +11,8 @@ export const spikeFlags = {
     default: 100,
   }),
   'loss-spike-factor': positiveNumber(
-    'How far above the median of the window a spike is, in standard deviations as the median absolute deviation gives them.',
-    { default: 10 },
+    'How far above the median of the window the loss of a spike is, in standard deviations as the median absolute deviation gives them; a gradient norm is 4 times as far, and the third step in a row needs a quarter of either.',
+    { default: 40 },
   ),
   'loss-spike-limit': count(
     'Spikes that are skipped or rolled back with less than a window of steps between two; one more ends the run.',

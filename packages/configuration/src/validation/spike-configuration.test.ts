@@ -4,7 +4,7 @@ import { refusals } from '../../test/support/refusals.js';
 
 describe('spikeConfiguration', () => {
   it('reports spikes unless told otherwise', () => {
-    expect(configure(small).spikes).toEqual({ policy: 'report', window: 100, factor: 10, limit: 10 });
+    expect(configure(small).spikes).toEqual({ policy: 'report', window: 100, factor: 40, limit: 10 });
     const flags =
       '--loss-spike-policy skip --loss-spike-window 5 --grad-norm-skip-threshold 3 --rerun-mode report_stats';
     expect(configure(`${small} ${flags}`).spikes).toMatchObject({

@@ -1,15 +1,22 @@
 /** Consistent with the standard deviation of a normal distribution: 1 / its upper quartile. */
 const deviationsOfMedian = 1.4826;
-/**
- * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is
- * next to 0, and any change would be far outside of it.
- */
-const leastSpread = 0.02;
-
-/** What is far outside of recent values: above `limit`. */
+/** Of recent values. */
 export interface RecentDistribution {
   readonly median: number;
-  readonly limit: number;
+  /** As the standard deviation of a normal distribution. */
+  readonly spread: number;
+}
+
+export interface RecentValuesOptions {
+  /** Values that are kept. */
+  readonly window: number;
+  /**
+   * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is next
+   * to 0, and any change would be far outside of it.
+   */
+  readonly leastSpread: number;
+  /** Earlier values, the newest last. Default: none. */
+  readonly values?: readonly number[];
 }
 
 /**
@@ -18,14 +25,12 @@ export interface RecentDistribution {
  */
 export class RecentValues {
   readonly #window: number;
+  readonly #leastSpread: number;
   readonly #values: number[];
 
-  /**
-   * @param options.window values that are kept
-   * @param options.values earlier values, the newest last
-   */
-  constructor({ window, values = [] }: { readonly window: number; readonly values?: readonly number[] }) {
+  constructor({ window, leastSpread, values = [] }: RecentValuesOptions) {
     this.#window = window;
+    this.#leastSpread = leastSpread;
     this.#values = values.slice(-window);
   }
 
@@ -41,13 +46,13 @@ export class RecentValues {
     if (this.#values.length > this.#window) this.#values.shift();
   }
 
-  /** By median + factor x spread; undefined before the window is full. */
-  distribution(factor: number): RecentDistribution | undefined {
+  /** Undefined before the window is full. */
+  distribution(): RecentDistribution | undefined {
     if (this.#values.length < this.#window) return undefined;
     const median = medianOf(this.#values);
     const deviation = medianOf(this.#values.map((value) => Math.abs(value - median)));
-    const spread = Math.max(deviationsOfMedian * deviation, leastSpread * Math.abs(median));
-    return { median, limit: median + factor * spread };
+    const spread = Math.max(deviationsOfMedian * deviation, this.#leastSpread * Math.abs(median));
+    return { median, spread };
   }
 }
 

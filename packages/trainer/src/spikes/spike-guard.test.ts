@@ -34,7 +34,7 @@ describe('SpikeGuard', () => {
 
   it.each([
     ['loss', { loss: 6 }],
-    ['gradient norm', { gradientNorm: 5 }],
+    ['gradient norm', { gradientNorm: 10 }],
     ['loss', { loss: Number.POSITIVE_INFINITY }],
     ['gradient norm', { gradientNorm: Number.NaN }],
   ] as const)('notices a %s that is out of bounds: %o', (quantity, change) => {
@@ -65,9 +65,23 @@ describe('SpikeGuard', () => {
   });
 
   it('calls the loss a total where there is another one of the language model', () => {
-    const [event] = guardAfter(20, { nameOfTotal: 'total_loss' }).judge(step(21, { loss: 9 })).events;
-    expect(event!.fields).toMatchObject({ total_loss: 9, total_loss_limit: expect.closeTo(4.674) });
-    expect(Object.keys(event!.fields).join()).not.toContain('lm_loss');
+    const fieldsOf = (options: Parameters<typeof guardAfter>[1]) =>
+      guardAfter(20, options).judge(step(21, { loss: 9 })).events[0]!.fields!;
+    const { lm_loss_limit: limit, lm_loss_median: median } = fieldsOf({});
+    const fields = fieldsOf({ nameOfTotal: 'total_loss' });
+    expect(limit).toBeGreaterThan(median as number);
+    expect(fields).toMatchObject({ total_loss: 9, total_loss_limit: limit, total_loss_median: median });
+    expect(Object.keys(fields).join()).not.toContain('lm_loss');
+  });
+
+  it.each([
+    ['loss', { loss: 4.5 }],
+    ['gradient norm', { gradientNorm: 6 }],
+  ] as const)('notices a %s in the third step in a row, at a quarter of the distance', (quantity, change) => {
+    const guard = guardAfter(20, { policy: 'report', factor: quantity === 'loss' ? 20 : 10 });
+    const row = [21, 22, 23].map((iteration) => guard.judge(step(iteration, change)).events);
+    expect(row.map(({ length }) => length)).toEqual([0, 0, 1]);
+    expect(row[2]![0]!.text).toContain(`spike at iteration 23: ${quantity} `);
   });
 
   it('gets used to what lasts', () => {

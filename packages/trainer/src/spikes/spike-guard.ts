@@ -1,7 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import type { NameOfTotal } from '../loss-totals.js';
 import type { TrainingEvent } from '../training-event.js';
-import { type RecentDistribution, RecentValues } from './recent-values.js';
+import { RecentValues } from './recent-values.js';
 import { type SampleSource, sourcesText } from './sources-text.js';
 import type { MeasuredStep, StepGuard, StepVerdict } from './step-guard.js';
 
@@ -22,7 +22,8 @@ export interface SpikeGuardOptions {
   /** Steps that a step is compared with; before there are as many, no step is a spike. */
   readonly window: number;
   /**
-   * How far above the median a spike is, in standard deviations as the median absolute deviation gives them.
+   * How far above the median the loss of a spike is, in standard deviations as the median absolute deviation gives
+   * them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
    */
   readonly factor: number;
   /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
@@ -40,10 +41,24 @@ export interface SpikeGuardOptions {
 /**
  * A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows.
  */
-export interface Excess extends Partial<RecentDistribution> {
+export interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
+  /** Of recent steps, and what is far above it; absent for a value that is not finite. */
+  readonly median?: number;
+  readonly limit?: number;
 }
+
+/**
+ * What the limits of healthy runs were measured with (docs/studies/loss-spikes.md): a loss hardly leaves its
+ * distribution, a gradient norm has rare values many times the others that leave no trace in the loss.
+ */
+const leastSpreadOf = { loss: 0.005, 'gradient norm': 0.1 } as const;
+const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
+
+/** Rare samples are in single steps: what lasts for so many steps is a spike at a lower limit. */
+const numLasting = 3;
+const lessIfLasting = 4;
 
 const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
@@ -70,8 +85,14 @@ export class SpikeGuard implements StepGuard {
   constructor(options: SpikeGuardOptions) {
     const { window, state } = options;
     this.#options = options;
-    this.#losses = new RecentValues({ window, values: state?.losses ?? [] });
-    this.#gradientNorms = new RecentValues({ window, values: state?.gradientNorms ?? [] });
+    this.#losses = new RecentValues({
+      ...{ window, values: state?.losses ?? [] },
+      leastSpread: leastSpreadOf.loss,
+    });
+    this.#gradientNorms = new RecentValues({
+      ...{ window, values: state?.gradientNorms ?? [] },
+      leastSpread: leastSpreadOf['gradient norm'],
+    });
     this.#numRefused = state?.numRefused ?? 0;
     this.#numSteps = state?.numSteps ?? 0;
   }
@@ -122,10 +143,14 @@ export class SpikeGuard implements StepGuard {
     ] as const;
     return quantities.flatMap(({ quantity, value, recent }): Excess[] => {
       if (!Number.isFinite(value)) return [{ quantity, value }];
-      const distribution = recent.distribution(factor);
-      return distribution === undefined || value <= distribution.limit
-        ? []
-        : [{ quantity, value, ...distribution }];
+      const distribution = recent.distribution();
+      if (distribution === undefined) return [];
+      const { median, spread } = distribution;
+      const distance = factor * shareOfFactor[quantity] * spread;
+      const row = [...recent.values.slice(1 - numLasting), value];
+      const isLasting = row.every((one) => one > median + distance / lessIfLasting);
+      const limit = median + (isLasting ? distance / lessIfLasting : distance);
+      return value > limit ? [{ quantity, value, median, limit }] : [];
     });
   }
 
