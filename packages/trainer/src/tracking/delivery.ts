@@ -20,6 +20,8 @@ export interface DeliveryResult {
   readonly sent: number;
   /** Rows that are kept in the run folder only. */
   readonly kept: number;
+  /** Whether the service knows how the run ended. */
+  readonly isEnded: boolean;
   /** Why they are kept: what the service answered last. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
@@ -87,7 +89,8 @@ export class Delivery {
     }
     const kept = this.#batch.length + (await rows.skip(Number.POSITIVE_INFINITY));
     const problem = kept > 0 || !state.isEnded ? this.#problem : undefined;
-    return { title: service.title, sent: state.rows, kept, problem, page: service.page };
+    const { isEnded, rows: sent } = state;
+    return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
   /** The run has ended: sends what is left. */

@@ -43,7 +43,8 @@ export class MlflowService implements TrackingService {
   get page(): string | undefined {
     const { trackingUri, experimentId, runId } = this.#state;
     if (runId === undefined) return undefined;
-    return `${trackingUri}/#/experiments/${experimentId}/runs/${runId}`;
+    const [experiment, run] = [experimentId ?? '', runId].map(encodeURIComponent);
+    return `${trackingUri}/#/experiments/${experiment}/runs/${run}`;
   }
 
   async open(run: TrackedRun): Promise<void> {

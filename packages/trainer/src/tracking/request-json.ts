@@ -70,6 +70,7 @@ function messageOf(answer: unknown): string | undefined {
 
 function reasonOf(error: unknown): string {
   const { name, message, cause } = error as Error & { cause?: unknown };
+  if (name === 'AbortError') return 'no answer before the run ended';
   if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
   const { code, message: why } = (cause ?? {}) as { code?: string; message?: string };
   return [message, why || code].filter((text) => text !== undefined && text !== '').join(': ');

@@ -5,6 +5,7 @@ import { until } from '@mtl/tooling/until';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { exampleStep } from '../../test/support/example-step.js';
 import {
+  type Answer,
   mlflowAnswer,
   type RecordedRequest,
   RecordingServer,
@@ -154,6 +155,41 @@ describe('TrackingSink', () => {
     expect(server.requests.at(-1)!.body).toEqual({ complete: true, exitcode: 1 });
   });
 
+  it.each([
+    ['hangs', (): Answer => ({ hangs: true })],
+    ['closes connections', (): Answer => ({ closes: true })],
+    ['answers 500', (): Answer => ({ status: 500 })],
+  ])(
+    'holds up the end of a run for two seconds at most where a service %s, and says so',
+    async (_, answer) => {
+      server.answer = answer;
+      await writeSteps([1, 2]);
+      const settings = { wandb: wandb(), mlflow: mlflow() };
+      const sink = await open({ isWandbOffline: false, settings });
+      await until(() => server.requests.length >= 2);
+      const start = performance.now();
+      const rows = await sink.close('finished');
+      // two seconds, and what a busy machine adds
+      expect(performance.now() - start).toBeLessThan(4000);
+      const text = new RegExp(`^0 steps sent, 2 kept \\(.+\\): mtl runs send ${directory}$`);
+      expect(rows).toEqual([
+        ['wandb', expect.stringMatching(text)],
+        ['MLflow', expect.stringMatching(text)],
+      ]);
+    },
+  );
+
+  it('says that a service does not know how the run ended', async () => {
+    server.answer = (request) => (request.body?.complete === true ? { hangs: true } : wandbAnswer(request));
+    await writeSteps([1, 2]);
+    const sink = await open({ isWandbOffline: false });
+    await until(() => historyOf(server.requests).length >= 1);
+    const [[, text]] = (await sink.close('finished')) as [[string, string]];
+    expect(text).toMatch(/^2 steps sent, not that the run ended \(.+\): mtl runs send /);
+    server.answer = wandbAnswer;
+    expect(await sendKept()).toMatchObject([{ sent: 2, kept: 0, isEnded: true }]);
+  });
+
   it('is a new run in another project, and refuses a tracking.json that it did not write', async () => {
     const stateOf = async (settings: TrackingSettings) => {
       await (await open({ isWandbOffline: true, settings })).close('finished');
@@ -246,6 +282,17 @@ describe('openDeliveries', () => {
     giveUp();
     expect(await finish('finished')).toMatchObject({ sent: 0, kept: 2 });
     expect(messages[0]).toMatch(/^wandb cannot be reached: fetch failed: .*ECONNREFUSED/);
+  });
+
+  it('shows an answer without the characters that would steer a terminal', async () => {
+    const message = '\u001b[31mno\u0007 run\u001b]0;title\u0007 \u202ehere\u009b2J';
+    for (const answer of [{ status: 401, body: { message } }, { body: { errors: [{ message }] } }]) {
+      server.answer = () => answer;
+      await writeSteps([1]);
+      const { problem } = await (await deliver({ wandb: wandb() })).finish('finished');
+      expect(problem).toMatch(/no +run .*title +here/);
+      expect(problem).not.toMatch(/[\p{Cc}\u202e]/u);
+    }
   });
 
   it('keeps what a service does not take, says why without the key, and sends it later', async () => {

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { MetricsSink, RunOutcome, SummaryRow } from '../metrics/metrics-sink.js';
 import { type BeginTrackingOptions, beginTracking } from './begin-tracking.js';
-import type { DeliveryResult, DeliveryTimes } from './delivery.js';
+import type { DeliveryResult, DeliveryState, DeliveryTimes } from './delivery.js';
 import { deliveryText } from './delivery-text.js';
 import { MetricsRows } from './metrics-rows.js';
 import type { TrackingCredentials } from './tracking-credentials.js';
@@ -22,11 +22,10 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
   readonly times?: DeliveryTimes;
 }
 
-/** How long the end of a run waits for services: after a failure other ranks wait as well. */
-const graceMs: Readonly<Record<RunOutcome, number>> = { finished: 10_000, stopped: 10_000, failed: 2000 };
-
-/** For the thread to end after it. */
-const marginMs = 2000;
+/** How long the end of a run waits for services; what they have not taken by then is kept. */
+const mostWaitMs = 2000;
+/** Of these, for the thread to tell what services have. */
+const marginMs = 250;
 
 /**
  * Sends the metrics of a run to tracking services, from a thread of its own that follows metrics.jsonl: a
@@ -61,19 +60,21 @@ export class TrackingSink implements MetricsSink {
     return new TrackingSink(options, isIdle ? undefined : startWorker(data));
   }
 
-  /** Sends what is left, as far as the services take it within seconds; what they have then. */
+  /** Sends what is left, as far as the services take it within two seconds; what they have then. */
   async close(outcome: RunOutcome): Promise<readonly SummaryRow[]> {
     if (this.#isEnded) return [];
     this.#isEnded = true;
     this.#worker?.ref();
-    this.#worker?.postMessage({ outcome, graceMs: graceMs[outcome] } satisfies TrackingRequest);
+    this.#worker?.postMessage({ outcome, graceMs: mostWaitMs - marginMs } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
-    // a thread that hangs, on a file system that does not answer
-    const timer = setTimeout(() => void this.#worker?.terminate(), graceMs[outcome] + marginMs);
-    const sent = await this.#results;
-    clearTimeout(timer);
+    const sent = await within(mostWaitMs, this.#results);
+    // connections, and a thread that hangs on a file system that does not answer, must not hold up the process
+    void this.#worker?.terminate();
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
-    const all = kept.map((result) => sent.find(({ title }) => title === result.title) ?? result);
+    const problem = sent === undefined ? noAnswer : undefined;
+    const all = kept.map(
+      (result) => sent?.find(({ title }) => title === result.title) ?? { ...result, problem },
+    );
     return all.map((result) => [result.title, deliveryText(result, directory)] as const);
   }
 
@@ -95,17 +96,32 @@ export class TrackingSink implements MetricsSink {
   }
 }
 
+const noAnswer = `no answer within ${mostWaitMs / 1000} s of the end of the run`;
+
+/** What a promise resolves to; undefined where that takes longer. */
+async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), milliseconds);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** What services have by the run folder alone. */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
 ): Promise<readonly DeliveryResult[]> {
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
-  const of = (title: string, rows: number): DeliveryResult => {
+  const of = (title: string, { rows, isEnded }: DeliveryState): DeliveryResult => {
     const sent = Math.min(rows, total);
-    return { title, sent, kept: total - sent, problem: undefined, page: undefined };
+    return { title, sent, kept: total - sent, isEnded, problem: undefined, page: undefined };
   };
-  return [...(wandb ? [of('wandb', wandb.rows)] : []), ...(mlflow ? [of('MLflow', mlflow.rows)] : [])];
+  return [...(wandb ? [of('wandb', wandb)] : []), ...(mlflow ? [of('MLflow', mlflow)] : [])];
 }
 
 /**

@@ -12,6 +12,10 @@ export interface RecordedRequest {
 export interface Answer {
   readonly status?: number;
   readonly body?: unknown;
+  /** It never answers. */
+  readonly hangs?: boolean;
+  /** It closes the connection in place of an answer. */
+  readonly closes?: boolean;
 }
 
 /** A service on loopback that keeps what it is sent; `answer` may be replaced at any time. */
@@ -32,7 +36,9 @@ export class RecordingServer {
           body: text === '' ? undefined : JSON.parse(text),
         };
         this.requests.push(request);
-        const { status = 200, body = {} } = this.answer(request);
+        const { status = 200, body = {}, hangs = false, closes = false } = this.answer(request);
+        if (closes) message.socket.destroy();
+        if (hangs || closes) return;
         response.writeHead(status, { 'content-type': 'application/json' });
         response.end(JSON.stringify(body));
       });
