@@ -1,4 +1,4 @@
-import type { RunDetails, RunSummary } from '../src/api-types.js';
+import type { RunDetails, RunSummary, SampleOfRun } from '../src/api-types.js';
 import { configurationPanel } from './configuration-panel.js';
 import { element } from './element.js';
 import { formatBytes, formatNumber, formatTime } from './format.js';
@@ -144,17 +144,26 @@ function checkpointsPanel({ checkpoints }: RunDetails): HTMLElement {
   return panel('Checkpoints', element('div', { class: 'scroll short', attributes: label }, table));
 }
 
+/** What the model was given and, apart from it, what it wrote; without the label, which is above it. */
+function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
+  if (prompt !== null && completion !== null) {
+    return [element('span', { class: 'muted' }, prompt), element('span', {}, completion)];
+  }
+  const start = `${label}:\n`;
+  return [label !== null && text.startsWith(start) ? text.slice(start.length) : text];
+}
+
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  const items = samples
-    .slice(0, 10)
-    .map(({ iteration, text }) =>
-      element(
-        'li',
-        {},
-        element('p', { class: 'muted' }, `step ${formatNumber(iteration)}`),
-        element('pre', { class: 'sample' }, text),
-      ),
+  const items = samples.slice(0, 10).map((sample) => {
+    const { iteration, label } = sample;
+    const what = label === null ? '' : ` · ${label}`;
+    return element(
+      'li',
+      {},
+      element('p', { class: 'muted' }, `step ${formatNumber(iteration)}${what}`),
+      element('pre', { class: 'sample' }, ...contentOf(sample)),
     );
+  });
   return panel('Samples', element('ul', { class: 'plain' }, ...items));
 }

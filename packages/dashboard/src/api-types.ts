@@ -59,7 +59,13 @@ export interface CheckpointOfRun {
 export interface SampleOfRun {
   readonly time: string | null;
   readonly iteration: number;
+  /** With its label. */
   readonly text: string;
+  /** What it is, such as `A sample`; null in files of older versions. */
+  readonly label: string | null;
+  /** What a GPT was given, and what it wrote; null for other models, and in files of older versions. */
+  readonly prompt: string | null;
+  readonly completion: string | null;
 }
 
 /** A record of metrics.jsonl that is neither a step nor an evaluation, such as a loss spike. */

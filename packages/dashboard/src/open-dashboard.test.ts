@@ -14,7 +14,14 @@ beforeAll(async () => {
   folders.record('one', { flags: { lr: 0.01 } });
   folders.append('one', ...steps(1, 30), { type: 'validation', iteration: 30, lm_loss: 3 });
   folders.write('one', 'iter_0000030/shard.safetensors', 'x'.repeat(1000));
-  folders.write('one', 'samples.jsonl', '{"iteration":30,"text":"To be"}\n');
+  folders.write(
+    'one',
+    'samples.jsonl',
+    [
+      '{"iteration":30,"text":"To be"}\n',
+      '{"iteration":31,"text":"A sample:\\nTo be","label":"A sample","prompt":"To","completion":" be"}\n',
+    ].join(''),
+  );
   dashboard = await openDashboard({ directory: folders.path, port: 0, pollMs: 20 });
 });
 afterAll(async () => {
@@ -73,7 +80,12 @@ describe('what is served', () => {
       conditions: { threads: 1, node: '20.19.0' },
       starts: [{ host: 'here', end: { reason: 'done', error: null } }],
       checkpoints: [{ iteration: 30, bytes: 1000 }],
-      samples: [{ iteration: 30, text: 'To be' }],
+      samples: [
+        {
+          ...{ iteration: 31, text: 'A sample:\nTo be', label: 'A sample', prompt: 'To', completion: ' be' },
+        },
+        { iteration: 30, text: 'To be', label: null, prompt: null, completion: null },
+      ],
       problems: [],
       traceRevision: null,
     });

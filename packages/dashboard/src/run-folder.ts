@@ -240,9 +240,15 @@ const numberOr = (value: unknown): number | null => (typeof value === 'number' ?
 
 function sampleIn(line: string): SampleOfRun | undefined {
   try {
-    const { time, iteration, text } = JSON.parse(line) as Record<string, unknown>;
+    const record = JSON.parse(line) as Record<string, unknown>;
+    const { iteration, text } = record;
     if (typeof iteration !== 'number' || typeof text !== 'string') return undefined;
-    return { time: typeof time === 'string' ? time : null, iteration, text };
+    const textOf = (name: string): string | null => {
+      const value = record[name];
+      return typeof value === 'string' ? value : null;
+    };
+    const [label, prompt, completion] = [textOf('label'), textOf('prompt'), textOf('completion')];
+    return { time: textOf('time'), iteration, text, label, prompt, completion };
   } catch {
     return undefined;
   }

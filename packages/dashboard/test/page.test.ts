@@ -151,7 +151,13 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
       const validation = losses.map((lm_loss, at) => ({ type: 'validation', iteration: at + 1, lm_loss }));
       all.append('broken', ...validation);
       all.write('broken', 'iter_0000010/shard', 'x'.repeat(2048));
-      all.write('broken', 'samples.jsonl', '{"iteration":20,"text":"What light"}\n');
+      const sample = {
+        label: 'A sample',
+        text: 'A sample:\nWhat light',
+        prompt: 'What',
+        completion: ' light',
+      };
+      all.write('broken', 'samples.jsonl', `${JSON.stringify({ iteration: 20, ...sample })}\n`);
     });
     await run('broken').getByText('failed').waitFor();
     const details = page.getByRole('region', { name: 'Details of a run' });
@@ -165,6 +171,8 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
       '2 KiB',
     ];
     for (const text of texts) await details.getByText(text).first().waitFor();
+    await details.getByText('step 20 · A sample').waitFor();
+    await expect.poll(() => details.locator('.sample span').allTextContents()).toEqual(['What', ' light']);
     await details.getByText('Configuration').click();
     await details.getByRole('row', { name: '--lr 5' }).waitFor();
   });

@@ -120,7 +120,10 @@ describe('samples at evaluations', () => {
         runs.recordsOf(of).flatMap(({ type, lm_loss }) => (type === 'validation' ? [lm_loss] : []));
       expect(validations(name)).toEqual(validations(without));
       expect(samplesOf(name)).toMatchObject(
-        [3, 6].map((iteration) => ({ iteration, text: expect.stringMatching(/^A sample:\n/) })),
+        [3, 6].map((iteration) => ({
+          ...{ iteration, label: 'A sample', text: expect.stringMatching(/^A sample:\n/) },
+          ...{ prompt: expect.stringMatching(/./), completion: expect.any(String) },
+        })),
       );
       expect(existsSync(join(runs.pathOf(without), 'samples.jsonl'))).toBe(false);
     }

@@ -1,6 +1,7 @@
 import { maskingVocabulary, type Tokenizer } from '@mtl/data';
 import type { BertStage, MaskedStageBatch, MaskedTokenBatch } from '@mtl/models';
 import type { ShowOptions } from './model-recipe.js';
+import type { ModelSample } from './model-sample.js';
 
 /** Masks that are shown, each of another sample, and those from which they are chosen. */
 const numMasks = { shown: 4, tried: 32 };
@@ -26,7 +27,7 @@ interface Filled {
  */
 export async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
-): Promise<string | undefined> {
+): Promise<ModelSample | undefined> {
   const { part, tokenizer, datasets, isBrief } = options;
   const stage = part.stages.get(0);
   const dataset = datasets.valid ?? datasets.train;
@@ -46,7 +47,8 @@ export async function filledMasks(
   }
   const lines = mostTold(all, shown).map((filled) => lineOf(filled, tokenizer));
   if (lines.length === 0) return undefined;
-  return `Masks filled (of ${all.length}, those that the words around tell most about):\n${lines.join('\n')}`;
+  const label = `Masks filled (of ${all.length}, those that the words around tell most about)`;
+  return { label, text: `${label}:\n${lines.join('\n')}` };
 }
 
 /** The masks with the largest pointwise mutual information of word and context, the largest first. */

@@ -4,7 +4,9 @@ import { type ConversationPrompt, sampleConversation } from '../conversations/sa
 import { sampleContinuation } from '../inference/sample-continuation.js';
 import { endAtSentence } from './end-at-sentence.js';
 import type { ShowOptions } from './model-recipe.js';
+import type { ModelSample } from './model-sample.js';
 import { samplePrompt } from './sample-prompt.js';
+import { splitContinuation } from './split-continuation.js';
 
 /** New tokens at the end of a run, and of a brief sample. */
 const mostTokens = 120;
@@ -19,7 +21,7 @@ type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
  * What a GPT goes on with, for a first look at what it has learnt: a text, or the answer to the first
  * messages of a conversation. Undefined where there is nothing to go on with.
  */
-export async function gptSample(options: GptShowOptions): Promise<string | undefined> {
+export async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
   const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
   // ids alone are nothing to read
   if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
@@ -41,8 +43,14 @@ export async function gptSample(options: GptShowOptions): Promise<string | undef
     const whole = tokenizer.decode([...from, ...answer.tokens]).trimStart();
     return answer.isEnded ? whole : endAtSentence(whole);
   };
-  if (text === undefined) return `A sample:\n${shown(tokens)}`;
-  return `A conversation:\n${text}\nassistant: ${shown([])}`;
+  if (text !== undefined) {
+    const label = 'A conversation';
+    const completion = tokenizer.decode(answer.tokens);
+    return { label, text: `${label}:\n${text}\nassistant: ${shown([])}`, prompt: text, completion };
+  }
+  const label = 'A sample';
+  const split = splitContinuation(tokenizer, { prompt: tokens, continuation: answer.tokens });
+  return { label, text: `${label}:\n${shown(tokens)}`, ...split };
 }
 
 async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {

@@ -16,6 +16,7 @@ import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { PreparedCorpus } from '../data/default-corpus.js';
 import type { ModelChunk } from './model-chunk.js';
 import type { ModelPart } from './model-part.js';
+import type { ModelSample } from './model-sample.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
 /** A Hugging Face directory that was opened. */
@@ -105,7 +106,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   ): Promise<HuggingFaceModel<Model>>;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
   /** What the model has learnt, as text; every rank of the first replica calls it. */
-  show(options: ShowOptions<Batch, Chunk>): Promise<string | undefined>;
+  show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
 }
 
 /** A recipe for code that does not ask of which kind the model is. */

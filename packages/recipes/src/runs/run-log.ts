@@ -7,6 +7,7 @@ import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import type { TrackedRun } from '@mtl/trainer';
 import { libraryVersion } from '../library-version.js';
+import type { ModelSample } from '../models/model-sample.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { checkoutCommit } from './checkout-commit.js';
 import { comparedFlags } from './comparable-run.js';
@@ -89,15 +90,15 @@ export class RunLog {
   }
 
   /**
-   * Adds a text that the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration
-   * and text.
+   * Adds what the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration, text and label,
+   * of a GPT also prompt and completion.
    *
    * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
    */
-  sample({ iteration, text }: { readonly iteration: number; readonly text: string }): void {
+  sample({ iteration, ...sample }: ModelSample & { readonly iteration: number }): void {
     const path = join(this.#directory, 'samples.jsonl');
     try {
-      appendFileSync(path, `${JSON.stringify({ time: new Date().toISOString(), iteration, text })}\n`);
+      appendFileSync(path, `${JSON.stringify({ time: new Date().toISOString(), iteration, ...sample })}\n`);
     } catch (cause) {
       throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(cause as Error).message}`, {
         expected: 'a file that can be written',

@@ -62,12 +62,22 @@ const metrics = (name: string, losses: readonly (number | null)[]): void => {
 describe('the record of a run', () => {
   it('keeps samples of the model', () => {
     const log = start('a');
-    for (const iteration of [5, 7]) log.sample({ iteration, text: 'To be\nor' });
+    for (const iteration of [5, 7])
+      log.sample({
+        iteration,
+        label: 'A sample',
+        text: 'A sample:\nTo be\nor',
+        prompt: 'To be',
+        completion: '\nor',
+      });
     const lines = readFileSync(join(pathOf('a'), 'samples.jsonl'), 'utf8')
       .trimEnd()
       .split('\n');
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { iteration: 5, text: 'To be\nor', time: expect.stringMatching(/^\d{4}-/) },
+      {
+        ...{ iteration: 5, time: expect.stringMatching(/^\d{4}-/), label: 'A sample' },
+        ...{ text: 'A sample:\nTo be\nor', prompt: 'To be', completion: '\nor' },
+      },
       { iteration: 7 },
     ]);
   });
@@ -323,7 +333,7 @@ describe('compareRuns of a resumed run', () => {
 
 describe('removeRun', () => {
   it('deletes what the run wrote, and the folder', async () => {
-    start('a').sample({ iteration: 1, text: 'To be' });
+    start('a').sample({ iteration: 1, label: '', text: 'To be' });
     metrics('a', [1]);
     mkdirSync(join(pathOf('a'), 'iter_0000001'));
     writeFileSync(join(pathOf('a'), 'latest_checkpointed_iteration.txt'), '1');

@@ -1,10 +1,11 @@
 import { MtlError } from '@mtl/errors';
+import type { ModelSample } from '../models/model-sample.js';
 import type { RunLog } from '../runs/run-log.js';
 
 export interface SampleAtEvaluationOptions {
   readonly iteration: number;
   /** What the model writes; the ranks of a replica get the same, or the same error. */
-  readonly show: () => Promise<string | undefined>;
+  readonly show: () => Promise<ModelSample | undefined>;
   /** Of rank 0. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
@@ -17,8 +18,8 @@ export interface SampleAtEvaluationOptions {
 export async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
   try {
-    const text = await show();
-    if (text !== undefined) log?.sample({ iteration, text });
+    const sample = await show();
+    if (sample !== undefined) log?.sample({ iteration, ...sample });
   } catch (error) {
     const isHarmless =
       MtlError.isInstance(error) && ['MTL_LOGITS_NOT_FINITE', 'MTL_RUN_RECORD'].includes(error.code);

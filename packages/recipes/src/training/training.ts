@@ -46,6 +46,7 @@ import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { loraOf } from '../models/lora-of.js';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { AnyModelRecipe } from '../models/model-recipe.js';
+import type { ModelSample } from '../models/model-sample.js';
 import { recipeOf } from '../models/recipe-of.js';
 import type { StageBatches } from '../models/stage-batches.js';
 import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
@@ -445,12 +446,12 @@ export class Training {
    * ranks call it; those of the first replica know.
    */
   async show(): Promise<string | undefined> {
-    const text = await this.#shown({ isBrief: false });
-    if (text !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, text });
-    return text;
+    const sample = await this.#shown({ isBrief: false });
+    if (sample !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, ...sample });
+    return sample?.text;
   }
 
-  async #shown({ isBrief }: { readonly isBrief: boolean }): Promise<string | undefined> {
+  async #shown({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
     return await this.#recipe.show({
