@@ -35,5 +35,5 @@ export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
 export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
 export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
-export type { GroupOptions, World } from './world.js';
 export { waitNoticesMs } from './world/wait-notices.js';
+export type { GroupOptions, World } from './world.js';

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { glooProblem } from '@mtl/comm';
 import { freePort } from '@mtl/tooling/free-port';
@@ -25,6 +26,12 @@ async function variablesOf(
   }));
 }
 
+/** What mpirun sets for rank 0 of two. */
+const underOpenMpi = {
+  ...{ RANK: '', WORLD_SIZE: '', OMPI_COMM_WORLD_RANK: '0', OMPI_COMM_WORLD_SIZE: '2' },
+  ...{ OMPI_COMM_WORLD_LOCAL_RANK: '0', OMPI_COMM_WORLD_LOCAL_SIZE: '2' },
+};
+
 const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
   expect(stderr).toBe('');
   const rank = JSON.parse(stdout) as Record<string, unknown>;
@@ -39,6 +46,15 @@ describe('joinWorld', () => {
       expect(printed(each)).toMatchObject({ rank, size: 3, engine: 'local', sum: 6, launcher: 'variables' });
       expect(each.status).toBe(0);
     }
+  });
+
+  it('needs no secret of the user on one host', async () => {
+    const more = { MTL_JOB_SECRET: '', TORCHELASTIC_RUN_ID: randomUUID() };
+    // the others come first, and wait for the file of rank 0
+    const variables = (await variablesOf(3, { more })).reverse();
+    const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
+    for (const [index, each] of ranks.entries())
+      expect(printed(each)).toMatchObject({ rank: 2 - index, size: 3, sum: 6, launcher: 'torchrun' });
   });
 
   it('is a world of one for a process alone', async () => {
@@ -162,7 +178,7 @@ describe('joinWorld', () => {
   });
 
   it.each([
-    ['a secret', { MTL_JOB_SECRET: '' }, 'MTL_JOB_SECRET'],
+    ['a secret', { MTL_JOB_SECRET: '', ...underOpenMpi }, 'MTL_JOB_SECRET'],
     ['half of the variables', { WORLD_SIZE: '' }, 'MTL_LAUNCH_ENVIRONMENT'],
     [
       'an interface between hosts',

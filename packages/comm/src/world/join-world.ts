@@ -4,6 +4,7 @@ import type { ProcessEnvironment, Variables } from '../environment/process-envir
 import { readJobSecret } from '../environment/read-job-secret.js';
 import { readJoinTimeout } from '../environment/read-join-timeout.js';
 import { readProcessEnvironment } from '../environment/read-process-environment.js';
+import { SharedSecretFile } from '../environment/shared-secret-file.js';
 import { joinHost } from '../local/join-host.js';
 import { NativeJob } from '../native/native-job.js';
 import { everyInterfaceNotice } from '../store/every-interface-notice.js';
@@ -13,6 +14,7 @@ import { chooseEngine } from './choose-engine.js';
 import { gatherRanks } from './gather-ranks.js';
 import type { JobEngineName } from './job-engine-name.js';
 import { JoinedWorld } from './joined-world.js';
+import { sharedSecret, sharesSecretFile } from './shared-secret.js';
 import { waitNoticesMs } from './wait-notices.js';
 
 export interface JoinWorldOptions {
@@ -66,14 +68,18 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
   const joinTimeoutMs = options.joinTimeoutMs ?? readJoinTimeout(variables);
   const { engine: asked, device = 'cpu', onMessage = () => {}, onWait = writeLine } = options;
   const startEngine = chooseEngine({ asked, device, environment, joinTimeoutMs, onMessage });
-  const secret = readJobSecret(variables);
   const deadline = performance.now() + joinTimeoutMs;
   const left = (): number => Math.max(0, deadline - performance.now());
+  const shared = sharesSecretFile(environment, variables) ? new SharedSecretFile(variables) : undefined;
+  const secret =
+    shared === undefined
+      ? readJobSecret(variables)
+      : await sharedSecret({ file: shared, environment, timeoutMs: joinTimeoutMs, onWait });
   const server = serveStore({ environment, secret, heartbeatLimitMs, onMessage });
   const job = new NativeJob(environment.rank);
   let store: NativeStore | undefined;
   try {
-    store = findStore({ environment, job, secret, server, timeoutMs: joinTimeoutMs, onWait });
+    store = findStore({ environment, job, secret, server, timeoutMs: left(), onWait });
     const hosts = gatherRanks({
       environment,
       store,
@@ -81,6 +87,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
       waitedMs: () => joinTimeoutMs - left(),
       onWait,
     });
+    shared?.remove(); // all have it
     joinHost({
       job,
       ranks: hosts[environment.nodeRank]!,
@@ -92,6 +99,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
     const engine = await startEngine({ job, store, environment, hosts, timeoutMs, isStaged: false });
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
+    shared?.remove();
     // the others learn why instead of waiting for this rank
     job.abort(error as Error);
     store?.close();
