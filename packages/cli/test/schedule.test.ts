@@ -53,6 +53,20 @@ describe('mtl schedule', () => {
     expect(JSON.parse(again.stdout)).toEqual({ ...result, schedule: 'a.csv' });
   });
 
+  it('knows chunks by the name of the training flag, and counts as simulateSchedule does', async () => {
+    const words = ['--pipeline-schedule', 'interleaved', ...size(4, 8), '--json'];
+    const flag = '--num-virtual-stages-per-pipeline-rank';
+    const { stdout, stderr } = await mtl(...words, flag, '2');
+    expect(stderr).toBe('');
+    const schedule = buildSchedule('interleaved', { numStages: 4, numMicroBatches: 8, numChunks: 2 });
+    expect(JSON.parse(stdout).makespan).toBe(28.5);
+    expect(simulateSchedule({ schedule }).makespan).toBe(28.5);
+    expect(await mtl(...words, flag, '2', '--chunks', '3')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('error[MTL_FLAG_CONFLICT]: --chunks 3 and'),
+    });
+  });
+
   it('simulates what a function makes, and writes it as a file', async () => {
     const source = `export default ({ numStages, numMicroBatches }) => {
       const all = (kind, chunk) =>

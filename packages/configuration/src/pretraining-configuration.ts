@@ -15,6 +15,7 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
+import type { ScheduleNameOrOther } from '@mtl/pipeline/schedules';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
 
@@ -178,7 +179,7 @@ export interface ParallelConfiguration {
   /** Chunks of layers on a stage (the most on any, where a schedule file deals them out unevenly). */
   readonly numVirtualStages: number;
   /** The name of a schedule, or a file. */
-  readonly pipelineSchedule: string;
+  readonly pipelineSchedule: ScheduleNameOrOther;
   /** The text of the schedule file, where one is named. */
   readonly pipelineScheduleCsv?: string;
   /** The path of the module whose function makes schedules, where one is named. */

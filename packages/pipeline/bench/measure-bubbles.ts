@@ -7,6 +7,7 @@ import { replayStep, simulateSchedule } from '../src/schedules/index.js';
 import { scheduleOf } from '../test/ranks/run-affine-chain.js';
 import type { TimedCase } from '../test/ranks/time-passes.js';
 import { type MeasuredBubble, measureBubbles } from '../test/support/measured-bubbles.js';
+import { ofEveryChunk } from '../test/support/of-every-chunk.js';
 
 const numStages = 4;
 const sizes = [8, 16];
@@ -41,7 +42,8 @@ const leastIdleMs = 14;
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
-  const [first] = simulateSchedule({ schedule }).ranks;
+  const times = ofEveryChunk(schedule, { forward: 1, backwardInput: 1, backwardWeight: 1 });
+  const [first] = simulateSchedule({ schedule, times }).ranks;
   const { idle, passes } = first!;
   return { ...timedCase, passMs: Math.max(timedCase.passMs, (leastIdleMs * passes.length) / idle) };
 }

@@ -17,6 +17,7 @@ import {
 import type askClock from './ranks/ask-clock.js';
 import { type ChainCase, scheduleOf } from './ranks/run-affine-chain.js';
 import type { WriteStepTraces } from './ranks/write-step-traces.js';
+import { ofEveryChunk } from './support/of-every-chunk.js';
 
 let directory: string;
 beforeAll(() => {
@@ -44,7 +45,8 @@ describe('a trace of two pipelines', () => {
       [numStages, 2],
     ]);
     const schedule = scheduleOf(chainCase, chainCase.numMicroBatches);
-    const units = simulateSchedule({ schedule, times: { forward: 5, backwardInput: 5, backwardWeight: 5 } });
+    const times = ofEveryChunk(schedule, { forward: 5, backwardInput: 5, backwardWeight: 5 });
+    const units = simulateSchedule({ schedule, times });
     for (const step of pipelines.flatMap(({ steps }) => steps)) {
       expect(step.schedule).toEqual({ ...schedule, name });
       expect(step.ranks.map(({ peak }) => peak)).toEqual(units.ranks.map(({ peak }) => peak));

@@ -29,8 +29,9 @@ peak activations 2, on rank 0
   });
 
   it('names chunks and halves, counts both classes, leaves the time of other steps blank', () => {
+    const ones = [1, 1, 1, 1]; // of each chunk
     const options = {
-      times: { optimizer: 1 },
+      times: { forward: ones, backwardInput: ones, backwardWeight: ones, optimizer: 1 },
       activations: { untilInput: 2, untilWeight: 0.5 },
       barrier: false,
     };

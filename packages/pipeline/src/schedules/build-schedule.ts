@@ -23,12 +23,15 @@ export type ScheduleName = keyof typeof functions;
 /** Their names, simplest first. */
 export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
 
+/** One of the names, which editors complete, or any other text: the name of a schedule of one's own. */
+export type ScheduleNameOrOther = ScheduleName | (string & {});
+
 /**
  * The schedule of that name.
  *
  * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the nearest name; and see the schedules' own functions
  */
-export function buildSchedule(name: string, size: ScheduleSize): PipelineSchedule {
+export function buildSchedule(name: ScheduleNameOrOther, size: ScheduleSize): PipelineSchedule {
   if (Object.hasOwn(functions, name)) return functions[name as ScheduleName](size);
   const near = nearestName(name, scheduleNames);
   throw new ConfigurationError('MTL_SCHEDULE_NAME', `unknown schedule ${name}`, {

@@ -27,7 +27,12 @@ export {
 } from '../simulator/simulate-schedule.js';
 export { waitingTensors } from '../simulator/waiting-tensors.js';
 export { breadthFirst } from './breadth-first.js';
-export { buildSchedule, type ScheduleName, scheduleNames } from './build-schedule.js';
+export {
+  buildSchedule,
+  type ScheduleName,
+  type ScheduleNameOrOther,
+  scheduleNames,
+} from './build-schedule.js';
 export { formatScheduleCsv } from './format-schedule-csv.js';
 export { gpipe } from './gpipe.js';
 export { interleaved } from './interleaved.js';

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
 import {
   buildSchedule,
   checkSchedule,
@@ -154,7 +155,10 @@ describe('every p to 16, m to 64, v to 4', () => {
     const failures = failuresOf(
       name === 'breadth-first' ? thinned(exact) : exact,
       (schedule, { numStages, numMicroBatches, numChunks }) => {
-        const { makespan, bubbleFraction } = simulateSchedule({ schedule, times });
+        const { makespan, bubbleFraction } = simulateSchedule({
+          schedule,
+          times: ofEveryChunk(schedule, times),
+        });
         const fraction = (numStages - 1) / (numChunks * numMicroBatches);
         // The makespan is exact; the fraction is a quotient of two sums: a few roundings of 2^-53.
         const holds =
@@ -171,7 +175,7 @@ describe('every p to 16, m to 64, v to 4', () => {
       ({ numStages, numMicroBatches, numChunks }) => numMicroBatches < numStages && numChunks > 1,
     );
     const failures = failuresOf(small, (schedule, { numStages, numMicroBatches, numChunks }) => {
-      const { makespan } = simulateSchedule({ schedule, times });
+      const { makespan } = simulateSchedule({ schedule, times: ofEveryChunk(schedule, times) });
       return makespan > (numChunks * numMicroBatches + numStages - 1) * work ? undefined : makespan;
     });
     expect(failures).toEqual([]);
@@ -180,7 +184,7 @@ describe('every p to 16, m to 64, v to 4', () => {
   it('ZB-H1 has the bubble (p-1)(T_F + T_B - T_W) from p micro-batches on', () => {
     const cases = everyCase['zb-h1'].filter(({ numStages, numMicroBatches }) => numMicroBatches >= numStages);
     const failures = failuresOf(cases, (schedule, { numStages, numMicroBatches }) => {
-      const { makespan } = simulateSchedule({ schedule, times });
+      const { makespan } = simulateSchedule({ schedule, times: ofEveryChunk(schedule, times) });
       const bubble = (numStages - 1) * (forward + backwardInput - backwardWeight);
       return makespan === numMicroBatches * work + bubble ? undefined : makespan;
     });
@@ -192,7 +196,11 @@ describe('every p to 16, m to 64, v to 4', () => {
     const failures = failuresOf(
       everyCase['zb-h2'].filter(hasRoom),
       (schedule, { numStages, numMicroBatches }) => {
-        const { stepTime } = simulateSchedule({ schedule, times, barrier: false });
+        const { stepTime } = simulateSchedule({
+          schedule,
+          times: ofEveryChunk(schedule, times),
+          barrier: false,
+        });
         const bubble = (numStages - 1) * (forward + backwardInput - 2 * backwardWeight);
         return stepTime === numMicroBatches * work + bubble ? undefined : stepTime;
       },
@@ -200,8 +208,9 @@ describe('every p to 16, m to 64, v to 4', () => {
     expect(failures).toEqual([]);
     const equal = thinned([...everyCase['zb-h2'], ...everyCase['zb-v']].filter(hasRoom));
     const zeroes = failuresOf(equal, (schedule, { numStages, numMicroBatches, numChunks }) => {
-      const free = simulateSchedule({ schedule, barrier: false });
-      const bound = simulateSchedule({ schedule });
+      const ones = ofEveryChunk(schedule, { forward: 1, backwardInput: 1, backwardWeight: 1 });
+      const free = simulateSchedule({ schedule, times: ones, barrier: false });
+      const bound = simulateSchedule({ schedule, times: ones });
       const ideal = 3 * numMicroBatches * numChunks;
       const holds =
         free.stepTime === ideal && free.bubbleFraction === 0 && bound.stepTime === ideal + numStages - 1;
@@ -253,8 +262,7 @@ describe('any times', () => {
         (numStages, groups, t) => {
           const size = { numStages, numMicroBatches: numStages * groups };
           const of = (name: string, numChunks?: number) =>
-            simulateSchedule({ schedule: buildSchedule(name, { ...size, numChunks }), times: t }).makespan /
-            (numChunks ?? 1);
+            simulateSchedule({ schedule: buildSchedule(name, { ...size, numChunks }), times: t }).makespan;
           const plain = of('1f1b');
           expect(of('zb-h1')).toBeLessThanOrEqual(plain);
           expect(of('interleaved', 2)).toBeLessThan(plain);
@@ -289,7 +297,8 @@ describe('any group size of the interleaved schedule', () => {
         const schedule = buildSchedule('interleaved', size);
         expect(checkSchedule(schedule)).toEqual([]);
         expect(wrongPeak(schedule, size)).toBeUndefined();
-        const { makespan } = simulateSchedule({ schedule });
+        const times = ofEveryChunk(schedule, { forward: 1, backwardInput: 1, backwardWeight: 1 });
+        const { makespan } = simulateSchedule({ schedule, times });
         expect(makespan).toBe(3 * (size.numMicroBatches * size.numChunks + size.numStages - 1));
       }),
       { numRuns: 300 },

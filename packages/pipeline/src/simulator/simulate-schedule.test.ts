@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
 import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules/index.js';
 
 /** Starts and ends of a rank: `F0 0-1, B0 3-5`. */
@@ -28,7 +29,10 @@ describe('simulateSchedule', () => {
     expect(clockOf(simulation, 1)).toBe('F0 1.5-2.5, B0 2.5-4.5, F1 4.5-5.5, B1 5.5-7.5');
     // The turn of the V lies on one rank: from chunk 1 to chunk 2 nothing is sent.
     const v = buildSchedule('zb-v', { numStages: 2, numMicroBatches: 1 });
-    const turning = simulateSchedule({ schedule: v, times: { communication: 10 } });
+    const turning = simulateSchedule({
+      schedule: v,
+      times: { ...ofEveryChunk(v, { forward: 1, backwardInput: 1, backwardWeight: 1 }), communication: 10 },
+    });
     expect(clockOf(turning, 1)).toBe('F0 11-12, F0 12-13, I0 35-36, W0 36-37, I0 37-38, W0 38-39');
   });
 

@@ -10,7 +10,10 @@ import {
 } from './peak-activations.js';
 import { runInOrder, type TimedPass } from './run-in-order.js';
 
-/** How long the passes of one micro-batch on one chunk take, in any unit of time. */
+/**
+ * How long the passes of one micro-batch take, in any unit of time: a number for the layers of a stage, which
+ * its chunks share, as the flags of `mtl schedule` count; or a list with one number for each chunk, in full.
+ */
 export interface PassTimes {
   /** T_F, default 1. */
   readonly forward?: PerChunk;
@@ -85,7 +88,7 @@ export function simulateSchedule(options: SimulateOptions): Simulation {
   assertSchedule(schedule);
   checkNumbers({ ...times, ...activations }, schedule.placement.length);
   const { communication = 0, optimizer = 0 } = times;
-  const passTimes = timesByKind(times);
+  const passTimes = timesByKind(times, schedule);
   const { passes } = runInOrder({
     schedule,
     duration: ({ kind, chunk }) => passTimes[kind](chunk),
@@ -121,16 +124,22 @@ export function simulateSchedule(options: SimulateOptions): Simulation {
   };
 }
 
-function timesByKind(times: PassTimes): Readonly<Record<PassKind, (chunk: number) => number>> {
+function timesByKind(
+  times: PassTimes,
+  { placement }: PipelineSchedule,
+): Readonly<Record<PassKind, (chunk: number) => number>> {
   const { forward = 1, backwardInput = 1, backwardWeight = 1, backward } = times;
+  const numHeld = placement.map((rank) => placement.filter((other) => other === rank).length);
+  const timeOf = (time: PerChunk, chunk: number): number =>
+    typeof time === 'number' ? time / numHeld[chunk]! : ofChunk(time, chunk);
   return {
-    F: (chunk) => ofChunk(forward, chunk),
-    I: (chunk) => ofChunk(backwardInput, chunk),
-    W: (chunk) => ofChunk(backwardWeight, chunk),
+    F: (chunk) => timeOf(forward, chunk),
+    I: (chunk) => timeOf(backwardInput, chunk),
+    W: (chunk) => timeOf(backwardWeight, chunk),
     B: (chunk) =>
       backward === undefined
-        ? ofChunk(backwardInput, chunk) + ofChunk(backwardWeight, chunk)
-        : ofChunk(backward, chunk),
+        ? timeOf(backwardInput, chunk) + timeOf(backwardWeight, chunk)
+        : timeOf(backward, chunk),
   };
 }
 

@@ -4,6 +4,7 @@ import type { RecordedSpan } from '../../src/index.js';
 import { measureStep, type Simulation, simulateSchedule } from '../../src/schedules/index.js';
 import { scheduleOf } from '../ranks/run-affine-chain.js';
 import type { TimedCase, TimedCases } from '../ranks/time-passes.js';
+import { ofEveryChunk } from './of-every-chunk.js';
 
 export interface MeasuredBubble {
   readonly timedCase: TimedCase;
@@ -25,7 +26,11 @@ export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubb
   return cases.map((timedCase, index) => {
     const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
     const { passMs } = timedCase;
-    const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
+    const times = ofEveryChunk(schedule, {
+      forward: passMs,
+      backwardInput: passMs,
+      backwardWeight: passMs,
+    });
     const steps = Array.from({ length: numSteps }, (_, step) =>
       measureStep(
         ranks.map((rank) => rank[index]![step]!),

@@ -1,4 +1,4 @@
-import type { PipelineSchedule } from '@mtl/pipeline/schedules';
+import type { PipelineSchedule, ScheduleNameOrOther } from '@mtl/pipeline/schedules';
 import type { Block } from '../operations/block-sizes.js';
 import type { Recomputation } from '../operations/layer-shape.js';
 import type { ListedProfile } from '../profiles/profile.js';
@@ -30,7 +30,7 @@ export interface Layout {
    * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
    * Lists have whole backward passes, not their halves.
    */
-  readonly schedule?: string | PipelineSchedule;
+  readonly schedule?: ScheduleNameOrOther | PipelineSchedule;
   readonly microBatchSize: number;
   readonly globalBatchSize: number;
   readonly sequenceParallel?: boolean;

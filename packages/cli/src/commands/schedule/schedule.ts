@@ -25,6 +25,7 @@ interface ScheduleFlags extends TimeFlags {
   readonly stages?: number;
   readonly microBatches?: number;
   readonly chunks?: number;
+  readonly numVirtualStagesPerPipelineRank?: number;
   readonly microBatchGroupSize?: number;
   readonly keptUntilWeight: number;
   readonly barrier: boolean;
@@ -62,6 +63,9 @@ export function scheduleCommand(): Command {
     .addOption(countOption('--micro-batches <m>', 'micro-batches per step'))
     .addOption(
       countOption('--chunks <v>', 'model chunks on each rank (default: the fewest that the schedule allows)'),
+    )
+    .addOption(
+      countOption('--num-virtual-stages-per-pipeline-rank <v>', 'the same, as training runs name it'),
     )
     .addOption(
       countOption(
@@ -145,7 +149,8 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
 
 /** The schedule of that name, or in that file. */
 function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
-  const { pipelineSchedule: name, stages, microBatches, chunks, microBatchGroupSize } = flags;
+  const { pipelineSchedule: name, stages, microBatches, microBatchGroupSize } = flags;
+  const chunks = chunksOf(flags);
   if (name === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl schedule: --pipeline-schedule is missing', {
       expected: `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
@@ -179,6 +184,15 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
     });
   }
   return parseScheduleCsv(readText('--pipeline-schedule', name), { name });
+}
+
+function chunksOf({ chunks, numVirtualStagesPerPipelineRank: same }: ScheduleFlags): number | undefined {
+  if (chunks === undefined || same === undefined || chunks === same) return chunks ?? same;
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `--chunks ${chunks} and --num-virtual-stages-per-pipeline-rank ${same} are two numbers for the same`,
+    { remedy: 'pass one of them' },
+  );
 }
 
 function readText(flag: string, file: string): string {

@@ -1,0 +1,9 @@
+import { expectTypeOf, it } from 'vitest';
+import { buildSchedule, type ScheduleName, type ScheduleNameOrOther } from './index.js';
+
+it('offers the names of schedules, and takes any other', () => {
+  expectTypeOf(buildSchedule).parameter(0).toEqualTypeOf<ScheduleNameOrOther>();
+  // the names stay in the union, so that editors complete them: a plain string would swallow them
+  expectTypeOf<Extract<ScheduleNameOrOther, ScheduleName>>().toEqualTypeOf<ScheduleName>();
+  expectTypeOf<'own'>().toMatchTypeOf<ScheduleNameOrOther>();
+});
