@@ -44,9 +44,9 @@ async function rewritten(fixture: FixtureName, { rename, change, ...others }: Re
 }
 
 /** The weights of the model in `directory`. */
-async function parameters(): Promise<readonly Float32Array[]> {
+async function parameters(): Promise<readonly (readonly number[])[]> {
   const { stage, dispose } = await loadModel(directory);
-  const values = stage.parameters.map(({ data }) => data.toArray() as Float32Array);
+  const values = stage.parameters.map(({ data }) => data.toArray());
   dispose();
   return values;
 }
