@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileProblem, readRegularFile } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import { parsePythonJson } from './parse-python-json.js';
+import { parseConfigJson } from './parse-config-json.js';
 
 // Larger than any configuration; what is larger is another file.
 const maximumBytes = 1 << 26;
@@ -52,7 +52,7 @@ export class JsonFields {
     }
     let parsed: unknown;
     try {
-      parsed = parsePythonJson(text);
+      parsed = parseConfigJson(text);
     } catch (error) {
       throw refused(path, `it is not JSON (${(error as Error).message})`);
     }

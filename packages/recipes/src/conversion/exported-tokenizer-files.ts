@@ -5,7 +5,8 @@ import type { TokenizerFileSource } from '@mtl/models';
 /**
  * What a Hugging Face directory holds of a tokenizer, by the names of its files: copies of those that it
  * consists of, or files written for one that is built in. Without them the transformers library makes a
- * tokenizer of a single token and says nothing. A tokenizer_config.json is written where none came. Empty for `NullTokenizer`, which has no text.
+ * tokenizer of a single token and says nothing. A tokenizer_config.json is written where none came. Empty for
+ * `NullTokenizer`, which has no text.
  *
  * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used
  */

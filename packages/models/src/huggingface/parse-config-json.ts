@@ -6,7 +6,7 @@ const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
  *
  * @throws SyntaxError
  */
-export function parsePythonJson(text: string): unknown {
+export function parseConfigJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
