@@ -1,11 +1,10 @@
 import uPlot from 'uplot';
-import type { Points, Series } from '../src/api-types.js';
+import type { MarkOfRun, Points, Series } from '../src/api-types.js';
 import { markOf, placeOf, stepsOfAxis } from './axis-labels.js';
 import type { ChartKind } from './chart-kinds.js';
-import { drawMarks } from './draw-marks.js';
 import { element } from './element.js';
 import { MarkLabel } from './mark-label.js';
-import type { RunMark } from './marks-of-shown.js';
+import { drawRail, groupMarks, type MarkGroup, railHeight } from './mark-rail.js';
 import type { Range, State } from './state.js';
 
 /** The curve of one run. */
@@ -24,7 +23,7 @@ interface Line {
   readonly isFaint: boolean;
 }
 
-const height = 208;
+const height = 222;
 
 /** A chart of one figure of several runs. */
 export class Chart {
@@ -36,8 +35,9 @@ export class Chart {
   readonly #legend = element('ul', { class: 'legend' });
   #values: HTMLElement[] = [];
   #lines: readonly Line[] = [];
-  #marks: readonly RunMark[] = [];
-  #label: MarkLabel | undefined;
+  #marks: readonly MarkOfRun[] = [];
+  #groups: readonly MarkGroup[] = [];
+  readonly #label = new MarkLabel();
   #plot: uPlot | undefined;
   #key = '';
 
@@ -48,7 +48,11 @@ export class Chart {
     this.#plotArea = element('div', {
       class: 'plot',
       attributes: { tabindex: 0, role: 'group', 'aria-roledescription': 'chart' },
-      on: { keydown: (event) => this.#onKey(event as KeyboardEvent) },
+      on: {
+        keydown: (event) => this.#onKey(event as KeyboardEvent),
+        mousemove: (event) => this.#onPointer(event as MouseEvent),
+        mouseleave: () => this.#label.hide(),
+      },
     });
     const title = element('h3', { attributes: { id: heading } }, kind.title);
     const unit = element('span', { class: 'unit' }, kind.unit);
@@ -56,7 +60,7 @@ export class Chart {
       'figure',
       { class: 'panel chart', attributes: { 'aria-labelledby': heading, 'data-chart': kind.name } },
       element('figcaption', {}, title, unit, this.#place),
-      this.#plotArea,
+      element('div', { class: 'plot-frame' }, this.#plotArea, this.#label.element),
       this.#legend,
     );
     new ResizeObserver(() => this.#plot?.setSize({ width: this.width, height })).observe(this.#plotArea);
@@ -68,7 +72,7 @@ export class Chart {
   }
 
   /** Draws the curves, in the order of their runs, and what happened in these. */
-  draw(curves: readonly RunCurve[], marks: readonly RunMark[]): void {
+  draw(curves: readonly RunCurve[], marks: readonly MarkOfRun[]): void {
     const { canBeSmoothed } = this.#kind;
     const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
     const key = JSON.stringify([
@@ -83,7 +87,6 @@ export class Chart {
     } else {
       this.#plot?.destroy();
       this.#plot = new uPlot(this.#options(), data, this.#plotArea);
-      this.#label = new MarkLabel(this.#plot);
       this.#key = key;
       this.#fillLegend(curves);
     }
@@ -127,7 +130,7 @@ export class Chart {
     return {
       width: this.width,
       height,
-      padding: [10, 14, 0, 4],
+      padding: [10, 26, 0, 4],
       legend: { show: false },
       series: [{}, ...lines],
       scales: {
@@ -138,8 +141,9 @@ export class Chart {
         {
           ...line,
           grid: { show: false },
-          ticks: { ...grid, size: 4 },
-          size: 30,
+          ticks: { show: false },
+          gap: railHeight + 4,
+          size: railHeight + 26,
           space: 70,
           incrs: stepsOfAxis(axis),
           values: (_, marks) => marks.map((mark) => markOf(axis, mark, marks.at(-1) ?? 0)),
@@ -167,7 +171,12 @@ export class Chart {
         },
       },
       hooks: {
-        drawAxes: [(plot) => drawMarks(plot, this.#marks)],
+        draw: [
+          (plot) => {
+            this.#groups = groupMarks(plot, this.#marks);
+            drawRail(plot, this.#groups);
+          },
+        ],
         setCursor: [() => this.#showValues()],
         setSelect: [(plot) => this.#zoomTo(plot)],
       },
@@ -202,6 +211,13 @@ export class Chart {
     this.#state.update({ range });
   }
 
+  #onPointer({ clientX }: MouseEvent): void {
+    const plot = this.#plot;
+    if (plot === undefined) return;
+    const left = clientX - plot.over.getBoundingClientRect().left;
+    this.#label.show(plot, { groups: this.#groups, left });
+  }
+
   #onKey(event: KeyboardEvent): void {
     const { min, max } = this.#plot?.scales.x ?? {};
     if (min == null || max == null || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -232,7 +248,6 @@ export class Chart {
   #showValues(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
-    this.#label?.show(plot, this.#marks);
     const { axis } = this.#state;
     const at = plot.cursor.idx ?? undefined;
     const x = at === undefined ? undefined : plot.data[0][at];

@@ -1,7 +1,7 @@
 import { Chart, type RunCurve } from './chart.js';
 import { type ChartKind, chartKinds } from './chart-kinds.js';
 import { element } from './element.js';
-import { marksOfShown } from './marks-of-shown.js';
+import { marksOfFocus } from './marks-of-focus.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 
@@ -28,7 +28,7 @@ export class Charts {
 
   draw(data: RunData): void {
     const { shown } = this.#state;
-    const marks = marksOfShown(this.#state, data);
+    const marks = marksOfFocus(this.#state, data);
     const names = new Set(shown.flatMap((id) => data.details.get(id)?.series ?? []));
     const drawn = chartKinds(names)
       .map((kind) => ({ kind, curves: this.#curvesOf(kind, data) }))

@@ -1,32 +1,76 @@
 import type uPlot from 'uplot';
+import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 import { element } from './element.js';
-import type { RunMark } from './marks-of-shown.js';
+import { formatNumber } from './format.js';
+import { gravestOf, gravity, type MarkGroup } from './mark-rail.js';
 
-/** A line is meant where the pointer is at most so many pixels from it. */
-const reach = 5;
-/** More of them at one place are counted. */
-const mostLabels = 4;
+/** A group is meant where the pointer is at most so many pixels from it. */
+const reach = 8;
+const mostLines = 3;
 
-/** The label of the lines where the pointer is. */
+/** What happened where the pointer is: at most three lines below the plot, so that its curves stay visible. */
 export class MarkLabel {
-  readonly #label = element('div', { class: 'mark-label' });
+  readonly element = element('div', { class: 'mark-label' });
 
-  constructor(plot: uPlot) {
-    this.#label.hidden = true;
-    plot.over.append(this.#label);
+  constructor() {
+    this.element.hidden = true;
   }
 
-  show(plot: uPlot, marks: readonly RunMark[]): void {
-    // the cursors of the other charts move along
-    const left = plot.over.matches(':hover') ? (plot.cursor.left ?? -1) : -1;
-    const near = left < 0 ? [] : marks.filter(({ x }) => Math.abs(plot.valToPos(x, 'x') - left) <= reach);
-    this.#label.hidden = near.length === 0;
-    if (near.length === 0) return;
-    const lines = near.slice(0, mostLabels).map((mark) => element('p', {}, mark.label));
-    const more = near.length - lines.length;
-    this.#label.replaceChildren(...lines, ...(more > 0 ? [element('p', {}, `and ${more} more`)] : []));
-    const isRight = left > plot.over.clientWidth / 2;
-    this.#label.style.left = isRight ? '' : `${left + 8}px`;
-    this.#label.style.right = isRight ? `${plot.over.clientWidth - left + 8}px` : '';
+  hide(): void {
+    this.element.hidden = true;
+  }
+
+  /** `left`: of the pointer, in pixels from the left of the plot */
+  show(
+    plot: uPlot,
+    { groups, left }: { readonly groups: readonly MarkGroup[]; readonly left: number },
+  ): void {
+    const distance = (group: MarkGroup): number => Math.abs(group.left - left);
+    const group = groups.reduce<MarkGroup | undefined>(
+      (best, one) =>
+        distance(one) <= reach && (best === undefined || distance(one) < distance(best)) ? one : best,
+      undefined,
+    );
+    this.element.hidden = group === undefined;
+    if (group === undefined) return;
+    this.element.replaceChildren(...linesOf(group.marks).map((line) => element('p', {}, line)));
+    const start = plot.over.offsetLeft + group.left;
+    const isRight = group.left > plot.over.clientWidth / 2;
+    const { clientWidth } = plot.root;
+    this.element.style.left = isRight ? '0' : `${start - 12}px`;
+    this.element.style.right = isRight ? `${clientWidth - start - 12}px` : '0';
+    this.element.classList.toggle('right', isRight);
   }
 }
+
+/** One line for each mark, or how many of each kind there are and the gravest of them. */
+export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
+  if (marks.length <= mostLines) return marks.map(lineOf);
+  const [first, last] = [marks[0]!.iteration, marks.at(-1)!.iteration];
+  const counts = gravity
+    .map((kind) => [marks.filter((mark) => mark.kind === kind).length, kind] as const)
+    .filter(([count]) => count > 0)
+    .map(([count, kind]) => `${count} ${namesOf[kind][count === 1 ? 0 : 1]}`)
+    .toReversed();
+  return [
+    first === last
+      ? `step ${formatNumber(first)}:`
+      : `steps ${formatNumber(first)} to ${formatNumber(last)}:`,
+    counts.join(', '),
+    lineOf(gravestOf(marks)),
+  ];
+}
+
+/** "step 1,200: checkpoint saved". */
+export const lineOf = ({ iteration, text }: MarkOfRun): string => `step ${formatNumber(iteration)}: ${text}`;
+
+const namesOf: Readonly<Record<MarkKind, readonly [one: string, several: string]>> = {
+  checkpoint: ['checkpoint', 'checkpoints'],
+  restart: ['restart', 'restarts'],
+  error: ['error', 'errors'],
+  spike: ['spike', 'spikes'],
+  reported: ['reported spike', 'reported spikes'],
+  skipped: ['step without an update', 'steps without an update'],
+  rollback: ['return to a checkpoint', 'returns to a checkpoint'],
+  event: ['other event', 'other events'],
+};

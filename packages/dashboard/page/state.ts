@@ -14,8 +14,10 @@ export class State {
   /** Weight of the past in moving averages. */
   smoothing = 0;
   isLogarithmic = false;
-  /** Whether what happened is marked on the curves. */
+  /** Whether what happened is marked below the curves. */
   showsMarks = true;
+  /** Whether spikes are marked too whose update was kept. */
+  showsReported = false;
   /** What is zoomed into; undefined for everything. */
   range: Range | undefined;
   /** The run whose details are shown. */
@@ -43,7 +45,17 @@ export class State {
 
   update(
     change: Partial<
-      Pick<State, 'axis' | 'smoothing' | 'isLogarithmic' | 'showsMarks' | 'range' | 'focus' | 'isConnected'>
+      Pick<
+        State,
+        | 'axis'
+        | 'smoothing'
+        | 'isLogarithmic'
+        | 'showsMarks'
+        | 'showsReported'
+        | 'range'
+        | 'focus'
+        | 'isConnected'
+      >
     >,
   ): void {
     Object.assign(this, change);

@@ -38,6 +38,10 @@ export function addToolbar(parent: HTMLElement, state: State): void {
     attributes: { type: 'checkbox', checked: true },
     on: { change: () => state.update({ showsMarks: marks.checked }) },
   });
+  const reported = element('input', {
+    attributes: { type: 'checkbox' },
+    on: { change: () => state.update({ showsReported: reported.checked }) },
+  });
   const reset = element(
     'button',
     {
@@ -64,6 +68,7 @@ export function addToolbar(parent: HTMLElement, state: State): void {
       element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), smoothing, value),
       element('label', { class: 'check' }, logarithmic, 'Log scale'),
       element('label', { class: 'check' }, marks, 'Events'),
+      element('label', { class: 'check' }, reported, 'Reported spikes'),
       reset,
     ),
   );

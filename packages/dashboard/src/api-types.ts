@@ -73,7 +73,8 @@ export interface EventOfRun {
   readonly type: string;
   readonly time: string | null;
   readonly iteration: number;
-  /** Its other fields, as text. */
+  readonly kind: MarkKind;
+  /** In words. */
   readonly text: string;
 }
 
@@ -146,9 +147,18 @@ export interface Series extends Points {
   readonly smoothed: Points | null;
 }
 
-export type MarkKind = 'checkpoint' | 'restart' | 'error' | 'spike' | 'skipped' | 'rollback' | 'event';
+/** `reported`: a spike whose update was kept. */
+export type MarkKind =
+  | 'checkpoint'
+  | 'restart'
+  | 'error'
+  | 'spike'
+  | 'reported'
+  | 'skipped'
+  | 'rollback'
+  | 'event';
 
-/** What happened at a step, for a line across the curves. */
+/** What happened at a step, for a tick below the curves. */
 export interface MarkOfRun {
   readonly kind: MarkKind;
   readonly iteration: number;

@@ -13,16 +13,14 @@ export interface MarksOfRunOptions {
 
 type Mark = Omit<MarkOfRun, 'x'>;
 
-/** More lines than a chart has room for. */
+/** More ticks than a chart has room for. */
 const mostOfKind = 200;
 const mostText = 300;
-
-const kindOfEvent: Readonly<Record<string, MarkKind>> = { spike: 'spike', roll_back: 'rollback' };
 
 /** What a run has marked on its curves: checkpoints, starts and ends, and what its metrics tell of steps. */
 export function marksOfRun(options: MarksOfRunOptions): readonly MarkOfRun[] {
   const marks = [
-    ...latest(options.checkpoints.map((iteration) => mark('checkpoint', iteration, 'checkpoint'))),
+    ...latest(options.checkpoints.map((iteration) => mark('checkpoint', iteration, 'checkpoint saved'))),
     ...latest(startMarks(options)),
     ...eventMarks(options.index),
     ...skippedMarks(options.index),
@@ -54,9 +52,7 @@ function startMarks({ starts, state, index }: MarksOfRunOptions): readonly Mark[
 }
 
 function eventMarks({ events }: RunIndex): readonly Mark[] {
-  return events.map(({ type, iteration, text }) =>
-    mark(kindOfEvent[type] ?? 'event', iteration, `${type.replaceAll(/[-_]/g, ' ')}: ${text}`),
-  );
+  return events.map(({ kind, iteration, text }) => mark(kind, iteration, text));
 }
 
 /** Steps without an update, but those of spikes, which say more. */

@@ -121,18 +121,28 @@ describe('RunIndex', () => {
     folders.append('other', step(1), {
       type: 'spike',
       iteration: 1,
-      policy: 'skip',
+      action: 'skip',
       lm_loss: 12.34567,
+      lm_loss_limit: 8,
       sources,
     });
+    folders.append('other', { type: 'spike', iteration: 2, action: 'update', grad_norm: 1234.5 });
+    folders.append('other', { type: 'new_thing', iteration: 3, list: [1, 2.34567], of: { a: 'b' } });
     await index.update();
     expect(index.steps.length).toBe(1);
-    expect(index.events).toEqual([
+    const [other, reported, ...spikes] = index.events;
+    expect(other).toMatchObject({ kind: 'event', text: 'new thing: list 1 2.346, of a b' });
+    expect(reported).toMatchObject({
+      kind: 'reported',
+      text: 'spike: gradient norm 1,235; its update was kept',
+    });
+    expect(spikes).toEqual([
       {
         type: 'spike',
         time: null,
         iteration: 1,
-        text: 'policy skip, lm loss 12.35, sources source corpus, documents 3 4',
+        kind: 'spike',
+        text: 'spike: loss 12.35 (limit 8); its update was skipped',
       },
     ]);
   });
@@ -175,7 +185,7 @@ describe('RunIndex', () => {
     await index.update();
     const known = { iteration: 8, computeMs: [50, 48, 90], waitedMs: [40, 42, 0], peakBytes: [1, 2, 3] };
     expect(index.ranks).toEqual({ ...known, hosts: ['a', 'a', 'b'], slow: [2] });
-    expect(index.events).toMatchObject([{ type: 'slow_rank', text: 'rank 2, host b, is slow true' }]);
+    expect(index.events).toMatchObject([{ type: 'slow_rank', text: 'rank 2 on b is slow' }]);
     folders.append('ranks', { type: 'slow_rank', iteration: 12, rank: 2, host: 'b', is_slow: false });
     await index.update();
     expect(index.ranks).toMatchObject({ slow: [] });

@@ -2,6 +2,7 @@ import { renamedLosses } from '@mtl/recipes/runs';
 import type { Axis, EventOfRun, RanksOfRun, Series } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';
+import { wordsOfEvent } from './event-words.js';
 import { lowerBound } from './lower-bound.js';
 import { RankRecords } from './rank-records.js';
 import { SeriesTable } from './series-table.js';
@@ -148,17 +149,8 @@ function recordIn(line: string): Fields | undefined {
 }
 
 function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields): EventOfRun {
-  return { type, time: typeof time === 'string' ? time : null, iteration, text: textOf(fields) };
-}
-
-/** A value of a record as words: numbers to four digits, lists and objects without their brackets. */
-function textOf(value: unknown): string {
-  if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
-  if (Array.isArray(value)) return value.map(textOf).join(' ');
-  if (typeof value !== 'object' || value === null) return String(value);
-  return Object.entries(value)
-    .map(([name, of]) => `${name.replaceAll('_', ' ')} ${textOf(of)}`)
-    .join(', ');
+  const words = wordsOfEvent(type, fields);
+  return { type, time: typeof time === 'string' ? time : null, iteration, ...words };
 }
 
 /** Counts as they are; a gap is as far as what was before it. */

@@ -78,6 +78,24 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     }`);
   }
 
+  /** How many pixels within a plot, where curves are, have the colour of a mark. */
+  async function inkAbove(name: string, prefix: string): Promise<number> {
+    return await page.evaluate(`{
+      const canvas = document.querySelector('[data-chart="${name}"] canvas');
+      const over = document.querySelector('[data-chart="${name}"] .u-over');
+      const style = getComputedStyle(document.documentElement);
+      const wanted = ['quiet', 'note', 'grave'].map((kind) => style.getPropertyValue('${prefix}' + kind).trim());
+      const height = Math.round(Number.parseFloat(over.style.height) * devicePixelRatio);
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, height);
+      let count = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        const hex = '#' + [0, 1, 2].map((of) => data[at + of].toString(16).padStart(2, '0')).join('');
+        if (data[at + 3] === 255 && wanted.includes(hex)) count += 1;
+      }
+      count;
+    }`);
+  }
+
   it('waits for runs, and draws their curves while they train', async () => {
     await open(() => {});
     await page.getByText('No run here yet').waitFor();
@@ -177,31 +195,39 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await details.getByRole('row', { name: '--lr 5' }).waitFor();
   });
 
-  it('marks what happened on the curves, names it where the pointer is, and lists it', async () => {
+  it('marks what happened in the focused run below its curves, names it where the pointer is, and lists it', async () => {
     await open((all) => {
       const error = 'MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN';
-      all.record('marked', { ends: [undefined, { reason: 'failed', error }] });
+      all.record('marked', {
+        ends: [undefined, { reason: 'failed', error }],
+        startedAt: '2026-11-22T11:00:00.000Z',
+      });
       const skipped = [8, 14].map((at) => step(at, { skipped: true }));
       all.append(
         'marked',
         ...[...steps(1, 7), skipped[0]!, ...steps(9, 13), skipped[1]!, ...steps(15, 20)],
         { type: 'spike', iteration: 8, action: 'skip', lm_loss: 12 },
+        { type: 'spike', iteration: 12, action: 'update', lm_loss: 11 },
         { type: 'roll_back', iteration: 16, checkpoint_iteration: 5 },
       );
       all.write('marked', 'iter_0000005/shard', 'x');
+      all.record('other', { startedAt: '2026-11-22T10:00:00.000Z' });
+      all.append('other', ...steps(1, 20));
+      all.write('other', 'iter_0000012/shard', 'x');
     });
-    const kinds = ['checkpoint', 'restart', 'error', 'spike', 'skipped', 'rollback'];
-    for (const kind of kinds) {
-      await expect.poll(() => pixelsOf('lm_loss', `--mark-${kind}`), { message: kind }).toBeGreaterThan(30);
-    }
     const expected = [
-      'step 20 of marked: MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN',
-      'step 16 of marked: roll back: checkpoint iteration 5',
-      'step 14 of marked: step without an update',
-      'step 10 of marked: started again on here',
-      'step 8 of marked: spike: action skip, lm loss 12',
-      'step 5 of marked: checkpoint',
+      'step 20: MTL_NOT_FINITE: iteration 20: <b>loss</b> NaN',
+      'step 16: went back to the checkpoint of step 5',
+      'step 14: step without an update',
+      'step 10: started again on here',
+      'step 8: spike: loss 12; its update was skipped',
+      'step 5: checkpoint saved',
     ];
+    for (const property of ['quiet', 'note', 'grave']) {
+      const pixels = () => pixelsOf('lm_loss', `--mark-${property}`);
+      await expect.poll(pixels, { message: property }).toBeGreaterThan(10);
+    }
+    expect(await inkAbove('lm_loss', '--mark-')).toBe(0);
     const box = (await chart('lm_loss').locator('.u-over').boundingBox())!;
     // the axis is from step 1 to step 20
     const to = async (iteration: number) =>
@@ -209,14 +235,43 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await to(8);
     const labels = page.locator('.mark-label:visible');
     await expect.poll(() => labels.allTextContents()).toEqual([expected[4]]);
+    // below the plot and its axis, where it hides no curve
+    expect((await labels.boundingBox())!.y).toBeGreaterThan(box.y + box.height);
     await to(12);
     await expect.poll(() => labels.count()).toBe(0);
-    const list = page.getByRole('list', { name: 'Events on the curves' });
-    await page.getByText('Events on the curves: 6').click();
+    await page.getByText('Events of marked: 6').click();
+    const list = page.getByRole('list', { name: 'Events' });
     expect(await list.getByRole('listitem').allTextContents()).toEqual(expected);
-    await page.getByRole('checkbox', { name: 'Events' }).uncheck();
-    await expect.poll(() => pixelsOf('lm_loss', '--mark-error')).toBe(0);
+    await page.getByRole('checkbox', { name: 'Reported spikes' }).check();
+    await page.getByText('Events of marked: 7').waitFor();
+    await to(12);
+    await expect
+      .poll(() => labels.allTextContents())
+      .toEqual(['step 12: spike: loss 11; its update was kept']);
+    await run('other').locator('.name').click();
+    await page.getByText('Events of other: 1').waitFor();
+    await page.getByRole('checkbox', { name: 'Events', exact: true }).uncheck();
+    await expect.poll(() => pixelsOf('lm_loss', '--mark-quiet')).toBe(0);
     expect(await list.isVisible()).toBe(false);
+  });
+
+  it('folds events that stand close together into their count, and tells of them in three lines', async () => {
+    await open((all) => {
+      all.record('dense');
+      all.append('dense', ...steps(1, 1000).map((one, at) => ({ ...one, skipped: at >= 496 && at < 500 })));
+      for (const at of [498, 502]) all.write('dense', `iter_0000${at}/shard`, 'x');
+    });
+    await expect.poll(() => pixelsOf('lm_loss', '--mark-note')).toBeGreaterThan(30);
+    const box = (await chart('lm_loss').locator('.u-over').boundingBox())!;
+    await page.mouse.move(box.x + 0.5 * box.width, box.y + box.height + 8);
+    const label = page.locator('.mark-label:visible p');
+    await expect
+      .poll(() => label.allTextContents())
+      .toEqual([
+        'steps 497 to 502:',
+        '4 steps without an update, 2 checkpoints',
+        'step 497: step without an update',
+      ]);
   });
 
   it('draws the curve of two ranks while they train, the steps that they profile, and the simulated one', async () => {

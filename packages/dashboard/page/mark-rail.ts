@@ -1,0 +1,75 @@
+import type uPlot from 'uplot';
+import type { MarkKind, MarkOfRun } from '../src/api-types.js';
+
+/** Pixels between the plot and the numbers of the axis. */
+export const railHeight = 14;
+
+/** Marks that are closer than so many pixels are one tick with their count. */
+const ownWidth = 16;
+
+/** Marks at one place of the rail. */
+export interface MarkGroup {
+  readonly marks: readonly MarkOfRun[];
+  /** Its middle: pixels from the left of the plot. */
+  readonly left: number;
+}
+
+/** From what matters least to what matters most: the colour of a group is that of its gravest mark. */
+export const gravity: readonly MarkKind[] = [
+  ...(['reported', 'checkpoint', 'event', 'skipped', 'spike', 'restart', 'rollback', 'error'] as const),
+];
+
+export function gravestOf(marks: readonly MarkOfRun[]): MarkOfRun {
+  return marks.reduce((one, other) =>
+    gravity.indexOf(other.kind) > gravity.indexOf(one.kind) ? other : one,
+  );
+}
+
+/** The marks within the plot, those that stand close together as one group. */
+export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly MarkGroup[] {
+  const { min, max } = plot.scales.x!;
+  if (min == null || max == null) return [];
+  const groups: { first: number; marks: MarkOfRun[] }[] = [];
+  for (const mark of marks) {
+    if (mark.x < min || mark.x > max) continue;
+    const left = plot.valToPos(mark.x, 'x');
+    const last = groups.at(-1);
+    if (last !== undefined && left - last.first < ownWidth) last.marks.push(mark);
+    else groups.push({ first: left, marks: [mark] });
+  }
+  // a group of several has the width of its count, so that two never overlap
+  return groups.map(({ first, marks: all }) => ({
+    marks: all,
+    left: all.length === 1 ? first : first + ownWidth / 2,
+  }));
+}
+
+/** Draws groups between a plot and the numbers of its axis: a tick for one mark, the count for several. */
+export function drawRail({ ctx, bbox }: uPlot, groups: readonly MarkGroup[]): void {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string): string => style.getPropertyValue(name);
+  const scale = devicePixelRatio;
+  const top = bbox.top + bbox.height + 2 * scale;
+  ctx.save();
+  ctx.font = `600 ${9 * scale}px system-ui, sans-serif`;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  for (const { marks, left } of groups) {
+    const { kind } = gravestOf(marks);
+    const at = Math.round(bbox.left + left * scale);
+    ctx.fillStyle = colour(`--mark-${kind}`);
+    const size = (railHeight - 2) * scale;
+    if (marks.length === 1) {
+      const width = (kind === 'checkpoint' ? 2 : 3) * scale;
+      ctx.fillRect(at - Math.floor(width / 2), top, width, kind === 'checkpoint' ? size * 0.6 : size * 0.8);
+      continue;
+    }
+    const width = (ownWidth - 1) * scale;
+    ctx.beginPath();
+    ctx.roundRect(at - width / 2, top, width, size, 3 * scale);
+    ctx.fill();
+    ctx.fillStyle = colour('--surface');
+    ctx.fillText(marks.length > 99 ? '99+' : String(marks.length), at, top + size / 2 + scale / 2, width);
+  }
+  ctx.restore();
+}
