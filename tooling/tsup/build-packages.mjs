@@ -92,7 +92,9 @@ function removeOldAsides(folder) {
   }
 }
 
-/** Builds the package in the working directory of the process into the folder `aside`, without declarations. */
+/**
+ * Builds the package in the working directory of the process into the folder `aside`, without declarations.
+ */
 async function buildCode({ name, folder }, aside) {
   const { build } = await import('tsup');
   Object.assign(process.env, { MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '0' });
@@ -102,7 +104,10 @@ async function buildCode({ name, folder }, aside) {
   });
 }
 
-/** The same with declarations, which take ten times as long: a process for each package, so that cores share them. */
+/**
+ * The same with declarations, which take ten times as long: a process for each package, so that cores share
+ * them.
+ */
 function buildAll({ name, folder }, aside) {
   const tsup = join(
     dirname(createRequire(import.meta.url).resolve('tsup/package.json')),

@@ -28,8 +28,12 @@ async function variablesOf(
 
 /** What mpirun sets for rank 0 of two. */
 const underOpenMpi = {
-  ...{ RANK: '', WORLD_SIZE: '', OMPI_COMM_WORLD_RANK: '0', OMPI_COMM_WORLD_SIZE: '2' },
-  ...{ OMPI_COMM_WORLD_LOCAL_RANK: '0', OMPI_COMM_WORLD_LOCAL_SIZE: '2' },
+  RANK: '',
+  WORLD_SIZE: '',
+  OMPI_COMM_WORLD_RANK: '0',
+  OMPI_COMM_WORLD_SIZE: '2',
+  OMPI_COMM_WORLD_LOCAL_RANK: '0',
+  OMPI_COMM_WORLD_LOCAL_SIZE: '2',
 };
 
 const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {

@@ -8,7 +8,9 @@ import { gravestOf, gravity, type MarkGroup } from './mark-rail.js';
 const reach = 8;
 const mostLines = 3;
 
-/** What happened where the pointer is: at most three lines below the plot, so that its curves stay visible. */
+/**
+ * What happened where the pointer is: at most three lines below the plot, so that its curves stay visible.
+ */
 export class MarkLabel {
   readonly element = element('div', { class: 'mark-label' });
 

@@ -81,9 +81,7 @@ describe('what is served', () => {
       starts: [{ host: 'here', end: { reason: 'done', error: null } }],
       checkpoints: [{ iteration: 30, bytes: 1000 }],
       samples: [
-        {
-          ...{ iteration: 31, text: 'A sample:\nTo be', label: 'A sample', prompt: 'To', completion: ' be' },
-        },
+        { iteration: 31, text: 'A sample:\nTo be', label: 'A sample', prompt: 'To', completion: ' be' },
         { iteration: 30, text: 'To be', label: null, prompt: null, completion: null },
       ],
       problems: [],

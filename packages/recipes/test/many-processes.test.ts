@@ -121,8 +121,11 @@ describe('samples at evaluations', () => {
       expect(validations(name)).toEqual(validations(without));
       expect(samplesOf(name)).toMatchObject(
         [3, 6].map((iteration) => ({
-          ...{ iteration, label: 'A sample', text: expect.stringMatching(/^A sample:\n/) },
-          ...{ prompt: expect.stringMatching(/./), completion: expect.any(String) },
+          iteration,
+          label: 'A sample',
+          text: expect.stringMatching(/^A sample:\n/),
+          prompt: expect.stringMatching(/./),
+          completion: expect.any(String),
         })),
       );
       expect(existsSync(join(runs.pathOf(without), 'samples.jsonl'))).toBe(false);

@@ -21,7 +21,10 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const variables = (more: Readonly<Record<string, string>> = {}) => ({
-  ...{ XDG_RUNTIME_DIR: folder, MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29500', WORLD_SIZE: '2' },
+  XDG_RUNTIME_DIR: folder,
+  MASTER_ADDR: '127.0.0.1',
+  MASTER_PORT: '29500',
+  WORLD_SIZE: '2',
   ...more,
 });
 const file = (more?: Readonly<Record<string, string>>) => new SharedSecretFile(variables(more));

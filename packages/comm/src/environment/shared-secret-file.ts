@@ -16,7 +16,10 @@ import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import type { Variables } from './process-environment.js';
 
-/** The process that made a secret: a file of one that has ended is stale. A number is used again, a start is not. */
+/**
+ * The process that made a secret: a file of one that has ended is stale. A number is used again, a start is
+ * not.
+ */
 interface Holder {
   readonly pid: number;
   /** Clock ticks since the machine started. */
@@ -124,7 +127,7 @@ function ownFolder(variables: Variables): string {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw secretError(`${path} cannot be made`, { cause: error });
   }
-  const found = lstatSync(path); // not what a link of somebody else names
+  const found = lstatSync(path); // not what a link of another user names
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return path;
   throw secretError(`${path} is not a folder that this user alone can enter`);
 }

@@ -6,8 +6,8 @@ export interface ContinuedTokens {
 }
 
 /**
- * The text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some tokenizers decode
- * the first one of a text without the space before it.
+ * The text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some tokenizers
+ * decode the first one of a text without the space before it.
  */
 export function splitContinuation(
   tokenizer: Pick<Tokenizer, 'decode'>,

@@ -19,8 +19,8 @@ export interface ComparableRun {
 }
 
 /**
- * Flags that explain no difference of two runs: places, those of one start, and what a condition or another flag
- * tells.
+ * Flags that explain no difference of two runs: places, those of one start, and what a condition or another
+ * flag tells.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', 'save-lora', 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],

@@ -14,8 +14,8 @@ const leastRise = 0.01;
 /**
  * In words, that the validation loss of a run has been rising for long; undefined where it has not.
  *
- * It has been where at least five evaluations and a tenth of all steps follow the best one, the last loss is more
- * than 1 % above it, and the later half of those that follow is above the earlier one.
+ * It has been where at least five evaluations and a tenth of all steps follow the best one, the last loss is
+ * more than 1 % above it, and the later half of those that follow is above the earlier one.
  *
  * @param all evaluations of a run, oldest first
  */

@@ -90,8 +90,8 @@ export class RunLog {
   }
 
   /**
-   * Adds what the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration, text and label,
-   * of a GPT also prompt and completion.
+   * Adds what the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration, text
+   * and label, of a GPT also prompt and completion.
    *
    * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
    */

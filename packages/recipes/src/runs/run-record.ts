@@ -39,8 +39,8 @@ const startSchema = z.object({
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /**
-   * Flags that tell this run from others, with the values in force: what follows from other flags, too. Absent in
-   * records of older versions.
+   * Flags that tell this run from others, with the values in force: what follows from other flags, too.
+   * Absent in records of older versions.
    */
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */

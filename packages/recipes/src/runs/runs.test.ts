@@ -75,8 +75,12 @@ describe('the record of a run', () => {
       .split('\n');
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
       {
-        ...{ iteration: 5, time: expect.stringMatching(/^\d{4}-/), label: 'A sample' },
-        ...{ text: 'A sample:\nTo be\nor', prompt: 'To be', completion: '\nor' },
+        iteration: 5,
+        time: expect.stringMatching(/^\d{4}-/),
+        label: 'A sample',
+        text: 'A sample:\nTo be\nor',
+        prompt: 'To be',
+        completion: '\nor',
       },
       { iteration: 7 },
     ]);

@@ -37,8 +37,8 @@ const flagsOfOneRun = new Set<string>([
 
 /**
  * What the checkpoint of --load or the directory of --load-hf knows about the flags of a run: a checkpoint
- * that is resumed all but those of one run (devices, ranks, places to write to; a run that goes on in its own folder
- * writes its curves to where they are); --finetune, a converted
+ * that is resumed all but those of one run (devices, ranks, places to write to; a run that goes on in its own
+ * folder writes its curves to where they are); --finetune, a converted
  * checkpoint and --load-hf the model and its tokenizer. Undefined where nothing is loaded, and where --load
  * names the directory of --save, which is still empty.
  *

@@ -39,7 +39,10 @@ async function summaryOf(
   } as unknown as PretrainingConfiguration;
   const stream = { isTTY: false, columns: 80, write: () => true };
   const { all, summary, close } = await openTrainingReporters({
-    ...{ configuration, stream, flopsFormula: '', log: undefined },
+    configuration,
+    stream,
+    flopsFormula: '',
+    log: undefined,
     resume:
       resumeIteration === 0
         ? undefined

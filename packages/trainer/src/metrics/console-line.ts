@@ -96,7 +96,10 @@ export interface ConsoleReporterOptions {
   readonly logInterval: number;
   /** Whether a terminal gets the lines as well, above the line of progress. Default: that line alone. */
   readonly isVerbose?: boolean;
-  /** Whether lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts read. */
+  /**
+   * Whether lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts
+   * read.
+   */
   readonly areLinesShort?: boolean;
   /** Other streams of the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];

@@ -19,7 +19,10 @@ export function formatShortStepLine(metrics: IntervalMetrics): string {
   ].join(' | ');
 }
 
-/** `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`, each loss with its perplexity if it has one. */
+/**
+ * `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`, each loss with its perplexity if it has
+ * one.
+ */
 export function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
     `${key.replaceAll('_', ' ')} ${value.toFixed(4)}`,

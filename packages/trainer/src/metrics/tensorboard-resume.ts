@@ -24,8 +24,8 @@ export interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
    * Points over samples that are to be written again after the start of the new session. TensorBoard drops by
-   * that start all points of a later step, and these count samples: their step is larger than that of the iteration
-   * they were written at.
+   * that start all points of a later step, and these count samples: their step is larger than that of the
+   * iteration they were written at.
    */
   readonly moved: readonly TensorboardEvent[];
 }

@@ -19,13 +19,13 @@ export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
   readonly directory: string;
   /**
-   * Where training resumes: points of later steps, which will be written again, are removed from the older files of
-   * this run, and a TensorBoard that has read them is told to drop them (`SessionLog.START`).
+   * Where training resumes: points of later steps, which will be written again, are removed from the older
+   * files of this run, and a TensorBoard that has read them is told to drop them (`SessionLog.START`).
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * Tells files of this run from those of others in the same folder, which a resume leaves alone: such as its run
-   * folder. Default: empty.
+   * Tells files of this run from those of others in the same folder, which a resume leaves alone: such as its
+   * run folder. Default: empty.
    */
   readonly run?: string | undefined;
   /** Seconds since 1970; the clock unless given. */

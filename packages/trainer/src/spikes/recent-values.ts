@@ -11,8 +11,8 @@ export interface RecentValuesOptions {
   /** Values that are kept. */
   readonly window: number;
   /**
-   * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is next
-   * to 0, and any change would be far outside of it.
+   * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is
+   * next to 0, and any change would be far outside of it.
    */
   readonly leastSpread: number;
   /** Earlier values, the newest last. Default: none. */

@@ -22,8 +22,8 @@ export interface SpikeGuardOptions {
   /** Steps that a step is compared with; before there are as many, no step is a spike. */
   readonly window: number;
   /**
-   * How far above the median the loss of a spike is, in standard deviations as the median absolute deviation gives
-   * them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
+   * How far above the median the loss of a spike is, in standard deviations as the median absolute deviation
+   * gives them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
    */
   readonly factor: number;
   /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
@@ -86,11 +86,13 @@ export class SpikeGuard implements StepGuard {
     const { window, state } = options;
     this.#options = options;
     this.#losses = new RecentValues({
-      ...{ window, values: state?.losses ?? [] },
+      window,
+      values: state?.losses ?? [],
       leastSpread: leastSpreadOf.loss,
     });
     this.#gradientNorms = new RecentValues({
-      ...{ window, values: state?.gradientNorms ?? [] },
+      window,
+      values: state?.gradientNorms ?? [],
       leastSpread: leastSpreadOf['gradient norm'],
     });
     this.#numRefused = state?.numRefused ?? 0;

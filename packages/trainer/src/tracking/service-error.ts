@@ -1,5 +1,6 @@
 /**
- * Control characters, and those that change the order of text: an answer must not steer the terminal that shows it.
+ * Control characters, and those that change the order of text: an answer must not steer the terminal that
+ * shows it.
  */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 

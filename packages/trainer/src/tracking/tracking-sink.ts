@@ -68,7 +68,8 @@ export class TrackingSink implements MetricsSink {
     this.#worker?.postMessage({ outcome, graceMs: mostWaitMs - marginMs } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
     const sent = await within(mostWaitMs, this.#results);
-    // connections, and a thread that hangs on a file system that does not answer, must not hold up the process
+    // connections, and a thread that hangs on a file system that does not answer, must not hold up the
+    // process
     void this.#worker?.terminate();
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
     const problem = sent === undefined ? noAnswer : undefined;
