@@ -8,13 +8,17 @@
  * The module exports S, B, H and `layer({ tensorParallel, device })`, which returns forward(tape, input).
  */
 import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Tape } from '../../packages/autograd/dist/index.js';
-import { MetaWorld } from '../../packages/comm/dist/index.js';
-import { observeOperations, Tensor } from '../../packages/kernels/dist/index.js';
 
-const { S, B, H, layer } = await import(pathToFileURL(resolve(process.argv[2])).href);
+const module = resolve(process.argv[2]);
+// the packages that the layer itself uses
+const packageOfModule = (name) => import(pathToFileURL(createRequire(module).resolve(`@mtl/${name}`)).href);
+const { Tape } = await packageOfModule('autograd');
+const { MetaWorld } = await packageOfModule('comm');
+const { observeOperations, Tensor } = await packageOfModule('kernels');
+const { S, B, H, layer } = await import(pathToFileURL(module).href);
 
 const words = {
   layer_norm_forward: 'layer norm',
