@@ -15,6 +15,10 @@ export interface ChartKind {
   readonly canBeSmoothed: boolean;
   /** Whether the logarithmic scale is for it. */
   readonly canBeLogarithmic: boolean;
+  /** Whether its median with a band is shown: values that vary from step to step around one. */
+  readonly isBand: boolean;
+  /** Another figure of each run beside its values. */
+  readonly companion?: { readonly name: string; readonly unit: string };
   /** Whether it is shown only where its values change. */
   readonly isOnlyIfChanging: boolean;
 }
@@ -27,8 +31,24 @@ const known: Readonly<Record<string, KnownKind>> = {
   grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
   learning_rate: { title: 'Learning rate', isFromZero: true, canBeSmoothed: false },
   decoupled_learning_rate: { title: 'Decoupled learning rate', isFromZero: true, canBeSmoothed: false },
-  tokens_per_s: { title: 'Throughput', unit: 'tokens per second', format: formatCount, isFromZero: true },
-  step_ms: { title: 'Step time', unit: 'ms', isFromZero: true },
+  tokens_per_s: {
+    title: 'Throughput',
+    unit: 'tokens per second, 80 % band',
+    format: formatCount,
+    isFromZero: true,
+    isBand: true,
+    canBeSmoothed: false,
+    canBeLogarithmic: false,
+    companion: { name: 'model_tflops', unit: 'TFLOP/s' },
+  },
+  step_ms: {
+    title: 'Step time',
+    unit: 'ms, 80 % band',
+    isFromZero: true,
+    isBand: true,
+    canBeSmoothed: false,
+    canBeLogarithmic: false,
+  },
   peak_bytes: {
     title: 'Peak memory',
     unit: 'tensors of the rank with most',
@@ -38,19 +58,28 @@ const known: Readonly<Record<string, KnownKind>> = {
     canBeSmoothed: false,
     canBeLogarithmic: false,
   },
-  model_tflops: { title: 'Model FLOPs', unit: 'TFLOP/s', isFromZero: true },
+  model_tflops: { title: 'Model FLOPs', unit: 'TFLOP/s', isFromZero: true, isBand: true },
   loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true, canBeSmoothed: false },
 };
 
 /** Counts of what was consumed: other names for the horizontal axis. */
 const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
 
+/** Figures that stand beside those of another chart instead of having one of their own. */
+const companions = Object.entries(known).flatMap(([of, { companion }]) =>
+  companion === undefined ? [] : [{ name: companion.name, of }],
+);
+
+export const isBand = (name: string): boolean => known[name]?.isBand === true;
+
 /** The charts for curves of these names: the known ones first, in their order. */
 export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
   const order = Object.keys(known);
   const rank = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length);
   return [...names]
-    .filter((name) => !hidden.includes(name))
+    .filter(
+      (name) => !hidden.includes(name) && !companions.some((one) => one.name === name && names.has(one.of)),
+    )
     .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
     .map(kindOf);
 }
@@ -64,6 +93,7 @@ function kindOf(name: string): ChartKind {
     isFromZero: false,
     canBeSmoothed: true,
     canBeLogarithmic: true,
+    isBand: false,
     isOnlyIfChanging: false,
     ...known[name],
   };

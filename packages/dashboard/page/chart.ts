@@ -3,24 +3,32 @@ import type { MarkOfRun, Points, Series } from '../src/api-types.js';
 import { markOf, placeOf, stepsOfAxis } from './axis-labels.js';
 import type { ChartKind } from './chart-kinds.js';
 import { element } from './element.js';
+import { formatNumber } from './format.js';
 import { MarkLabel } from './mark-label.js';
 import { drawRail, groupMarks, type MarkGroup, railHeight } from './mark-rail.js';
+import { classOf, dashes, type RunColour } from './run-colours.js';
 import type { Range, State } from './state.js';
+import { type Limits, typicalLimits } from './typical-limits.js';
 
 /** The curve of one run. */
 export interface RunCurve {
   readonly id: string;
-  readonly colour: number;
+  readonly look: RunColour;
+  /** Whether its details are shown: its line is the widest. */
+  readonly isFocus: boolean;
   readonly series: Series;
+  /** Of the companion of the chart. */
+  readonly beside?: Series;
 }
 
 /** A line of the plot: a curve as it is, or its moving average. */
 interface Line {
   readonly id: string;
-  readonly colour: number;
+  readonly look: RunColour;
+  readonly isFocus: boolean;
   readonly points: Points;
-  /** Whether it stands behind its moving average. */
-  readonly isFaint: boolean;
+  /** `faint`: it stands behind its moving average; `edge`: of a band, which is filled and has no lines. */
+  readonly part: 'line' | 'faint' | 'edge';
 }
 
 const height = 222;
@@ -31,9 +39,12 @@ export class Chart {
   readonly #kind: ChartKind;
   readonly #state: State;
   readonly #place = element('span', { class: 'place' });
+  /** What the limits of the plot leave out. */
+  readonly #beyond = element('span', { class: 'beyond' });
   readonly #plotArea: HTMLElement;
   readonly #legend = element('ul', { class: 'legend' });
   #values: HTMLElement[] = [];
+  #curves: readonly RunCurve[] = [];
   #lines: readonly Line[] = [];
   #marks: readonly MarkOfRun[] = [];
   #groups: readonly MarkGroup[] = [];
@@ -59,7 +70,7 @@ export class Chart {
     this.panel = element(
       'figure',
       { class: 'panel chart', attributes: { 'aria-labelledby': heading, 'data-chart': kind.name } },
-      element('figcaption', {}, title, unit, this.#place),
+      element('figcaption', {}, title, unit, this.#beyond, this.#place),
       element('div', { class: 'plot-frame' }, this.#plotArea, this.#label.element),
       this.#legend,
     );
@@ -76,9 +87,10 @@ export class Chart {
     const { canBeSmoothed } = this.#kind;
     const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
     const key = JSON.stringify([
-      lines.map(({ id, colour, isFaint }) => [id, colour, isFaint]),
-      [this.#state.axis, this.#isLogarithmic],
+      lines.map(({ id, look, isFocus, part }) => [id, look, isFocus, part]),
+      [this.#state.view.axis, this.#isLogarithmic],
     ]);
+    this.#curves = curves;
     this.#lines = lines;
     this.#marks = marks;
     const data = this.#data();
@@ -104,7 +116,7 @@ export class Chart {
   }
 
   get #isLogarithmic(): boolean {
-    return this.#state.isLogarithmic && this.#kind.canBeLogarithmic;
+    return this.#state.view.scale === 'log' && this.#kind.canBeLogarithmic;
   }
 
   #data(): uPlot.AlignedData {
@@ -118,12 +130,13 @@ export class Chart {
   }
 
   #options(): uPlot.Options {
-    const { axis } = this.#state;
-    const lines: uPlot.Series[] = this.#lines.map(({ colour, isFaint, points }) => ({
-      stroke: () => colourOf(`--run-${colour}${isFaint ? '-faint' : ''}`),
-      width: isFaint ? 1 : 1.75,
+    const { axis } = this.#state.view;
+    const lines: uPlot.Series[] = this.#lines.map(({ look, isFocus, part, points }) => ({
+      stroke: () => (part === 'edge' ? 'transparent' : colourOf(runColour(look, part))),
+      width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
+      dash: [...dashes[look.dash]!],
       // few values are marked: a single one would be no line
-      points: { show: !isFaint && points.x.length <= 40, size: 5 },
+      points: { show: part === 'line' && points.x.length <= 40, size: 5 },
     }));
     const line = { stroke: () => colourOf('--muted'), font: '11px system-ui, sans-serif' };
     const grid = { stroke: () => colourOf('--grid'), width: 1 };
@@ -133,6 +146,7 @@ export class Chart {
       padding: [10, 26, 0, 4],
       legend: { show: false },
       series: [{}, ...lines],
+      bands: this.#bands(),
       scales: {
         x: { time: false, range: (_, least, most) => this.#rangeOfX(least, most) },
         y: { distr: this.#isLogarithmic ? 3 : 1, range: (_, least, most) => this.#rangeOfY(least, most) },
@@ -162,7 +176,7 @@ export class Chart {
         y: false,
         sync: { key: 'charts', scales: ['x', null] },
         drag: { x: true, y: false, setScale: false },
-        points: { size: 7 },
+        points: { size: (_, index) => (this.#lines[index - 1]?.part === 'edge' ? 0 : 7) },
         bind: {
           dblclick: () => () => {
             this.#state.update({ range: undefined });
@@ -183,22 +197,62 @@ export class Chart {
     };
   }
 
+  /** The space between the two edges that stand before a line: uPlot counts from the axis. */
+  #bands(): uPlot.Band[] {
+    return this.#lines.flatMap(({ look, part }, index) =>
+      part === 'edge' && this.#lines[index + 1]?.part === 'edge'
+        ? [
+            {
+              series: [index + 1, index + 2] as [number, number],
+              fill: () => colourOf(runColour(look, 'faint')),
+            },
+          ]
+        : [],
+    );
+  }
+
+  /** The companion of a run's value at a place, or the last one. */
+  #textBeside(id: string, x = Infinity): string {
+    const { companion } = this.#kind;
+    const series = this.#curves.find((curve) => curve.id === id)?.beside;
+    if (companion === undefined || series === undefined) return '';
+    const at = series.x.findLastIndex((one) => one <= x);
+    return ` · ${formatNumber(series.y[at])} ${companion.unit}`;
+  }
+
   #rangeOfX(least: number | null, most: number | null): uPlot.Range.MinMax {
-    if (this.#state.range !== undefined) return [...this.#state.range];
+    if (this.#state.view.range !== undefined) return [...this.#state.view.range];
     if (least === null || most === null) return [0, 1];
     return least === most ? [least - 1, most + 1] : [least, most];
   }
 
   #rangeOfY(least: number | null, most: number | null): uPlot.Range.MinMax {
     if (least === null || most === null) return this.#isLogarithmic ? [0.1, 1] : [0, 1];
+    this.#beyond.textContent = '';
     if (this.#isLogarithmic) {
       // a twentieth of the height above and below
       const margin = (most / least) ** 0.05 * (most === least ? 1.1 : 1);
       return [least / margin, most * margin];
     }
     if (this.#kind.isFromZero && least >= 0) return [0, most === 0 ? 1 : 1.08 * most];
-    const margin = most === least ? Math.abs(most) * 0.1 || 1 : 0.06 * (most - least);
-    return [least - margin, most + margin];
+    const { least: low, most: high } = this.#limits({ least, most });
+    return withMargin(low, high);
+  }
+
+  /** What is shown of the values within the range: most of them, where that is the scale. */
+  #limits(all: Limits): Limits {
+    const { scale, range } = this.#state.view;
+    const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;
+    const [from, to] = range ?? [-Infinity, Infinity];
+    const typical = isTypical
+      ? typicalLimits(
+          this.#lines.map(({ points: { x, y } }) => y.filter((_, at) => x[at]! >= from && x[at]! <= to)),
+        )
+      : undefined;
+    const limits = typical ?? all;
+    const isCut = all.most > limits.most;
+    this.#beyond.textContent = isCut ? `up to ${this.#kind.format(all.most)} not shown` : '';
+    return limits;
   }
 
   /** The part of the plot that was dragged over becomes the whole, in all charts. */
@@ -237,8 +291,8 @@ export class Chart {
 
   #fillLegend(curves: readonly RunCurve[]): void {
     this.#values = curves.map(() => element('strong'));
-    const rows = curves.map(({ id, colour }, index) => {
-      const swatch = element('i', { class: `swatch dot colour-${colour}` });
+    const rows = curves.map(({ id, look }, index) => {
+      const swatch = element('i', { class: `swatch dot ${classOf(look)}` });
       return element('li', {}, swatch, element('span', { class: 'legend-name' }, id), this.#values[index]);
     });
     this.#legend.replaceChildren(...rows);
@@ -248,14 +302,15 @@ export class Chart {
   #showValues(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
-    const { axis } = this.#state;
+    const { axis } = this.#state.view;
     const at = plot.cursor.idx ?? undefined;
     const x = at === undefined ? undefined : plot.data[0][at];
     this.#place.textContent = x === undefined ? '' : placeOf(axis, x);
-    const shown = this.#lines.flatMap(({ id, isFaint }, index) => (isFaint ? [] : [{ id, index }]));
+    const shown = this.#lines.flatMap(({ id, part }, index) => (part === 'line' ? [{ id, index }] : []));
     const texts = shown.map(({ id, index }, row) => {
       const values = plot.data[index + 1]!;
-      const text = this.#kind.format(valueNear(values, at ?? values.length - 1));
+      const value = this.#kind.format(valueNear(values, at ?? values.length - 1));
+      const text = `${value}${this.#textBeside(id, x)}`;
       const cell = this.#values[row];
       if (cell !== undefined) cell.textContent = text;
       return `${id} ${text}`;
@@ -269,13 +324,25 @@ export class Chart {
   }
 }
 
-function linesOf({ id, colour, series }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
-  if (series.smoothed === null || !isSmoothed) return [{ id, colour, points: series, isFaint: false }];
-  return [
-    { id, colour, points: series, isFaint: true },
-    { id, colour, points: series.smoothed, isFaint: false },
-  ];
+/** The lines of a curve, the last of them on top. */
+function linesOf({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
+  const { x, y, band, smoothed } = series;
+  const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });
+  if (band !== null) {
+    const { low, high } = band;
+    return [line('edge', { x, y: high }), line('edge', { x, y: low }), line('line', { x, y })];
+  }
+  if (smoothed === null || !isSmoothed) return [line('line', series)];
+  return [line('faint', series), line('line', smoothed)];
 }
+
+function withMargin(least: number, most: number): uPlot.Range.MinMax {
+  const margin = most === least ? Math.abs(most) * 0.1 || 1 : 0.06 * (most - least);
+  return [least - margin, most + margin];
+}
+
+const runColour = ({ colour }: RunColour, part: Line['part']): string =>
+  `--run-${colour}${part === 'faint' ? '-faint' : ''}`;
 
 /** The value of a curve at a place, or the one before, where only other curves have a point. */
 function valueNear(values: ArrayLike<number | null | undefined>, at: number): number | null {

@@ -49,10 +49,22 @@ export class Charts {
     this.#hint.hidden = drawn.length > 0;
   }
 
-  #curvesOf({ name }: ChartKind, data: RunData): RunCurve[] {
+  #curvesOf({ name, companion }: ChartKind, data: RunData): RunCurve[] {
     return this.#state.shown.flatMap((id) => {
-      const series = data.series.get(id)?.series[name];
-      return series === undefined ? [] : [{ id, colour: this.#state.colourOf(id)!, series }];
+      const all = data.series.get(id)?.series;
+      const series = all?.[name];
+      const beside = companion === undefined ? undefined : all?.[companion.name];
+      return series === undefined
+        ? []
+        : [
+            {
+              id,
+              look: this.#state.colourOf(id),
+              isFocus: id === this.#state.focus,
+              series,
+              ...(beside === undefined ? {} : { beside }),
+            },
+          ];
     });
   }
 

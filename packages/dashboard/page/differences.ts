@@ -1,5 +1,6 @@
 import type { ComparableOfRun, ComparableValueOfRun } from '../src/api-types.js';
 import { element } from './element.js';
+import { classOf } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 
@@ -37,7 +38,7 @@ export class Differences {
       { inAll: false },
     );
     const rows = [...flags.map(({ name, values }) => ({ name: `--${name}`, values })), ...conditions];
-    const colours = ids.map((id) => this.#state.colourOf(id)!);
+    const colours = ids.map((id) => classOf(this.#state.colourOf(id)));
     const key = JSON.stringify([ids, colours, rows]);
     if (key === this.#key) return;
     this.#key = key;
@@ -48,12 +49,12 @@ export class Differences {
 const noDifference = (): HTMLElement =>
   element('p', { class: 'empty' }, 'No flag and no condition differs between these runs.');
 
-function tableOf(ids: readonly string[], colours: readonly number[], rows: readonly Row[]): HTMLElement {
+function tableOf(ids: readonly string[], colours: readonly string[], rows: readonly Row[]): HTMLElement {
   const heads = ids.map((id, index) =>
     element(
       'th',
       { attributes: { scope: 'col' } },
-      element('i', { class: `swatch dot colour-${colours[index]}` }),
+      element('i', { class: `swatch dot ${colours[index]}` }),
       element('span', {}, id),
     ),
   );

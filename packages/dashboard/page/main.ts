@@ -1,3 +1,4 @@
+import { addressOf, viewOf } from './address.js';
 import { Charts } from './charts.js';
 import { Differences } from './differences.js';
 import { element } from './element.js';
@@ -11,7 +12,7 @@ import { addToolbar } from './toolbar.js';
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
 
-const state = new State();
+const state = new State(viewOf(location.search));
 const main = byId('main');
 const curves = element('section', { attributes: { id: 'curves', 'aria-label': 'Curves', tabindex: -1 } });
 main.append(curves);
@@ -36,9 +37,17 @@ function drawSoon(): void {
 }
 
 state.onChange(drawSoon);
+state.onChange(showAddress);
+
+/** The address names what is shown, so that it can be sent and opened again. */
+function showAddress(): void {
+  const query = addressOf(state.view);
+  if (query !== location.search)
+    history.replaceState(null, '', `${location.pathname}${query}${location.hash}`);
+}
 
 listen({
-  onConnected: (isConnected) => state.update({ isConnected }),
+  onConnected: (isConnected) => state.setConnected(isConnected),
   onRuns: (event) => {
     const failed = event.runs.filter(
       ({ id, state: now }) => now === 'failed' && state.runs.get(id)?.state === 'running',

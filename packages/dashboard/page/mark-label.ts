@@ -37,11 +37,8 @@ export class MarkLabel {
     if (group === undefined) return;
     this.element.replaceChildren(...linesOf(group.marks).map((line) => element('p', {}, line)));
     const start = plot.over.offsetLeft + group.left;
-    const isRight = group.left > plot.over.clientWidth / 2;
-    const { clientWidth } = plot.root;
-    this.element.style.left = isRight ? '0' : `${start - 12}px`;
-    this.element.style.right = isRight ? `${clientWidth - start - 12}px` : '0';
-    this.element.classList.toggle('right', isRight);
+    const most = plot.root.clientWidth - this.element.offsetWidth;
+    this.element.style.left = `${Math.max(0, Math.min(start - 12, most))}px`;
   }
 }
 

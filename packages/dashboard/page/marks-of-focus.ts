@@ -3,11 +3,8 @@ import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 
 /** What happened in the focused run where its curves are shown, in the order of the axis. */
-export function marksOfFocus(
-  { focus, shown, showsMarks, showsReported }: State,
-  data: RunData,
-): readonly MarkOfRun[] {
-  if (!showsMarks || focus === undefined || !shown.includes(focus)) return [];
+export function marksOfFocus({ focus, shown, view }: State, data: RunData): readonly MarkOfRun[] {
+  if (!view.showsMarks || focus === undefined || !shown.includes(focus)) return [];
   const marks = data.series.get(focus)?.marks ?? [];
-  return marks.filter(({ kind }) => kind !== 'reported' || showsReported).sort((a, b) => a.x - b.x);
+  return marks.filter(({ kind }) => kind !== 'reported' || view.showsReported).sort((a, b) => a.x - b.x);
 }

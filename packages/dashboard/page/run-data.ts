@@ -1,4 +1,5 @@
 import type { RunDetails, SeriesAnswer } from '../src/api-types.js';
+import { isBand } from './chart-kinds.js';
 import { getDetails, getSeries } from './server.js';
 import type { State } from './state.js';
 
@@ -47,7 +48,7 @@ export class RunData {
   }
 
   #query(): string {
-    const { axis, smoothing, range } = this.#state;
+    const { axis, smoothing, range } = this.#state.view;
     return JSON.stringify([axis, smoothing, range ?? null]);
   }
 
@@ -80,9 +81,10 @@ export class RunData {
     const details = await getDetails(id);
     this.details.set(id, details);
     if (details.series.length === 0) return;
-    const { axis, smoothing, range } = this.#state;
+    const { axis, smoothing, range } = this.#state.view;
     const query = {
       names: details.series.join(','),
+      bands: details.series.filter(isBand).join(','),
       axis,
       smoothing: String(smoothing),
       points: String(this.#numPoints()),

@@ -1,6 +1,7 @@
 import type { RunSummary } from '../src/api-types.js';
 import { element } from './element.js';
 import { formatCount, formatNumber, formatSeconds } from './format.js';
+import { classOf } from './run-colours.js';
 import { newestFirst, type State } from './state.js';
 
 /** The list of runs: which of them have curves, and the one whose details are shown. */
@@ -43,11 +44,9 @@ export class RunList {
 
   /** Items that did not change are left alone, so that the keyboard's focus stays where it is. */
   #place(run: RunSummary, index: number): void {
-    const { colourOf, focus } = {
-      colourOf: this.#state.colourOf(run.id),
-      focus: this.#state.focus === run.id,
-    };
-    const key = JSON.stringify([run.revision, colourOf ?? null, focus]);
+    const focus = this.#state.focus === run.id;
+    const isShown = this.#state.shown.includes(run.id);
+    const key = JSON.stringify([run.revision, isShown, focus]);
     const known = this.#items.get(run.id);
     const item = known?.item ?? element('li');
     if (known?.key !== key) {
@@ -56,7 +55,7 @@ export class RunList {
       item.replaceChildren(...this.#contents(run));
       if (hadFocus) item.querySelector<HTMLElement>(`[data-control="${control}"]`)?.focus();
     }
-    item.className = focus ? 'run focused' : 'run';
+    item.className = `run${focus ? ' focused' : ''}${isShown ? '' : ' not-shown'}`;
     this.#items.set(run.id, { item, key });
     const there = this.#list.children[index];
     if (there !== item) this.#list.insertBefore(item, there ?? null);
@@ -64,14 +63,14 @@ export class RunList {
 
   #contents(run: RunSummary): readonly HTMLElement[] {
     const { id } = run;
-    const colour = this.#state.colourOf(id);
+    const isShown = this.#state.shown.includes(id);
     const isFocus = this.#state.focus === id;
     const box = element('input', {
       attributes: { type: 'checkbox', 'data-control': 'show', 'aria-label': `Curves of ${id}` },
       on: { change: (event) => this.#state.show(id, (event.target as HTMLInputElement).checked) },
     });
-    box.checked = colour !== undefined;
-    box.className = colour === undefined ? 'swatch' : `swatch colour-${colour}`;
+    box.checked = isShown;
+    box.className = `swatch ${classOf(this.#state.colourOf(id))}`;
     const name = element(
       'button',
       {
@@ -82,7 +81,7 @@ export class RunList {
           'aria-pressed': isFocus ? 'true' : 'false',
           title: id,
         },
-        on: { click: () => this.#state.update({ focus: id }) },
+        on: { click: () => this.#state.update({ chosenFocus: id }) },
       },
       id,
     );

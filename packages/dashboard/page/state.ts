@@ -1,41 +1,71 @@
 import type { Axis, RunSummary, RunsEvent } from '../src/api-types.js';
-
-/** Colours are told apart to this number; further runs begin again. */
-export const numColours = 8;
+import { numColours, type RunColour, RunColours } from './run-colours.js';
 
 export type Range = readonly [from: number, to: number];
+
+/** Heights of the charts: of what most values are, of all values, or logarithmic. */
+export type Scale = 'typical' | 'all' | 'log';
+
+/** What the reader chose to see: what the address of the page says. */
+export interface View {
+  /** Runs with curves; undefined until the reader chooses: then the latest. */
+  chosen: readonly string[] | undefined;
+  /** The run that the reader chose to look at. */
+  chosenFocus: string | undefined;
+  axis: Axis;
+  /** Weight of the past in moving averages. */
+  smoothing: number;
+  scale: Scale;
+  /** Whether what happened is marked below the curves. */
+  showsMarks: boolean;
+  /** Whether spikes are marked too whose update was kept. */
+  showsReported: boolean;
+  /** What is zoomed into; undefined for everything. */
+  range: Range | undefined;
+  /** The part of the details that is shown; undefined for the first. */
+  tab: string | undefined;
+}
 
 /** What the page shows. Each change is told to all who asked for it. */
 export class State {
   readonly runs = new Map<string, RunSummary>();
   directory = '';
   isConnected = true;
-  axis: Axis = 'iteration';
-  /** Weight of the past in moving averages. */
-  smoothing = 0;
-  isLogarithmic = false;
-  /** Whether what happened is marked below the curves. */
-  showsMarks = true;
-  /** Whether spikes are marked too whose update was kept. */
-  showsReported = false;
-  /** What is zoomed into; undefined for everything. */
-  range: Range | undefined;
-  /** The run whose details are shown. */
-  focus: string | undefined;
-  /** Runs with curves, each with its colour. */
-  readonly #colours = new Map<string, number>();
+  readonly view: View;
+  readonly #colours = new RunColours();
   readonly #listeners: Array<(changed: ReadonlySet<string>) => void> = [];
-  #hasChosen = false;
 
-  /** Runs with curves, in the order of their colours. */
-  get shown(): readonly string[] {
-    const shown = [...this.#colours.keys()].filter((id) => this.runs.has(id));
-    return shown.sort((a, b) => this.colourOf(a)! - this.colourOf(b)!);
+  constructor(view: Partial<View> = {}) {
+    this.view = {
+      chosen: undefined,
+      chosenFocus: undefined,
+      axis: 'iteration',
+      smoothing: 0,
+      scale: 'typical',
+      showsMarks: true,
+      showsReported: false,
+      range: undefined,
+      tab: undefined,
+      ...view,
+    };
   }
 
-  /** The number of a run's colour; undefined where its curves are not shown. */
-  colourOf(id: string): number | undefined {
-    return this.#colours.get(id);
+  /** Runs with curves, newest first. */
+  get shown(): readonly string[] {
+    const { chosen } = this.view;
+    const ids = newestFirst(this.runs.values()).map(({ id }) => id);
+    return chosen === undefined ? ids.slice(0, numColours) : ids.filter((id) => chosen.includes(id));
+  }
+
+  /** The run whose details and events are shown. */
+  get focus(): string | undefined {
+    const { chosenFocus } = this.view;
+    if (chosenFocus !== undefined && this.runs.has(chosenFocus)) return chosenFocus;
+    return this.shown[0] ?? newestFirst(this.runs.values())[0]?.id;
+  }
+
+  colourOf(id: string): RunColour {
+    return this.#colours.of(id);
   }
 
   /** `listener` is told which runs have changed, and of any change of what is shown with no runs. */
@@ -43,58 +73,31 @@ export class State {
     this.#listeners.push(listener);
   }
 
-  update(
-    change: Partial<
-      Pick<
-        State,
-        | 'axis'
-        | 'smoothing'
-        | 'isLogarithmic'
-        | 'showsMarks'
-        | 'showsReported'
-        | 'range'
-        | 'focus'
-        | 'isConnected'
-      >
-    >,
-  ): void {
-    Object.assign(this, change);
+  update(change: Partial<View>): void {
+    Object.assign(this.view, change);
     this.#tell(new Set());
   }
 
   show(id: string, isShown: boolean): void {
-    this.#hasChosen = true;
-    this.#setShown(id, isShown);
+    const others = this.shown.filter((other) => other !== id);
+    this.update({ chosen: isShown ? [...others, id] : others });
+  }
+
+  setConnected(isConnected: boolean): void {
+    this.isConnected = isConnected;
     this.#tell(new Set());
   }
 
   receive({ directory, runs, removed }: RunsEvent): void {
     this.directory = directory;
     for (const run of runs) this.runs.set(run.id, run);
-    for (const id of removed) {
-      this.runs.delete(id);
-      this.#colours.delete(id);
-    }
-    if (!this.#hasChosen) this.#showNewest();
-    if (this.focus === undefined || !this.runs.has(this.focus)) this.focus = this.shown[0];
+    for (const id of removed) this.runs.delete(id);
+    this.#colours.add(
+      newestFirst(this.runs.values())
+        .map(({ id }) => id)
+        .toReversed(),
+    );
     this.#tell(new Set(runs.map(({ id }) => id)));
-  }
-
-  /** Until the user chooses, the latest runs are shown, as many as there are colours. */
-  #showNewest(): void {
-    for (const { id } of newestFirst(this.runs.values()).slice(0, numColours)) this.#setShown(id, true);
-  }
-
-  #setShown(id: string, isShown: boolean): void {
-    if (!isShown) this.#colours.delete(id);
-    else if (!this.#colours.has(id)) this.#colours.set(id, this.#freeColour());
-  }
-
-  /** The colour that the fewest runs have. */
-  #freeColour(): number {
-    const uses = new Array<number>(numColours).fill(0);
-    for (const colour of this.#colours.values()) uses[colour]! += 1;
-    return uses.indexOf(Math.min(...uses));
   }
 
   #tell(changed: ReadonlySet<string>): void {

@@ -1,6 +1,6 @@
 import type { Axis } from '../src/api-types.js';
 import { element } from './element.js';
-import type { State } from './state.js';
+import type { Scale, State } from './state.js';
 
 const axes: readonly (readonly [Axis, string])[] = [
   ['iteration', 'Step'],
@@ -8,40 +8,14 @@ const axes: readonly (readonly [Axis, string])[] = [
   ['seconds', 'Time'],
 ];
 
-/** What all charts have in common: their horizontal axis, smoothing, scale and zoom. */
+const scales: readonly (readonly [Scale, string])[] = [
+  ['typical', 'Typical'],
+  ['all', 'All'],
+  ['log', 'Log'],
+];
+
+/** What all charts have in common: their axes, smoothing, marks and zoom. */
 export function addToolbar(parent: HTMLElement, state: State): void {
-  const chosen = axes.map(([axis, name]) => {
-    const input = element('input', {
-      attributes: { type: 'radio', name: 'axis', value: axis },
-      // another axis has other numbers, so that a range of this one means nothing there
-      on: { change: () => state.update({ axis, range: undefined }) },
-    });
-    input.checked = axis === state.axis;
-    return element('label', {}, input, element('span', {}, name));
-  });
-  const value = element('output', {}, 'off');
-  const smoothing = element('input', {
-    attributes: { type: 'range', min: 0, max: 100, value: 0, 'aria-label': 'Smoothing' },
-    on: {
-      input: () => {
-        const weight = weightOf(Number(smoothing.value));
-        value.textContent = weight === 0 ? 'off' : weight.toFixed(3).replace(/0$/, '');
-        state.update({ smoothing: weight });
-      },
-    },
-  });
-  const logarithmic = element('input', {
-    attributes: { type: 'checkbox' },
-    on: { change: () => state.update({ isLogarithmic: logarithmic.checked }) },
-  });
-  const marks = element('input', {
-    attributes: { type: 'checkbox', checked: true },
-    on: { change: () => state.update({ showsMarks: marks.checked }) },
-  });
-  const reported = element('input', {
-    attributes: { type: 'checkbox' },
-    on: { change: () => state.update({ showsReported: reported.checked }) },
-  });
   const reset = element(
     'button',
     {
@@ -51,30 +25,91 @@ export function addToolbar(parent: HTMLElement, state: State): void {
     },
     'Reset zoom',
   );
-  state.onChange(() => {
-    reset.disabled = state.range === undefined;
-  });
-  reset.disabled = true;
+  const showReset = (): void => {
+    reset.disabled = state.view.range === undefined;
+  };
+  state.onChange(showReset);
+  showReset();
+  const { axis, scale, showsMarks, showsReported } = state.view;
   parent.append(
     element(
       'div',
       { class: 'toolbar', attributes: { role: 'toolbar', 'aria-label': 'Curves' } },
-      element(
-        'fieldset',
-        { class: 'segments' },
-        element('legend', { class: 'visually-hidden' }, 'Horizontal axis'),
-        ...chosen,
+      // another axis has other numbers, so that a range of this one means nothing there
+      segments({ name: 'axis', title: 'Horizontal axis', choices: axes, chosen: axis }, (chosen) =>
+        state.update({ axis: chosen, range: undefined }),
       ),
-      element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), smoothing, value),
-      element('label', { class: 'check' }, logarithmic, 'Log scale'),
-      element('label', { class: 'check' }, marks, 'Events'),
-      element('label', { class: 'check' }, reported, 'Reported spikes'),
+      segments({ name: 'scale', title: 'Vertical scale', choices: scales, chosen: scale }, (chosen) =>
+        state.update({ scale: chosen }),
+      ),
+      smoothingSlider(state),
+      checkBox('Events', showsMarks, (isOn) => state.update({ showsMarks: isOn })),
+      checkBox('Reported spikes', showsReported, (isOn) => state.update({ showsReported: isOn })),
       reset,
     ),
   );
 }
 
-/** The weight of the past for a place of the slider: close to 1 in fine steps. */
-function weightOf(place: number): number {
-  return place === 0 ? 0 : 1 - 10 ** (-place / 33.4);
+interface Segments<Choice extends string> {
+  readonly name: string;
+  readonly title: string;
+  readonly choices: readonly (readonly [Choice, string])[];
+  readonly chosen: Choice;
 }
+
+function segments<Choice extends string>(
+  { name, title, choices, chosen }: Segments<Choice>,
+  onChoice: (choice: Choice) => void,
+): HTMLElement {
+  const labels = choices.map(([value, text]) => {
+    const input = element('input', {
+      attributes: { type: 'radio', name, value },
+      on: { change: () => onChoice(value) },
+    });
+    input.checked = value === chosen;
+    return element('label', {}, input, element('span', {}, text));
+  });
+  const legend = element('legend', { class: 'visually-hidden' }, title);
+  return element('fieldset', { class: 'segments', attributes: { title } }, legend, ...labels);
+}
+
+function checkBox(text: string, isOn: boolean, onChange: (isOn: boolean) => void): HTMLElement {
+  const input = element('input', {
+    attributes: { type: 'checkbox' },
+    on: { change: () => onChange(input.checked) },
+  });
+  input.checked = isOn;
+  return element('label', { class: 'check' }, input, text);
+}
+
+function smoothingSlider(state: State): HTMLElement {
+  const value = element('output');
+  const input = element('input', {
+    attributes: {
+      type: 'range',
+      min: 0,
+      max: 100,
+      value: placeOf(state.view.smoothing),
+      'aria-label': 'Smoothing',
+    },
+    on: {
+      input: () => {
+        const smoothing = weightOf(Number(input.value));
+        showWeight(smoothing);
+        state.update({ smoothing });
+      },
+    },
+  });
+  const showWeight = (weight: number): void => {
+    value.textContent = weight === 0 ? 'off' : weight.toFixed(3).replace(/0$/, '');
+  };
+  showWeight(state.view.smoothing);
+  return element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), input, value);
+}
+
+/** Of the slider: weights close to 1 are in fine steps. */
+const stepsToTenth = 33.4;
+
+/** The weight of the past for a place of the slider. */
+const weightOf = (place: number): number => (place === 0 ? 0 : 1 - 10 ** (-place / stepsToTenth));
+const placeOf = (weight: number): number => Math.round(-stepsToTenth * Math.log10(1 - weight));

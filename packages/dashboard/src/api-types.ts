@@ -142,7 +142,15 @@ export interface Points {
   readonly y: readonly (number | null)[];
 }
 
+/** The 10th and the 90th percentile of the values that a point is the median of. */
+export interface Band {
+  readonly low: readonly (number | null)[];
+  readonly high: readonly (number | null)[];
+}
+
 export interface Series extends Points {
+  /** Where it was asked for and there are enough values: then `y` are medians. */
+  readonly band: Band | null;
   /** The exponential moving average of all its values, where it was asked for. */
   readonly smoothed: Points | null;
 }

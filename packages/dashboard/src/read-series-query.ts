@@ -7,7 +7,7 @@ const mostNames = 64;
 
 /**
  * The curves that a request asks for: `names` (separated by commas), `axis`, `from`, `to`, `points`,
- * `smoothing`.
+ * `smoothing`, `bands` (the names of curves to be shown as a median with a band).
  *
  * @throws HttpProblem 400
  */
@@ -21,7 +21,8 @@ export function readSeriesQuery(query: URLSearchParams): readonly SeriesQuery[] 
   const numPoints = numberIn(query, 'points', { least: 10, most: 20_000 }) ?? 1000;
   const smoothing = numberIn(query, 'smoothing', { least: 0, most: 0.9999 }) ?? 0;
   const [from, to] = [numberIn(query, 'from'), numberIn(query, 'to')];
-  return names.map((name) => ({ name, axis, from, to, numPoints, smoothing }));
+  const bands = new Set((query.get('bands') ?? '').split(','));
+  return names.map((name) => ({ name, axis, from, to, numPoints, smoothing, isBand: bands.has(name) }));
 }
 
 function numberIn(

@@ -157,11 +157,16 @@ describe('RunIndex', () => {
     });
     await index.update();
     const name = 'lm_loss';
-    expect(index.series({ ...all, name })).toEqual({ x: [1, 2, 3], y: [4, null, 2], smoothed: null });
+    expect(index.series({ ...all, name })).toEqual({
+      x: [1, 2, 3],
+      y: [4, null, 2],
+      band: null,
+      smoothed: null,
+    });
     expect(index.series({ ...all, name, axis: 'tokens' })?.x).toEqual([2048, 4096, 6144]);
     expect(index.series({ ...all, name, axis: 'seconds' })?.x).toEqual([0.5, 1, 1.5]);
     const validation = { ...all, name: 'validation.lm_loss', axis: 'seconds' } as const;
-    expect(index.series(validation)).toEqual({ x: [1], y: [3.5], smoothed: null });
+    expect(index.series(validation)).toEqual({ x: [1], y: [3.5], band: null, smoothed: null });
     // (0.25 * 4 + 0.5 * 2) / 0.75 of weight
     const smoothed = index.series({ ...all, name, smoothing: 0.5 })?.smoothed;
     expect(smoothed).toEqual({ x: [1, 2, 3], y: [4, null, (1 + 1) / 0.75] });

@@ -4,6 +4,7 @@ import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';
 import { wordsOfEvent } from './event-words.js';
 import { lowerBound } from './lower-bound.js';
+import { medianBand } from './median-band.js';
 import { RankRecords } from './rank-records.js';
 import { SeriesTable } from './series-table.js';
 import { smooth } from './smooth.js';
@@ -18,6 +19,8 @@ export interface SeriesQuery {
   readonly numPoints: number;
   /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
   readonly smoothing: number;
+  /** Whether its median and band are asked for. */
+  readonly isBand?: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
@@ -66,7 +69,7 @@ export class RunIndex {
   }
 
   /** A curve with about as many points as asked for; undefined where the run has none of that name. */
-  series({ name, axis, from, to, numPoints, smoothing }: SeriesQuery): Series | undefined {
+  series({ name, axis, from, to, numPoints, smoothing, isBand }: SeriesQuery): Series | undefined {
     const isValidation = name.startsWith(ofValidation);
     const table = isValidation ? this.validations : this.steps;
     const y = table.column(isValidation ? name.slice(ofValidation.length) : name);
@@ -78,10 +81,15 @@ export class RunIndex {
       ...(from === undefined ? {} : { from }),
       ...(to === undefined ? {} : { to }),
     };
+    const band = isBand === true ? medianBand({ ...range, y }) : undefined;
+    if (band !== undefined) {
+      return { x: band.x, y: band.y, band: { low: band.low, high: band.high }, smoothed: null };
+    }
     // evaluations are few, and means already
     const isSmoothed = smoothing > 0 && !isValidation;
     return {
       ...decimate({ ...range, y }),
+      band: null,
       smoothed: isSmoothed ? decimate({ ...range, y: smooth(y, smoothing) }) : null,
     };
   }

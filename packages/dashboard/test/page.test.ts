@@ -6,7 +6,7 @@ import { prepareCorpus } from '@mtl/recipes/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { TraceAnswer } from '../src/api-types.js';
+import type { SeriesAnswer, TraceAnswer } from '../src/api-types.js';
 import { type Dashboard, openDashboard } from '../src/open-dashboard.js';
 import type { TrainInStagesArgument } from './ranks/train-in-stages.js';
 import { RunFolders, step, steps } from './run-folders.js';
@@ -52,19 +52,25 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     expect(problems.splice(0)).toEqual([]);
   });
 
-  async function open(write: (folders: RunFolders) => void): Promise<void> {
+  async function open(write: (folders: RunFolders) => void, query = ''): Promise<void> {
     folders = new RunFolders();
     write(folders);
     dashboard = await openDashboard({ directory: folders.path, port: 0, pollMs: 50 });
-    await page.goto(dashboard.url);
+    await page.goto(`${dashboard.url}${query}`);
   }
 
   const chart = (name: string) => page.locator(`[data-chart="${name}"]`);
   const run = (name: string) => page.locator('.run', { hasText: name });
 
-  /** How many pixels of a chart have a colour: the number of a run, or the name of a property. */
-  async function pixelsOf(name: string, colour: number | string): Promise<number> {
-    const property = typeof colour === 'number' ? `--run-${colour}` : colour;
+  /** The property of the colour that a run has in the list. */
+  async function colourOf(name: string): Promise<string> {
+    const classes = await run(name).getByRole('checkbox').getAttribute('class');
+    return `--run-${/colour-(\d)/.exec(classes ?? '')?.[1]}`;
+  }
+
+  /** How many pixels of a chart have a colour: that of a run, or of a property. */
+  async function pixelsOf(name: string, of: string): Promise<number> {
+    const property = of.startsWith('--') ? of : await colourOf(of);
     return await page.evaluate(`{
       const canvas = document.querySelector('[data-chart="${name}"] canvas');
       const wanted = getComputedStyle(document.documentElement).getPropertyValue('${property}').trim();
@@ -75,6 +81,22 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
         if (data[at] === red && data[at + 1] === green && data[at + 2] === blue && data[at + 3] === 255) count += 1;
       }
       count;
+    }`);
+  }
+
+  /** From the highest to the lowest pixel of a run's colour. */
+  async function heightOf(name: string, of: string): Promise<number> {
+    const property = await colourOf(of);
+    return await page.evaluate(`{
+      const canvas = document.querySelector('[data-chart="${name}"] canvas');
+      const wanted = getComputedStyle(document.documentElement).getPropertyValue('${property}').trim();
+      const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16));
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const rows = [];
+      for (let at = 0; at < data.length; at += 4) {
+        if (data[at] === red && data[at + 1] === green && data[at + 2] === blue) rows.push(Math.floor(at / 4 / canvas.width));
+      }
+      rows.length === 0 ? 0 : rows.at(-1) - rows[0] + 1;
     }`);
   }
 
@@ -103,7 +125,7 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await page.getByText('No step is done yet').waitFor();
     folders.append('fresh', ...steps(1, 10));
     await expect.poll(() => chart('lm_loss').locator('strong').textContent()).toBe('3.897');
-    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeGreaterThan(50);
+    await expect.poll(() => pixelsOf('lm_loss', 'fresh')).toBeGreaterThan(50);
     folders.append('fresh', step(11, { lm_loss: 1.25 }), { type: 'validation', iteration: 11, lm_loss: 1.5 });
     await expect.poll(() => chart('lm_loss').locator('strong').textContent()).toBe('1.25');
     await expect.poll(() => chart('validation.lm_loss').locator('strong').textContent()).toBe('1.5');
@@ -120,8 +142,8 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
         'step_ms',
         'peak_bytes',
       ],
-      'model_tflops',
     ]);
+    expect(await chart('tokens_per_s').locator('strong').textContent()).toBe('4.1k · 0.1 TFLOP/s');
     expect(await page.locator('.connection').textContent()).toBe('live');
   });
 
@@ -141,12 +163,14 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await expect
       .poll(() => chart('lm_loss').locator('.legend li').allTextContents())
       .toEqual(['fast2.02', 'slow2.849']);
-    for (const colour of [0, 1]) await expect.poll(() => pixelsOf('lm_loss', colour)).toBeGreaterThan(50);
+    for (const name of ['fast', 'slow']) {
+      await expect.poll(() => pixelsOf('lm_loss', name)).toBeGreaterThan(50);
+    }
     const rows = page.locator('section', { hasText: 'What differs' }).locator('tbody tr');
     await expect.poll(() => rows.allTextContents()).toEqual(['--lr0.010.001']);
     await run('slow').getByRole('checkbox').uncheck();
     await expect.poll(() => chart('lm_loss').locator('.legend li').allTextContents()).toEqual(['fast2.02']);
-    await expect.poll(() => pixelsOf('lm_loss', 1)).toBe(0);
+    await expect.poll(() => pixelsOf('lm_loss', 'slow')).toBe(0);
     expect(await rows.first().isVisible()).toBe(false);
   });
 
@@ -295,7 +319,7 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     });
     // while the run is in its thirteenth step, until the file is there
     await expect.poll(() => run('stages').textContent()).toContain('step 12 / 14');
-    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeGreaterThan(50);
+    await expect.poll(() => pixelsOf('lm_loss', 'stages')).toBeGreaterThan(50);
     expect(await run('stages').textContent()).toMatch(/running.*step 12 \/ 14/);
     writeFileSync(waits.file, '');
     await training;
@@ -349,17 +373,138 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await page.keyboard.press('+');
     await expect.poll(() => reset.isEnabled()).toBe(true);
     await reset.click();
-    const before = await pixelsOf('lm_loss', 0);
+    const before = await pixelsOf('lm_loss', 'long');
     await page.getByRole('slider', { name: 'Smoothing' }).fill('80');
     // a moving average of 3 and 4 is a line, where the values fill the space between them
-    await expect.poll(() => pixelsOf('lm_loss', 0)).toBeLessThan(before / 2);
+    await expect.poll(() => pixelsOf('lm_loss', 'long')).toBeLessThan(before / 2);
     await expect.poll(value).toMatch(/^3\.[45]/);
-    await page.getByLabel('Log scale').check();
+    await page.getByText('Log', { exact: true }).click();
     await page.getByText('Tokens', { exact: true }).click();
     await expect.poll(() => page.getByRole('radio', { name: 'Tokens' }).isChecked()).toBe(true);
     expect(await chart('lm_loss').locator('.plot').getAttribute('aria-label')).toMatch(
       /^Training loss, last values: long 3\./,
     );
+  });
+
+  it('keeps what is shown in its address, which shows the same where it is opened', async () => {
+    await open((all) => {
+      for (const name of ['a&b', 'c, d', 'third']) {
+        all.record(name);
+        all.append(name, ...steps(1, 60));
+      }
+    });
+    await chart('lm_loss').waitFor();
+    expect(new URL(page.url()).search).toBe('');
+    await run('third').getByRole('checkbox').uncheck();
+    await run('c, d').locator('.name').click();
+    await page.getByText('Tokens', { exact: true }).click();
+    await page.getByText('Log', { exact: true }).click();
+    await page.getByRole('slider', { name: 'Smoothing' }).fill('50');
+    await page.getByRole('checkbox', { name: 'Events', exact: true }).uncheck();
+    await chart('lm_loss').locator('.plot').focus();
+    await page.keyboard.press('+');
+    const query = () => Object.fromEntries(new URL(page.url()).searchParams);
+    await expect.poll(query).toMatchObject({ focus: 'c, d', axis: 'tokens', scale: 'log', events: 'off' });
+    const { search } = new URL(page.url());
+    // the steps are 2,048 tokens: a quarter of the range from each side
+    await expect.poll(query).toMatchObject({ from: '32256', to: '92672' });
+    const shown = () =>
+      page.evaluate(`({
+        runs: [...document.querySelectorAll('.run :checked')].map((one) => one.ariaLabel),
+        focus: document.querySelector('.run.focused .name').textContent,
+        chosen: [...document.querySelectorAll('.segments :checked')].map((one) => one.value),
+        smoothing: document.querySelector('.slider output').textContent,
+        place: document.querySelector('.reset').disabled,
+      })`);
+    const before = await shown();
+    expect(before).toEqual({
+      runs: ['Curves of a&b', 'Curves of c, d'],
+      focus: 'c, d',
+      chosen: ['tokens', 'log'],
+      smoothing: '0.968',
+      place: false,
+    });
+    await page.goto('about:blank');
+    await page.goto(`${dashboard.url}${search}`);
+    await chart('lm_loss').waitFor();
+    expect(await shown()).toEqual(before);
+    expect(new URL(page.url()).search).toBe(search);
+  });
+
+  it('gives a run the same colour whatever else is there', async () => {
+    const names = Array.from({ length: 10 }, (_, index) => `run-${index}`);
+    await open((all) => {
+      for (const [at, name] of names.entries()) {
+        all.record(name, { startedAt: `2026-11-22T10:00:0${at}.000Z` });
+        all.append(name, ...steps(1, 50));
+      }
+    });
+    await chart('lm_loss').waitFor();
+    const looks = () =>
+      page.evaluate<Record<string, string>>(
+        `Object.fromEntries([...document.querySelectorAll('.run')].map((one) =>
+          [one.querySelector('.name').textContent, one.querySelector('input').className]))`,
+      );
+    const before = await looks();
+    // eight have a colour of their own, two are dashed
+    expect(new Set(Object.values(before)).size).toBe(10);
+    expect(Object.values(before).filter((one) => one.includes('dash-1')).length).toBe(2);
+    await run('run-9').getByRole('checkbox').uncheck();
+    await run('run-3').getByRole('checkbox').uncheck();
+    await run('run-3').getByRole('checkbox').check();
+    rmSync(join(folders.path, 'run-9'), { recursive: true });
+    folders.record('run-new', { startedAt: '2026-11-22T11:00:00.000Z' });
+    await run('run-new').waitFor();
+    await expect.poll(() => run('run-9').count()).toBe(0);
+    const { 'run-9': _, ...kept } = before;
+    expect(await looks()).toMatchObject(kept);
+    await page.reload();
+    await run('run-new').waitFor();
+    expect(await looks()).toMatchObject(kept);
+  });
+
+  it('scales a chart for most values: a run that diverged leaves the others their height', async () => {
+    const query = '?run=good&run=diverged';
+    await open((all) => {
+      const loss = (at: number): number => 2 + 6 / Math.sqrt(at);
+      for (const name of ['good', 'diverged']) {
+        all.record(name);
+        const isGood = name === 'good';
+        all.append(
+          name,
+          ...steps(1, 200).map((one, at) => ({
+            ...one,
+            lm_loss: isGood || at < 60 ? loss(at + 1) : 1.2 ** at,
+          })),
+        );
+      }
+    }, query);
+    const beyond = chart('lm_loss').locator('.beyond');
+    await expect.poll(() => beyond.textContent()).toMatch(/^up to 5\.\d+e15 not shown$/);
+    const height = () => heightOf('lm_loss', 'good');
+    // from near the bottom of the plot to near its top
+    await expect.poll(height).toBeGreaterThan(100);
+    await page.getByText('All', { exact: true }).click();
+    await expect.poll(height).toBeLessThan(10);
+    await expect.poll(() => beyond.textContent()).toBe('');
+  });
+
+  it('draws throughput and step time as a median in its band', async () => {
+    await open((all) => {
+      all.record('noisy');
+      const noisy = steps(1, 400).map((one, at) => ({
+        ...one,
+        step_ms: at === 200 ? 60_000 : 540 + 10 * (at % 3),
+      }));
+      all.append('noisy', ...noisy);
+    });
+    // one step of a minute neither moves the line nor the scale
+    await expect.poll(() => chart('step_ms').locator('strong').textContent()).toBe('550');
+    await expect.poll(() => heightOf('step_ms', 'noisy')).toBeLessThan(20);
+    const url = `${dashboard.url}api/runs/noisy/series?names=step_ms,lm_loss&bands=step_ms`;
+    const { series } = (await (await fetch(url)).json()) as SeriesAnswer;
+    expect(Math.max(...series.step_ms!.band!.high.map(Number))).toBeLessThanOrEqual(600);
+    expect(series.lm_loss!.band).toBeNull();
   });
 
   it('shows what runs are called as text, whatever it is', async () => {
@@ -375,9 +520,9 @@ describe.skipIf(executablePath === '')(`the page in Chromium${whySkipped}`, () =
     await expect.poll(() => page.locator('.run .name').textContent()).toBe(name);
     await page.getByText('<iframe>').waitFor();
     await page.getByText('<em>curve</em>').waitFor();
-    expect(await page.locator('main :is(img, b, i:not(.swatch), u, em, s, a, iframe, script)').count()).toBe(
-      0,
-    );
+    expect(
+      await page.locator('main :is(img, b, i:not(.swatch, .tick), u, em, s, a, iframe, script)').count(),
+    ).toBe(0);
     expect(await page.title()).toBe('mtl watch');
   });
 

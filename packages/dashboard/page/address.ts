@@ -1,0 +1,50 @@
+import type { Axis } from '../src/api-types.js';
+import type { Scale, View } from './state.js';
+
+const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
+const scales: readonly Scale[] = ['typical', 'all', 'log'];
+
+/** What an address says of a view; what it does not say, or not as a view can be, is left as it is. */
+export function viewOf(search: string): Partial<View> {
+  const query = new URLSearchParams(search);
+  const axis = axes.find((name) => name === query.get('axis'));
+  const scale = scales.find((name) => name === query.get('scale'));
+  const smoothing = numberIn(query, 'smoothing');
+  const [from, to] = [numberIn(query, 'from'), numberIn(query, 'to')];
+  const isRange = from !== undefined && to !== undefined && from < to;
+  return {
+    ...(query.has('run') ? { chosen: query.getAll('run').filter((id) => id !== '') } : {}),
+    ...(query.has('focus') ? { chosenFocus: query.get('focus')! } : {}),
+    ...(axis === undefined ? {} : { axis }),
+    ...(scale === undefined ? {} : { scale }),
+    ...(smoothing !== undefined && smoothing > 0 && smoothing < 1 ? { smoothing } : {}),
+    ...(isRange ? { range: [from, to] } : {}),
+    ...(query.get('events') === 'off' ? { showsMarks: false } : {}),
+    ...(query.get('reported') === 'on' ? { showsReported: true } : {}),
+    ...(query.has('tab') ? { tab: query.get('tab')! } : {}),
+  };
+}
+
+/** The query of the address of a view: what is not as it is at first. */
+export function addressOf(view: View): string {
+  const query = new URLSearchParams();
+  for (const id of view.chosen ?? []) query.append('run', id);
+  if (view.chosen?.length === 0) query.append('run', '');
+  if (view.chosenFocus !== undefined) query.set('focus', view.chosenFocus);
+  if (view.axis !== 'iteration') query.set('axis', view.axis);
+  if (view.scale !== 'typical') query.set('scale', view.scale);
+  if (view.smoothing > 0) query.set('smoothing', String(Number(view.smoothing.toPrecision(6))));
+  const [from, to] = view.range ?? [];
+  if (from !== undefined) query.set('from', String(from));
+  if (to !== undefined) query.set('to', String(to));
+  if (!view.showsMarks) query.set('events', 'off');
+  if (view.showsReported) query.set('reported', 'on');
+  if (view.tab !== undefined) query.set('tab', view.tab);
+  const text = query.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function numberIn(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name)?.trim() ?? '';
+  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined;
+}
