@@ -127,13 +127,19 @@ describe('mtl plan', () => {
       /^1\. tensor 8 x pipeline 8 x data 1, interleaved with \d chunks, micro-batch \d, /m,
     );
     expect(stdout).toMatch(/^2\. .+\n {3}13\.\d\d s, .+\n {3}\d+ ms slower \(\d\.\d %\): .+ \+\d+ ms/m);
-    const start = '   mtl run --nnodes 8 --node-rank 0 --master-addr HOST --nproc-per-node 8 gpt-train -- ';
-    const lines = stdout.split('\n').filter((line) => line.startsWith(start));
-    expect(lines).toHaveLength(5);
-    expect(stdout).toMatch(/^add --lr, --data-path, --train-iters: /m);
-    expect(lines[0]).toContain(
-      `${flags.join(' ')} --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8`,
+    expect(stdout).toMatch(
+      /^predicted, not measured: steps that papers published, .+ 24 % at most \(80 steps\)$/m,
     );
+    // what all have stands once, then what each adds
+    const start = '   mtl run --nnodes 8 --node-rank 0 --master-addr HOST --nproc-per-node 8 gpt-train -- ';
+    const [common, ...rest] = stdout.split('\n').filter((line) => line.startsWith(start));
+    expect(common).toBe(`${start}${flags.join(' ')} --sequence-parallel --device cuda`);
+    expect(rest).toEqual([]);
+    const own = stdout.split('\n').filter((line) => line.startsWith('   ... --'));
+    expect(own).toHaveLength(5);
+    expect(stdout).toMatch(/^add --lr, --data-path, --train-iters: /m);
+    expect(own[0]).toMatch(/^ {3}\.\.\. --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 /);
+    expect(own.join('')).not.toContain('--sequence-parallel');
   });
 
   it('prints which flags have no effect', async () => {

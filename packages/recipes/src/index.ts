@@ -68,6 +68,7 @@ export {
   type FoundLayout,
   type LayoutSearch,
   type SearchLayoutsOptions,
+  type SearchProgress,
   searchLayouts,
 } from './plan/search/search-layouts.js';
 export { wholeMemory } from './plan/whole-memory.js';

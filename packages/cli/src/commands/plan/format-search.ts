@@ -5,26 +5,38 @@ import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
 
 export interface FormatSearchOptions {
-  /** The words that start the run in a layout. */
-  readonly commandOf: (layout: FoundLayout) => readonly string[];
+  /** The words that start the run with the given flags and these. */
+  readonly commandWith: (words: readonly string[]) => readonly string[];
+  /** That these are predictions, and how far off such were. */
+  readonly accuracy: string;
   readonly numNodes: number;
   /** Flags that the commands lack, because a plan does not need them. */
   readonly missing: readonly string[];
 }
 
-/** The layouts that a search found: what each takes, why it loses to the first, and its command line. */
+/**
+ * The layouts that a search found: what each takes and why it loses to the first, and their command lines:
+ * once what all have, then what each adds to it.
+ */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
-  const { commandOf, numNodes, missing } = options;
+  const { commandWith, accuracy, numNodes, missing } = options;
   const [best] = layouts;
+  const flags = layouts.map(({ words }) => flagsOf(words));
+  const common = flags[0]!.filter((flag) => flags.every((others) => others.includes(flag)));
+  const all = [...commandWith([]).map(shellWord), ...common].join(' ');
   return [
     `${numCandidates} layouts, of which ${numFitting} should fit; the fastest of each kind:\n`,
+    `${accuracy}\n`,
+    layouts.length === 1
+      ? `the command:\n   ${all}\n`
+      : `the command, to which each layout adds its flags:\n   ${all}\n`,
     ...layouts.map((layout, index) =>
       [
         `${index + 1}. ${describe(layout)}\n`,
         `   ${costsOf(layout)}\n`,
         ...(index === 0 ? [] : [`   ${reason(layout, best!)}\n`]),
-        `   ${commandOf(layout).map(shellWord).join(' ')}\n`,
+        ...own(flags[index]!, common).map((words) => `   ${words}\n`),
       ].join(''),
     ),
     ...(numNodes === 1
@@ -36,6 +48,22 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
       ? []
       : [`add ${missing.join(', ')}: a plan does not need them, training does\n`]),
   ].join('');
+}
+
+/** Flags with their values, as a shell takes them. */
+function flagsOf(words: readonly string[]): string[] {
+  const flags: string[] = [];
+  for (const word of words.map(shellWord)) {
+    if (word.startsWith('--')) flags.push(word);
+    else flags.push(`${flags.pop()} ${word}`);
+  }
+  return flags;
+}
+
+/** The line of what a layout adds, if anything. */
+function own(flags: readonly string[], common: readonly string[]): string[] {
+  const added = flags.filter((flag) => !common.includes(flag));
+  return added.length === 0 ? [] : [`... ${added.join(' ')}`];
 }
 
 function describe({ candidate }: FoundLayout): string {

@@ -19,10 +19,16 @@ it('prints commands as a shell reads them, and what they lack', () => {
   const candidate = { tensor: 1, pipeline: 1, data: 16, schedule: 'none', recomputation: 'none' };
   const plan = { iterationSeconds: 1, teraflopsPerGpu: 1, ranks: [{ memoryBytes: 1 }] };
   const text = formatSearch(
-    { numCandidates: 1, numFitting: 1, layouts: [{ candidate, plan } as unknown as FoundLayout] },
-    { commandOf: () => ['gpt-train', '--data-path', 'my data'], numNodes: 2, missing: ['--lr'] },
+    { numCandidates: 1, numFitting: 1, layouts: [{ candidate, plan, words: [] } as unknown as FoundLayout] },
+    {
+      commandWith: () => ['gpt-train', '--data-path', 'my data'],
+      accuracy: 'predicted, not measured',
+      numNodes: 2,
+      missing: ['--lr'],
+    },
   );
   expect(text).toContain("\n   gpt-train --data-path 'my data'\n");
+  expect(text).toContain('\npredicted, not measured\n');
   expect(text).toContain('\non 2 nodes: start the command on each');
   expect(text).toContain('\nadd --lr: ');
 });

@@ -16,6 +16,7 @@ import {
   planRun,
   type RunPlan,
   readLoadedFlags,
+  type SearchProgress,
   searchLayouts,
   withDeviceOfProfile,
 } from '@mtl/recipes';
@@ -23,6 +24,8 @@ import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { refuseOwnOptions } from '../../command-line/refuse-own-options.js';
+import { ProgressBar } from '../../terminal/progress-bar.js';
+import { accuracy } from './accuracy.js';
 import { bytesOption } from './bytes-option.js';
 import { formatPlan } from './format-plan.js';
 import { formatSearch } from './format-search.js';
@@ -112,15 +115,21 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
 async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory: memoryBytes, json } = flags;
   const profile = profileOf(flags);
-  const found = await searchLayouts({ argv, model, unused, numProcesses, profile, memoryBytes });
+  const bar = new ProgressBar();
+  const onProgress = ({ numEstimated, numCandidates, numPlanned }: SearchProgress): void => {
+    const text = `${numEstimated} of ${numCandidates} layouts estimated, ${numPlanned} planned whole`;
+    bar.update(undefined, text);
+  };
+  const options = { argv, model, unused, numProcesses, profile, memoryBytes, onProgress };
+  const found = await searchLayouts(options).finally(() => bar.close());
   writePictures(found.layouts[0]!.plan, flags);
   const gpusPerNode = profile.hardware.gpusPerNode.value;
-  const commandOf = ({ words }: FoundLayout): readonly string[] =>
+  const commandWith = (words: readonly string[]): readonly string[] =>
     launchWords({ program: `${model}-train`, flags: [...argv, ...words], numProcesses, gpusPerNode });
   if (json === true) {
     const layouts = found.layouts.map((layout) => ({
       layout: layout.candidate,
-      command: commandOf(layout),
+      command: commandWith(layout.words),
       ...jsonOf(layout.plan, isLengthKnown(layout.configuration)),
     }));
     process.stdout.write(`${JSON.stringify({ ...found, layouts })}\n`);
@@ -128,7 +137,12 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   }
   const numNodes = numNodesOf(numProcesses, gpusPerNode);
   process.stdout.write(
-    formatSearch(found, { commandOf, numNodes, missing: missingFlags(found.layouts[0]!) }),
+    formatSearch(found, {
+      commandWith,
+      accuracy: accuracy(profile),
+      numNodes,
+      missing: missingFlags(found.layouts[0]!),
+    }),
   );
 }
 

@@ -5,7 +5,7 @@ import { gptFlags, papers, searchPaper, unusedFlags as unused } from '../../../v
 import { planRun } from '../plan-run.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
-import { type FoundLayout, searchLayouts } from './search-layouts.js';
+import { type FoundLayout, type SearchProgress, searchLayouts } from './search-layouts.js';
 
 const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonly number[] => [
   tensor,
@@ -47,6 +47,23 @@ describe('searchLayouts', () => {
     const { layouts } = await searchLayouts({ argv, unused, numProcesses: 64, profile });
     return layouts[0]!.candidate;
   };
+
+  it('says how far it is: all candidates estimated, then some planned whole', async () => {
+    const told: SearchProgress[] = [];
+    const profile = loadProfile('a100-80gb-megatron-2021');
+    const { numCandidates, layouts } = await searchLayouts({
+      argv: gptFlags(8, 1024, 8, 16),
+      unused,
+      numProcesses: 8,
+      profile,
+      onProgress: (progress) => told.push(progress),
+    });
+    expect(told[0]).toEqual({ numEstimated: 0, numCandidates, numPlanned: 0 });
+    expect(told).toContainEqual({ numEstimated: numCandidates - 1, numCandidates, numPlanned: 0 });
+    expect(told.at(-1)!.numEstimated).toBe(numCandidates);
+    expect(told.at(-1)!.numPlanned).toBeGreaterThanOrEqual(layouts.length - 1);
+  });
+
   const full = ['--recompute-granularity', 'full'];
 
   // the takeaways of Narayanan et al. 2021, sections 3.2 to 3.4, on the models of figures 13, 14 and 16

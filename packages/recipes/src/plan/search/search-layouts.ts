@@ -37,6 +37,15 @@ export interface SearchLayoutsOptions {
   readonly memoryBytes?: number | undefined;
   /** Layouts that are returned. Default 5. */
   readonly numBest?: number;
+  /** Gets how far the search is, between candidates. */
+  readonly onProgress?: (progress: SearchProgress) => void;
+}
+
+/** How many candidates a search has estimated, and how many of them it has planned whole. */
+export interface SearchProgress {
+  readonly numEstimated: number;
+  readonly numCandidates: number;
+  readonly numPlanned: number;
 }
 
 /** A layout that was planned whole. */
@@ -72,13 +81,17 @@ const recordedMargin = 1.05;
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
+  const { onProgress = () => {} } = options;
   const context = await contextOf(options);
   const { resolved } = context;
   const candidates = layoutCandidates(spaceOf(resolved, options));
   if (candidates.length === 0) throw nothingDivides(resolved, options);
   const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
   const mostBytes = margin * memoryBytes;
-  const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes });
+  const numCandidates = candidates.length;
+  const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes }, (numEstimated) =>
+    onProgress({ numEstimated, numCandidates, numPlanned: 0 }),
+  );
   if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
   const fitting = estimates
     .filter((each) => each.memoryBytes <= mostBytes)
@@ -89,10 +102,12 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   const layouts: FoundLayout[] = [];
   const tooLarge: Estimated[] = [];
   const kinds = new Set<string>();
+  let numPlanned = 0;
   for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
     const { candidate, ...estimate } = each;
     if (kinds.has(kindOf(candidate))) continue;
     if (layouts.length === numBest) break;
+    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++ });
     const found = await planned(candidate, { ...context, estimate, memoryBytes });
     if (found === undefined) continue;
     if (!found.plan.fits) {
@@ -190,6 +205,7 @@ function configured(
 async function estimatesOf(
   candidates: readonly LayoutCandidate[],
   { mostBytes, ...context }: Context & { readonly mostBytes: number },
+  onEstimate: (numDone: number) => void,
 ): Promise<{ readonly estimates: Estimated[]; readonly refine: Estimate }> {
   const { estimate, refine } =
     context.options.profile.software.operations === 'recorded'
@@ -197,7 +213,9 @@ async function estimatesOf(
       : await listedEstimates(candidates, context);
   const estimated: Estimated[] = [];
   const least = new Map<string, { readonly microBatch: number; readonly bytes: number }>();
-  for (const candidate of [...candidates].sort((a, b) => a.microBatch - b.microBatch)) {
+  const sorted = [...candidates].sort((a, b) => a.microBatch - b.microBatch);
+  for (const [numDone, candidate] of sorted.entries()) {
+    onEstimate(numDone);
     const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
     const passes = `${tensor} ${recomputation} ${sequenceParallel}`;
     const known = least.get(passes);
