@@ -90,7 +90,8 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * @param options.prefersIndex read the shards of an index where there is one. Default: false
+   * `prefersIndex`: reads the shards of an index where there is one. Default: false
+   *
    * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID
    *   for a bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors,
    *   MTL_CHECKPOINT_IO

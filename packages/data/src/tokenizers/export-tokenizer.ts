@@ -17,7 +17,8 @@ import type { TokenizerOptions } from './tokenizer-options.js';
  * knows neither its special tokens nor a length. Undefined for the others. A text that spells out
  * `<|endoftext|>` is that token to them.
  *
- * @param exported.maxLength `model_max_length`: tokens that the model takes. Default: left out
+ * `maxLength`: tokens that the model takes, as `model_max_length`. Default: left out
+ *
  * @throws DataError MTL_DATA_TOKENIZER when the files of a tokenizer cannot be used
  */
 export async function exportTokenizer(
