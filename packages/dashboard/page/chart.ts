@@ -42,7 +42,7 @@ export class Chart {
   /** What the limits of the plot leave out. */
   readonly #beyond = element('span', { class: 'beyond' });
   readonly #plotArea: HTMLElement;
-  readonly #legend = element('ul', { class: 'legend' });
+  readonly #valueList = element('ul', { class: 'values' });
   #values: HTMLElement[] = [];
   #curves: readonly RunCurve[] = [];
   #lines: readonly Line[] = [];
@@ -72,7 +72,7 @@ export class Chart {
       { class: 'panel chart', attributes: { 'aria-labelledby': heading, 'data-chart': kind.name } },
       element('figcaption', {}, title, unit, this.#beyond, this.#place),
       element('div', { class: 'plot-frame' }, this.#plotArea, this.#label.element),
-      this.#legend,
+      this.#valueList,
     );
     new ResizeObserver(() => this.#plot?.setSize({ width: this.width, height })).observe(this.#plotArea);
   }
@@ -100,7 +100,7 @@ export class Chart {
       this.#plot?.destroy();
       this.#plot = new uPlot(this.#options(), data, this.#plotArea);
       this.#key = key;
-      this.#fillLegend(curves);
+      this.#fillValues(curves);
     }
     this.#showValues();
   }
@@ -289,13 +289,13 @@ export class Chart {
     this.#state.update({ range: ranges[event.key] });
   }
 
-  #fillLegend(curves: readonly RunCurve[]): void {
+  #fillValues(curves: readonly RunCurve[]): void {
     this.#values = curves.map(() => element('strong'));
     const rows = curves.map(({ id, look }, index) => {
       const swatch = element('i', { class: `swatch dot ${classOf(look)}` });
-      return element('li', {}, swatch, element('span', { class: 'legend-name' }, id), this.#values[index]);
+      return element('li', { attributes: { title: id } }, swatch, this.#values[index]);
     });
-    this.#legend.replaceChildren(...rows);
+    this.#valueList.replaceChildren(...rows);
   }
 
   /** The value of each run where the cursor is, else its last one. */

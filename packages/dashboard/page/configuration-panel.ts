@@ -1,11 +1,8 @@
 import type { RunDetails } from '../src/api-types.js';
 import { element } from './element.js';
 
-/** The configuration of the last start, folded: flags, conditions and the command line. */
-export function configurationPanel(
-  { flags, conditions, command }: RunDetails,
-  { isOpen }: { readonly isOpen: boolean },
-): HTMLElement {
+/** The configuration of the last start: flags, conditions and the command line. */
+export function configurationPanel({ flags, conditions, command }: RunDetails): HTMLElement {
   const rows = [
     ...Object.entries(flags).map(([name, value]) => [`--${name}`, value] as const),
     ...Object.entries(conditions),
@@ -30,18 +27,14 @@ export function configurationPanel(
   const label = { tabindex: 0, role: 'group', 'aria-label': 'Flags' };
   return element(
     'section',
-    { class: 'panel' },
+    { class: 'part' },
+    element('h3', {}, 'Configuration'),
+    command === null ? undefined : element('pre', { class: 'command' }, command),
+    filter,
     element(
-      'details',
-      { attributes: { open: isOpen } },
-      element('summary', {}, element('h3', {}, 'Configuration')),
-      command === null ? undefined : element('pre', { class: 'command' }, command),
-      filter,
-      element(
-        'div',
-        { class: 'scroll', attributes: label },
-        element('table', {}, element('tbody', {}, ...rows)),
-      ),
+      'div',
+      { class: 'scroll', attributes: label },
+      element('table', {}, element('tbody', {}, ...rows)),
     ),
   );
 }

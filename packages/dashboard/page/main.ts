@@ -15,6 +15,7 @@ const byId = (id: string): HTMLElement => document.getElementById(id)!;
 const state = new State(viewOf(location.search));
 const main = byId('main');
 const curves = element('section', { attributes: { id: 'curves', 'aria-label': 'Curves', tabindex: -1 } });
+curves.append(element('h2', { class: 'visually-hidden' }, 'Curves'));
 main.append(curves);
 new RunList(byId('sidebar'), state);
 addToolbar(curves, state);

@@ -2,7 +2,7 @@ import type { RanksOfRun } from '../src/api-types.js';
 import { element } from './element.js';
 import { formatBytes, formatNumber, formatSeconds } from './format.js';
 
-const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', ''];
+const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 'Parts of the step'];
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
 /** What each rank takes, and the one that the others wait for; nothing where the run does not write it. */
@@ -29,7 +29,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   const table = [element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...rows)];
   return element(
     'section',
-    { class: 'panel wide' },
+    { class: 'part' },
     element('h3', {}, 'Ranks'),
     element('p', { class: slow.length === 0 ? 'muted' : 'error-text' }, verdictOf(ranks)),
     element(

@@ -3,27 +3,34 @@ import { configurationPanel } from './configuration-panel.js';
 import { element } from './element.js';
 import { formatBytes, formatNumber, formatTime } from './format.js';
 import { ranksPanel } from './ranks-panel.js';
+import { classOf } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
+import { Tabs } from './tabs.js';
 import { TimelinePanel } from './timeline-panel.js';
 
 /** Everything of one run that is no curve: how it began and ended, checkpoints, samples, ranks, flags. */
 export class RunDetailsView {
   readonly #state: State;
   readonly #heading = element('h2', { class: 'run-heading' });
-  readonly #panels = element('div', { class: 'details' });
   readonly #timeline = new TimelinePanel();
+  readonly #tabs: Tabs;
   readonly #section: HTMLElement;
   #key = '';
 
   constructor(parent: HTMLElement, state: State) {
     this.#state = state;
+    this.#tabs = new Tabs({
+      label: 'Details of a run',
+      onChoice: (tab) => {
+        this.#state.update({ tab });
+      },
+    });
     this.#section = element(
       'section',
       { attributes: { 'aria-label': 'Details of a run' } },
       this.#heading,
-      this.#panels,
-      this.#timeline.panel,
+      this.#tabs.element,
     );
     parent.append(this.#section);
   }
@@ -34,35 +41,49 @@ export class RunDetailsView {
     const details = focus === undefined ? undefined : data.details.get(focus);
     this.#section.hidden = summary === undefined || details === undefined;
     if (summary === undefined || details === undefined) return;
-    const key = JSON.stringify([details, summary.state, data.problems.get(summary.id)]);
+    this.#timeline.show(details);
+    const { tab } = this.#state.view;
+    const key = JSON.stringify([details, summary.state, data.problems.get(summary.id), tab]);
     if (key === this.#key) return;
     this.#key = key;
     this.#heading.replaceChildren(
+      element('i', { class: `swatch ${classOf(this.#state.colourOf(summary.id))}` }),
       element('span', {}, summary.id),
       element('span', { class: `state ${summary.state}` }, summary.state),
     );
-    const isOpen = this.#panels.querySelector('details')?.open === true;
-    const panels = [
-      problemsPanel([
-        ...details.problems,
-        ...(data.problems.has(summary.id) ? [data.problems.get(summary.id)!] : []),
-      ]),
+    const problem = data.problems.get(summary.id);
+    const overview = [
+      problemsPanel([...details.problems, ...(problem === undefined ? [] : [problem])]),
       notesPanel(details),
       startsPanel(details, summary),
-      eventsPanel(details),
-      checkpointsPanel(details),
-      ranksPanel(details.ranks),
-      samplesPanel(details),
-      configurationPanel(details, { isOpen }),
+    ].filter((part) => part !== undefined);
+    const tabs: readonly (readonly [
+      id: string,
+      title: string,
+      content: readonly (HTMLElement | undefined)[],
+    ])[] = [
+      ['overview', 'Overview', overview.length === 0 ? [nothingPanel()] : overview],
+      ['checkpoints', `Checkpoints ${details.checkpoints.length}`, [checkpointsPanel(details)]],
+      ['samples', 'Samples', [samplesPanel(details)]],
+      ['events', 'Events', [eventsPanel(details)]],
+      ['ranks', 'Ranks', [ranksPanel(details.ranks)]],
+      ['timeline', 'Timeline of a step', [details.traceRevision === null ? undefined : this.#timeline.panel]],
+      ['configuration', 'Configuration', [configurationPanel(details)]],
     ];
-    this.#panels.replaceChildren(...panels.filter((panel) => panel !== undefined));
-    this.#timeline.show(details);
+    const shown = tabs.flatMap(([id, title, content]) => {
+      const there = content.filter((part) => part !== undefined);
+      return there.length === 0 ? [] : [{ id, title, content: there }];
+    });
+    this.#tabs.show(shown, tab);
   }
 }
 
 function panel(title: string, ...children: readonly HTMLElement[]): HTMLElement {
-  return element('section', { class: 'panel' }, element('h3', {}, title), ...children);
+  return element('section', { class: 'part' }, element('h3', {}, title), ...children);
 }
+
+const nothingPanel = (): HTMLElement =>
+  element('p', { class: 'empty' }, 'This folder has no record of how the run was started.');
 
 function problemsPanel(problems: readonly string[]): HTMLElement | undefined {
   if (problems.length === 0) return undefined;
@@ -116,22 +137,29 @@ function eventsPanel({ events }: RunDetails): HTMLElement | undefined {
   return panel('Events', element('ul', { class: 'plain' }, ...items));
 }
 
-function checkpointsPanel({ checkpoints }: RunDetails): HTMLElement {
+function checkpointsPanel({ checkpoints, best }: RunDetails): HTMLElement {
+  const isKept = checkpoints.some(({ iteration }) => iteration === best?.iteration);
+  const lost =
+    best === null || isKept
+      ? undefined
+      : `The best validation loss, ${formatNumber(best.loss)}, was at step ${formatNumber(best.iteration)}: ` +
+        'no checkpoint of that step is here.';
   if (checkpoints.length === 0) {
     return panel('Checkpoints', element('p', { class: 'empty' }, 'None is saved yet.'));
   }
-  const rows = checkpoints
-    .toReversed()
-    .map(({ iteration, bytes, time }) =>
-      element(
-        'tr',
-        {},
-        element('td', { class: 'number' }, formatNumber(iteration)),
-        element('td', { class: 'number' }, formatBytes(bytes)),
-        element('td', {}, formatTime(time)),
-      ),
+  const rows = checkpoints.toReversed().map(({ iteration, bytes, time }) => {
+    const isBest = iteration === best?.iteration;
+    const note = isBest ? `best validation loss: ${formatNumber(best?.loss)}` : '';
+    return element(
+      'tr',
+      { class: isBest ? 'best' : '' },
+      element('td', { class: 'number' }, formatNumber(iteration)),
+      element('td', { class: 'number' }, formatBytes(bytes)),
+      element('td', {}, formatTime(time)),
+      element('td', {}, note),
     );
-  const heads = ['Step', 'Size', 'Saved'].map((text, index) =>
+  });
+  const heads = ['Step', 'Size', 'Saved', 'Note'].map((text, index) =>
     element('th', { class: index < 2 ? 'number' : '', attributes: { scope: 'col' } }, text),
   );
   const table = element(
@@ -141,7 +169,8 @@ function checkpointsPanel({ checkpoints }: RunDetails): HTMLElement {
     element('tbody', {}, ...rows),
   );
   const label = { tabindex: 0, role: 'group', 'aria-label': 'Checkpoints' };
-  return panel('Checkpoints', element('div', { class: 'scroll short', attributes: label }, table));
+  const list = element('div', { class: 'scroll', attributes: label }, table);
+  return panel('Checkpoints', ...(lost === undefined ? [] : [element('p', { class: 'muted' }, lost)]), list);
 }
 
 /** What the model was given and, apart from it, what it wrote; without the label, which is above it. */
@@ -155,13 +184,21 @@ function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  const items = samples.slice(0, 10).map((sample) => {
-    const { iteration, label } = sample;
-    const what = label === null ? '' : ` · ${label}`;
+  // what was written again and again is there once, where it was written last
+  const groups = new Map<string, SampleOfRun[]>();
+  for (const sample of samples) {
+    const key = JSON.stringify([sample.label, sample.text]);
+    groups.set(key, [...(groups.get(key) ?? []), sample]);
+  }
+  const items = [...groups.values()].map((group) => {
+    const sample = group[0]!;
+    const steps = group.map(({ iteration }) => formatNumber(iteration)).toReversed();
+    const when = `step${steps.length === 1 ? '' : 's'} ${steps.join(', ')}`;
+    const what = sample.label === null ? '' : ` · ${sample.label}`;
     return element(
       'li',
       {},
-      element('p', { class: 'muted' }, `step ${formatNumber(iteration)}${what}`),
+      element('p', { class: 'muted' }, `${when}${what}`),
       element('pre', { class: 'sample' }, ...contentOf(sample)),
     );
   });

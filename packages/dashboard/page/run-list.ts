@@ -87,7 +87,7 @@ export class RunList {
     );
     const state = element('span', { class: `state ${run.state}` }, run.state);
     const first = element('div', { class: 'line' }, box, name, state);
-    return [first, progressOf(run), element('p', { class: 'figures' }, figuresOf(run))];
+    return [first, progressOf(run), figuresOf(run)];
   }
 }
 
@@ -99,17 +99,20 @@ function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
   });
 }
 
-function figuresOf({ state, ...run }: RunSummary): string {
-  const steps = run.trainIterations === null ? '' : ` / ${formatNumber(run.trainIterations)}`;
+/** Labels and values of what a run has come to. */
+function figuresOf({ state, ...run }: RunSummary): HTMLElement {
   const rest = ((run.trainIterations ?? 0) - run.iteration) * ((run.stepMs ?? Number.NaN) / 1000);
-  const parts = [
-    `step ${formatNumber(run.iteration)}${steps}`,
-    ...(run.loss === null ? [] : [`loss ${formatNumber(run.loss)}`]),
-    ...(run.validationLoss === null ? [] : [`valid ${formatNumber(run.validationLoss)}`]),
-    ...(state === 'running' && run.tokensPerSecond !== null
-      ? [`${formatCount(run.tokensPerSecond)} tok/s`]
-      : []),
-    ...(state === 'running' && rest > 0 ? [`${formatSeconds(rest)} left`] : []),
+  const isRunning = state === 'running';
+  const of = run.trainIterations === null ? '' : ` / ${formatNumber(run.trainIterations)}`;
+  const figures: readonly (readonly [label: string, value: string | undefined])[] = [
+    ['step', `${formatNumber(run.iteration)}${of}`],
+    ['loss', run.loss === null ? undefined : formatNumber(run.loss)],
+    ['validation', run.validationLoss === null ? undefined : formatNumber(run.validationLoss)],
+    ['tokens/s', isRunning && run.tokensPerSecond !== null ? formatCount(run.tokensPerSecond) : undefined],
+    ['left', isRunning && rest > 0 ? formatSeconds(rest) : undefined],
   ];
-  return parts.join('  ·  ');
+  const cells = figures.flatMap(([label, value]) =>
+    value === undefined ? [] : [element('dt', {}, label), element('dd', {}, value)],
+  );
+  return element('dl', { class: 'figures' }, ...cells);
 }

@@ -5,7 +5,7 @@ import { getTrace, pictureOf } from './server.js';
 
 /** The profiled step of a run above the simulated one. */
 export class TimelinePanel {
-  readonly panel = element('section', { class: 'panel wide' });
+  readonly panel = element('section', { class: 'part' });
   #shown = '';
 
   constructor() {

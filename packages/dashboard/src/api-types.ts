@@ -118,6 +118,8 @@ export interface RunDetails {
   readonly starts: readonly StartOfRun[];
   /** Oldest first. */
   readonly checkpoints: readonly CheckpointOfRun[];
+  /** The evaluation with the lowest loss; null where there is none. */
+  readonly best: { readonly iteration: number; readonly loss: number } | null;
   /** The last ones, newest first. */
   readonly samples: readonly SampleOfRun[];
   /** The last ones, newest first. */

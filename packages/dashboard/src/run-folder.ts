@@ -104,6 +104,7 @@ export class RunFolder {
         end: end === undefined ? null : { ...end, error: end.error ?? null },
       })),
       checkpoints: await this.#checkpoints(),
+      best: bestOf(index),
       samples: this.#samples.toReversed(),
       events: index.events,
       ranks: index.ranks,
@@ -226,6 +227,12 @@ export class RunFolder {
       return undefined;
     }
   }
+}
+
+function bestOf({ validations }: RunIndex): RunDetails['best'] {
+  const losses = validations.column('lm_loss')?.map((loss) => (Number.isFinite(loss) ? loss : Infinity));
+  const loss = losses === undefined ? Infinity : Math.min(...losses);
+  return Number.isFinite(loss) ? { iteration: validations.iterations[losses!.indexOf(loss)]!, loss } : null;
 }
 
 function notesOf({ validations }: RunIndex): readonly string[] {
