@@ -17,7 +17,7 @@ export interface ChartKind {
   readonly canBeLogarithmic: boolean;
   /** Whether its median with a band is shown: values that vary from step to step around one. */
   readonly isBand: boolean;
-  /** Another figure of each run beside its values. */
+  /** Another figure of each run, shown with its values. */
   readonly companion?: { readonly name: string; readonly unit: string };
   /** Whether it is shown only where its values change. */
   readonly isOnlyIfChanging: boolean;
@@ -65,7 +65,7 @@ const known: Readonly<Record<string, KnownKind>> = {
 /** Counts of what was consumed: other names for the horizontal axis. */
 const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
 
-/** Figures that stand beside those of another chart instead of having one of their own. */
+/** Figures that stand with those of another chart instead of having one of their own. */
 const companions = Object.entries(known).flatMap(([of, { companion }]) =>
   companion === undefined ? [] : [{ name: companion.name, of }],
 );

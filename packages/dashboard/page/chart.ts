@@ -18,7 +18,7 @@ export interface RunCurve {
   readonly isFocus: boolean;
   readonly series: Series;
   /** Of the companion of the chart. */
-  readonly beside?: Series;
+  readonly companion?: Series;
 }
 
 /** A line of the plot: a curve as it is, or its moving average. */
@@ -212,9 +212,9 @@ export class Chart {
   }
 
   /** The companion of a run's value at a place, or the last one. */
-  #textBeside(id: string, x = Infinity): string {
+  #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
-    const series = this.#curves.find((curve) => curve.id === id)?.beside;
+    const series = this.#curves.find((curve) => curve.id === id)?.companion;
     if (companion === undefined || series === undefined) return '';
     const at = series.x.findLastIndex((one) => one <= x);
     return ` · ${formatNumber(series.y[at])} ${companion.unit}`;
@@ -310,7 +310,7 @@ export class Chart {
     const texts = shown.map(({ id, index }, row) => {
       const values = plot.data[index + 1]!;
       const value = this.#kind.format(valueNear(values, at ?? values.length - 1));
-      const text = `${value}${this.#textBeside(id, x)}`;
+      const text = `${value}${this.#companionText(id, x)}`;
       const cell = this.#values[row];
       if (cell !== undefined) cell.textContent = text;
       return `${id} ${text}`;

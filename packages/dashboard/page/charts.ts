@@ -53,7 +53,7 @@ export class Charts {
     return this.#state.shown.flatMap((id) => {
       const all = data.series.get(id)?.series;
       const series = all?.[name];
-      const beside = companion === undefined ? undefined : all?.[companion.name];
+      const another = companion === undefined ? undefined : all?.[companion.name];
       return series === undefined
         ? []
         : [
@@ -62,7 +62,7 @@ export class Charts {
               look: this.#state.colourOf(id),
               isFocus: id === this.#state.focus,
               series,
-              ...(beside === undefined ? {} : { beside }),
+              ...(another === undefined ? {} : { companion: another }),
             },
           ];
     });

@@ -37,11 +37,14 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
     if (last !== undefined && left - last.first < ownWidth) last.marks.push(mark);
     else groups.push({ first: left, marks: [mark] });
   }
-  // a group of several has the width of its count, so that two never overlap
-  return groups.map(({ first, marks: all }) => ({
-    marks: all,
-    left: all.length === 1 ? first : first + ownWidth / 2,
-  }));
+  let before = -Infinity;
+  return groups.map(({ marks: all }) => {
+    const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
+    // in the middle of its marks, or where the one before ends: at most half its width farther to the right
+    const left = Math.max((first + last) / 2, before + ownWidth);
+    before = all.length === 1 ? -Infinity : left;
+    return { marks: all, left: all.length === 1 ? first : left };
+  });
 }
 
 /** Draws groups between a plot and the numbers of its axis: a tick for one mark, the count for several. */

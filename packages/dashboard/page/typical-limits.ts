@@ -3,6 +3,8 @@ const shownPart = 0.98;
 /** A curve is out of proportion where it is so many times above the lowest one. */
 const mostTimes = 3;
 const mostSpans = 5;
+/** Limits that leave out no more than this part of the height leave out nothing. */
+const leastCut = 0.15;
 /** Of one far above the others, the lowest value is shown all the same up to so many times the others. */
 const mostTimesOfLeast = 30;
 
@@ -30,12 +32,16 @@ export function typicalLimits(
     const isNear = range.least <= mostTimesOfLeast * lowest.most;
     return isNear ? [1.05 * range.least] : [];
   });
-  return { least, most: Math.max(lowest.most, ...tops) };
+  const most = Math.max(lowest.most, ...tops);
+  const greatest = Math.max(...ranges.map((range) => range.greatest));
+  return { least, most: greatest - least <= (1 + leastCut) * (most - least) ? greatest : most };
 }
 
-function rangeOf(values: readonly (number | null | undefined)[]): Limits | undefined {
+function rangeOf(
+  values: readonly (number | null | undefined)[],
+): (Limits & { readonly greatest: number }) | undefined {
   const sorted = values.filter((value) => typeof value === 'number').sort((a, b) => a - b);
   if (sorted.length === 0) return undefined;
   const last = sorted.length < 20 ? sorted.length - 1 : Math.floor(shownPart * (sorted.length - 1));
-  return { least: sorted[0]!, most: sorted[last]! };
+  return { least: sorted[0]!, most: sorted[last]!, greatest: sorted.at(-1)! };
 }

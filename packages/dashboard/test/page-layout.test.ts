@@ -68,7 +68,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
       .filter((one) => !one.matches('.visually-hidden'))
       .map((one) => one.textContent)`;
     expect(await page.evaluate(cut)).toEqual([]);
-    // nothing of a panel is beside it
+    // nothing of a panel is outside of it
     const outside = `[...document.querySelectorAll('.chart')].flatMap((panel) => {
       const { left, right } = panel.getBoundingClientRect();
       return [...panel.querySelectorAll('figcaption *, .values *, canvas')]

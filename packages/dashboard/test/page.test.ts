@@ -102,7 +102,8 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
         iteration: 10 + 5 * at,
         label: 'A sample',
         text: `A sample:\nWhat${completion}`,
-        ...{ prompt: 'What', completion },
+        prompt: 'What',
+        completion,
       }));
       all.write('broken', 'samples.jsonl', lines(samples));
     });

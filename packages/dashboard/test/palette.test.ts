@@ -3,7 +3,9 @@ import { describe, expect, it } from 'vitest';
 
 type Triple = readonly [number, number, number];
 
-/** Severe forms of the three kinds of colour blindness, of linear RGB (Machado, Oliveira and Fernandes 2009). */
+/**
+ * Severe forms of the three kinds of colour blindness, of linear RGB (Machado, Oliveira and Fernandes 2009).
+ */
 const sight: Readonly<Record<string, readonly Triple[]>> = {
   everybody: [
     [1, 0, 0],
@@ -52,7 +54,7 @@ function contrast(one: string, other: string): number {
   return (light + 0.05) / (dark + 0.05);
 }
 
-/** CIE L*a*b* as somebody sees a colour: a distance of 2 is just visible. */
+/** CIE L*a*b* as an eye sees a colour: a distance of 2 is just visible. */
 function lab(colour: string, seenBy: readonly Triple[]): Triple {
   const seen = times(seenBy, linear(colour)).map((value) => Math.min(1, Math.max(0, value)));
   const [x, y, z] = times(toXyz, seen as unknown as Triple).map((value, at) => {
