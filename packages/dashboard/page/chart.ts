@@ -131,12 +131,12 @@ export class Chart {
 
   #options(): uPlot.Options {
     const { axis } = this.#state.view;
-    const lines: uPlot.Series[] = this.#lines.map(({ look, isFocus, part, points }) => ({
+    const lines: uPlot.Series[] = this.#lines.map(({ look, isFocus, part, points }, index) => ({
       stroke: () => (part === 'edge' ? 'transparent' : colourOf(runColour(look, part))),
       width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
       dash: [...dashes[look.dash]!],
       // few values are marked: a single one would be no line
-      points: { show: part === 'line' && points.x.length <= 40, size: 5 },
+      points: { show: part === 'line' && points.x.length <= 40 && !this.#isEdge(index - 1), size: 5 },
     }));
     const line = { stroke: () => colourOf('--muted'), font: '11px system-ui, sans-serif' };
     const grid = { stroke: () => colourOf('--grid'), width: 1 };
@@ -176,7 +176,7 @@ export class Chart {
         y: false,
         sync: { key: 'charts', scales: ['x', null] },
         drag: { x: true, y: false, setScale: false },
-        points: { size: (_, index) => (this.#lines[index - 1]?.part === 'edge' ? 0 : 7) },
+        points: { size: (_, index) => (this.#isEdge(index - 1) ? 0 : 7) },
         bind: {
           dblclick: () => () => {
             this.#state.update({ range: undefined });
@@ -197,10 +197,15 @@ export class Chart {
     };
   }
 
+  /** Whether the line of an index is an edge of a band. */
+  #isEdge(index: number): boolean {
+    return this.#lines[index]?.part === 'edge';
+  }
+
   /** The space between the two edges that stand before a line: uPlot counts from the axis. */
   #bands(): uPlot.Band[] {
     return this.#lines.flatMap(({ look, part }, index) =>
-      part === 'edge' && this.#lines[index + 1]?.part === 'edge'
+      part === 'edge' && this.#isEdge(index + 1)
         ? [
             {
               series: [index + 1, index + 2] as [number, number],

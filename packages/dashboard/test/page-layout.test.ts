@@ -93,6 +93,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
     await open(phone);
     const box = (await browser.chart('lm_loss').boundingBox())!;
     expect(box.y + box.height).toBeLessThanOrEqual(phone.height);
+    expect(box.x + box.width).toBeLessThanOrEqual(phone.width);
   });
 
   it.each(['light', 'dark'] as const)(
