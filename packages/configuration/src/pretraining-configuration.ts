@@ -223,8 +223,6 @@ export interface LoggingConfiguration {
   readonly logInterval: number;
   /** Whether the configuration is printed, and console lines on a terminal too. */
   readonly isVerbose: boolean;
-  /** Whether console lines are short ones for a reader: where the default preset is in force. */
-  readonly areLinesShort: boolean;
   /** Whether steps are compared with what a plan predicts. */
   readonly comparesWithPlan: boolean;
   /** Whether the model writes a short sample at each evaluation. */

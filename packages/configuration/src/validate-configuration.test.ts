@@ -29,19 +29,9 @@ describe('validateConfiguration', () => {
     expect(logging).toEqual({
       logInterval: 100,
       isVerbose: false,
-      areLinesShort: false,
       comparesWithPlan: false,
       samplesAtEvaluations: true,
     });
-  });
-
-  it('prints short lines in runs of the default preset alone', () => {
-    const areLinesShort = (line: string, model: 'gpt' | 'bert' = 'gpt'): boolean =>
-      validateConfiguration(parseFlags(line.split(' '), { model })).logging.areLinesShort;
-    expect(areLinesShort('--train-iters 8')).toBe(true);
-    expect(areLinesShort('--train-iters 8', 'bert')).toBe(true);
-    expect(areLinesShort('--preset gpt2-124m --data-path bundled')).toBe(false);
-    expect(areLinesShort(`${small} --train-iters 8`)).toBe(false);
   });
 
   it('freezes everything', () => {

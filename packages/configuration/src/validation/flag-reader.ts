@@ -5,7 +5,6 @@ import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js
 import { isDefaultSource } from '../flags/is-default-source.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
 import type { ModelKind } from '../model-kind.js';
-import { presetsOf } from '../presets/presets-of.js';
 
 /** Two flags of which one makes the other pointless or impossible. */
 export interface FlagConflict {
@@ -25,11 +24,6 @@ export class FlagReader {
   /** The model that the flags describe. */
   get model(): ModelKind {
     return this.#resolved.model;
-  }
-
-  /** Whether the preset for command lines that ask for nothing of their own is in force. */
-  get isDefaultPreset(): boolean {
-    return this.#resolved.preset === presetsOf(this.model).whenNothingIsAsked;
   }
 
   /** The value of a flag, or undefined where none was given. */

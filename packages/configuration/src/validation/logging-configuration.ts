@@ -18,7 +18,6 @@ export function loggingConfiguration(
   return {
     logInterval: flags.required('log-interval'),
     isVerbose: flags.required('verbose'),
-    areLinesShort: flags.isDefaultPreset,
     comparesWithPlan: flags.required('compare-with-plan'),
     samplesAtEvaluations: !flags.required('no-eval-samples'),
     ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),

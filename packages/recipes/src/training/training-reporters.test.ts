@@ -27,17 +27,26 @@ const step = (iteration: number) => ({
   peakBytes: 1,
 });
 
-/** A run that is evaluated after each of its steps; its summary. */
-async function summaryOf(
+/** A run that is evaluated after each of its steps: what it prints, and its summary. */
+async function outputOf(
   losses: readonly number[],
-  { resumeIteration = 0 }: { readonly resumeIteration?: number } = {},
-): Promise<string> {
+  {
+    resumeIteration = 0,
+    preset = 'none',
+  }: { readonly resumeIteration?: number; readonly preset?: string } = {},
+): Promise<{ readonly printed: string; readonly summary: string }> {
   const configuration = {
+    kind: 'gpt',
+    preset,
     checkpoint: { save: directory },
     training: { trainIterations: 100 },
     logging: { logInterval: 1, isVerbose: false },
   } as unknown as PretrainingConfiguration;
-  const stream = { isTTY: false, columns: 80, write: () => true };
+  let printed = '';
+  const write = (text: string): void => {
+    printed += text;
+  };
+  const stream = { isTTY: false, columns: 80, write };
   const { all, summary, close } = await openTrainingReporters({
     configuration,
     stream,
@@ -53,8 +62,20 @@ async function summaryOf(
     for (const reporter of all) reporter.step?.(step(iteration));
     for (const reporter of all) reporter.validation?.({ iteration, loss, consumedSamples: 4 * iteration });
   });
-  return summary.text({ rows: await close('finished') });
+  return { printed, summary: summary.text({ rows: await close('finished') }) };
 }
+
+const summaryOf = async (...run: Parameters<typeof outputOf>): Promise<string> =>
+  (await outputOf(...run)).summary;
+
+describe('the lines of a run', () => {
+  it('are short for the default preset, and those of Megatron-LM for others', async () => {
+    const short = (await outputOf([3], { preset: 'default' })).printed;
+    expect(short).toContain('iteration   1/100 | lm loss 3.0000 | ');
+    const { printed } = await outputOf([3], { preset: 'gpt2-124m' });
+    expect(printed).toContain(' iteration        1/     100 | consumed samples:            4 | ');
+  });
+});
 
 describe('the summary of a run that was resumed', () => {
   it('names the best evaluation of the whole run, but of no step that was trained again', async () => {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { type PretrainingConfiguration, presetsOf } from '@mtl/configuration';
 import {
   ConsoleReporter,
   type ConsoleStream,
@@ -46,7 +46,7 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resume } = options;
-  const { logInterval, isVerbose, areLinesShort, metricsJsonl, tensorboardDirectory } = configuration.logging;
+  const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
   const { save } = configuration.checkpoint;
   // standard error shows up on the same terminal as standard output
@@ -57,7 +57,8 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     trainIterations,
     logInterval,
     isVerbose,
-    areLinesShort,
+    // a run of the default preset has a reader; scripts read those of one's own
+    areLinesShort: configuration.preset === presetsOf(configuration.kind).whenNothingIsAsked,
   });
   const metrics = await openMetricsFiles({
     directory: save,
