@@ -51,10 +51,10 @@ describe('the commands of package.json', () => {
     });
   }
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  // a task that bootstrap.mjs gives to turbo when all packages are installed
-  const afterInstallation = 'build:packages';
+  // tasks that bootstrap.mjs gives to turbo when all packages are installed
+  const afterInstallation = ['build:packages', 'build:types'];
   const programs = Object.entries(scripts)
-    .filter(([name]) => name !== afterInstallation)
+    .filter(([name]) => !afterInstallation.includes(name))
     .flatMap(([, words]) => words.match(/^node (\S+)/)?.[1] ?? []);
 
   // CI runs one of them first, and its other commands meet what that one has installed
