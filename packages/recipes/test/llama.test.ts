@@ -41,7 +41,7 @@ const leftOut = ['--fp8-format', '--fp8-amax-history-len', '--fp8-amax-compute-a
 const withoutEffect = [
   ...['--use-mcore-models', '--attention-backend', '--apply-layernorm-1p', '--grad-reduce-in-bf16'],
   ...['--cross-entropy-loss-fusion', '--calculate-per-token-loss', '--manual-gc'],
-  ...['--empty-unused-memory-level', '--context-parallel-size', '--mock-data', '--tiktoken-pattern'],
+  ...['--empty-unused-memory-level', '--context-parallel-size', '--tiktoken-pattern'],
   ...['--no-create-attention-mask-in-dataloader', '--no-mmap-bin-files', '--num-workers'],
   ...['--log-throughput', '--profile', '--profile-step-start', '--profile-step-end', '--ckpt-format'],
 ];
@@ -203,16 +203,19 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
   let runs: TrainingRuns;
   const numSteps = 8;
   // the corpus has a tokenizer of its own; the example's numbers of samples, for so many steps of 8 samples
-  const flags = resized(withoutFlags(accepted, ['--tokenizer-type', '--vocab-size', '--save', '--load']), {
-    ...sizes,
-    '--global-batch-size': '8',
-    '--train-samples': `${8 * numSteps}`,
-    '--lr-decay-samples': `${8 * numSteps - 1}`,
-    '--lr-warmup-samples': '8',
-    '--lr': '2e-3',
-    '--eval-iters': '1',
-    '--eval-interval': '4',
-  });
+  const flags = resized(
+    withoutFlags(accepted, ['--mock-data', '--tokenizer-type', '--vocab-size', '--save', '--load']),
+    {
+      ...sizes,
+      '--global-batch-size': '8',
+      '--train-samples': `${8 * numSteps}`,
+      '--lr-decay-samples': `${8 * numSteps - 1}`,
+      '--lr-warmup-samples': '8',
+      '--lr': '2e-3',
+      '--eval-iters': '1',
+      '--eval-interval': '4',
+    },
+  );
   const leftOut = ['--train-iters', '--lr-decay-iters'];
 
   beforeAll(async () => {
