@@ -51,6 +51,7 @@ describe('nearestName', () => {
     expect(nearestName('num-layer', ['num-layers', 'seq-length'])).toBe('num-layers');
     expect(nearestName('svg', ['save', 'lr'])).toBeUndefined();
     expect(nearestName('ls', ['save', 'lr'])).toBe('lr');
+    expect(nearestName('qpq', ['mnli', 'qqp', 'race'])).toBe('qqp');
     expect(nearestName('zzzzzz', ['num-layers', 'seq-length'])).toBeUndefined();
     expect(nearestName('h100', ['a100-80gb', 'h100-80gb-megatron', 'h100-80gb'])).toBe('h100-80gb');
     expect(nearestName('h1', ['h100-80gb-megatron'])).toBeUndefined();

@@ -1,12 +1,17 @@
-/** Edits (insert, delete, replace) that turn `a` into `b`. */
+/** Edits (insert, delete, replace, exchange two neighbours) that turn `a` into `b`. */
 function editDistance(a: string, b: string): number {
+  let beforePrevious: readonly number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {
     const current = [row];
     for (let column = 1; column <= b.length; column++) {
       const replaced = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1);
-      current.push(Math.min(replaced, previous[column]! + 1, current[column - 1]! + 1));
+      const areExchanged =
+        row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      const exchanged = areExchanged ? beforePrevious[column - 2]! + 1 : Number.POSITIVE_INFINITY;
+      current.push(Math.min(replaced, exchanged, previous[column]! + 1, current[column - 1]! + 1));
     }
+    beforePrevious = previous;
     previous = current;
   }
   return previous[b.length]!;
