@@ -422,7 +422,7 @@ describe('attention names what is wrong', () => {
           ...splitProjection(qkv),
           position: 3,
         }),
-      ).toThrow(/position 3 and 2 new positions do not fit a cache of 4/);
+      ).toThrow(/position is 3, expected the 2 new positions to end at most at 4, the size of the cache/);
     });
   });
 });
