@@ -178,7 +178,7 @@ describe('mtl eval --task of multiple choice', async () => {
   });
 });
 
-/** Of tooling/fixtures/start_of_text.py: a tokenizer whose post-processor begins texts with a token. */
+/** A tokenizer whose post-processor begins texts with a token, by tooling/fixtures/start_of_text.py. */
 const startOfText = JSON.parse(readFileSync(join(fixtures, 'start-of-text.json'), 'utf8')) as {
   readonly post_processor: object;
   readonly arc_easy: readonly number[][];

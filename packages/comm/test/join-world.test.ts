@@ -26,7 +26,7 @@ async function variablesOf(
   }));
 }
 
-/** What mpirun sets for rank 0 of two. */
+/** The variables that mpirun sets for rank 0 of two. */
 const underOpenMpi = {
   RANK: '',
   WORLD_SIZE: '',

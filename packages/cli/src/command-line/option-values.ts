@@ -54,6 +54,6 @@ export function choiceOption(flags: string, description: string, names: readonly
   });
 }
 
-/** Of commands that read corpora. */
+/** The flag --skip-bad-lines, for commands that read corpora. */
 export const skipBadLinesOption = (): Option =>
   new Option('--skip-bad-lines', 'leave out lines and rows that hold no usable text, and count them');

@@ -2,7 +2,7 @@ import type { Flags } from '../flags/flag-schema.js';
 import { presetTable } from './preset-table.js';
 
 /**
- * What Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. Tokens are
+ * Llama 3 and Qwen3 share these: blocks with RMSNorm, SwiGLU and rotary positions, without biases. Tokens are
  * those of their own tokenizers, which the user names; without one a dataset has ids of this vocabulary.
  */
 const blocks: Flags = {

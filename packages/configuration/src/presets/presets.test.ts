@@ -74,7 +74,7 @@ describe('presets', () => {
     expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
   });
 
-  /** What the weights that transformers reads add up to, and what the models are called. */
+  /** The published models, with the number of parameters of their weights. */
   it.each([
     ['llama3-8b', 8_030_261_248, 8],
     ['llama3-70b', 70_553_706_496, 70.6],

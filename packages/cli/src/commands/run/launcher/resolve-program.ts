@@ -45,7 +45,7 @@ export function resolveProgram(program: string): string {
   return script;
 }
 
-/** What Megatron-LM's scripts are called here. */
+/** The program here for each script of Megatron-LM. */
 const namesOfScripts: readonly (readonly [script: RegExp, words: string])[] = [
   [/^pretrain_(gpt|llama|mistral|qwen)/, 'mtl run --nproc-per-node N gpt -- FLAGS'],
   [/^pretrain_bert/, 'mtl run --nproc-per-node N bert -- FLAGS'],
