@@ -1,4 +1,4 @@
-import { CommunicationError, MtlError } from '@mtl/errors';
+import { MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
 import { readJobSecret } from '../environment/read-job-secret.js';
@@ -14,6 +14,7 @@ import { chooseEngine } from './choose-engine.js';
 import { gatherRanks } from './gather-ranks.js';
 import type { JobEngineName } from './job-engine-name.js';
 import { JoinedWorld } from './joined-world.js';
+import { rankZeroNeverCame } from './rank-zero-never-came.js';
 import { sharedSecret, sharesSecretFile } from './shared-secret.js';
 import { waitNoticesMs } from './wait-notices.js';
 
@@ -163,7 +164,14 @@ function findStore(options: FindStoreOptions): NativeStore {
       const isUnreachable = MtlError.isInstance(error) && error.code === 'MTL_STORE_UNREACHABLE';
       if (!isUnreachable || storeHost === 'launcher') throw error;
       const found = error.message.split('the last try: ').at(-1)!;
-      if (limitMs === leftMs) throw missingStore({ rank, found, waitedMs: waitedMs(), cause: error });
+      if (limitMs === leftMs)
+        throw rankZeroNeverCame({
+          rank,
+          waitedMs: waitedMs(),
+          detail: `; the last try: ${found}`,
+          alike: 'MTL_JOB_SECRET and MASTER_ADDR',
+          cause: error,
+        });
       const seconds = (waitedMs() / 1000).toFixed(0);
       if (speaks(environment))
         onWait(`rank ${rank} has waited ${seconds} s for rank 0, which holds the store of the job: ${found}`);
@@ -172,32 +180,11 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Whether this rank says that there is no store yet, through which ranks could agree who does. A launcher
- * starts all ranks of a host, so that one of them is enough.
+ * Returns whether this rank reports that there is no store yet, through which ranks could agree who reports.
+ * A launcher starts all ranks of a host, so that one of them is enough.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);
-}
-
-function missingStore(options: {
-  readonly rank: number;
-  readonly found: string;
-  readonly waitedMs: number;
-  readonly cause: MtlError;
-}): CommunicationError {
-  const { rank, found, waitedMs, cause } = options;
-  const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s; the last try: ${found}`;
-  return new CommunicationError(
-    'MTL_TIMEOUT',
-    `rank 0, which holds the store of the job, never came: ${waited}`,
-    {
-      remedy:
-        'see what rank 0 says; MTL_JOB_SECRET and MASTER_ADDR must be the same for all ranks; ' +
-        'MTL_JOIN_TIMEOUT=SECONDS waits longer',
-      details: { rank: 0, by: rank, waitedMs },
-      cause,
-    },
-  );
 }
 
 function writeLine(text: string): void {

@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { CommunicationError } from '@mtl/errors';
 import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
 import type { SharedSecretFile } from '../environment/shared-secret-file.js';
+import { rankZeroNeverCame } from './rank-zero-never-came.js';
 import { waitNoticesMs } from './wait-notices.js';
 
 const lookMs = 50;
 
 /**
- * Whether a job needs no secret of its user's: its processes are on one host, where a file can hold one, and
- * RANK and WORLD_SIZE started them (torchrun, a script).
+ * Returns whether a job needs no secret of its user's: its processes are on one host, where a file can hold
+ * one, and RANK and WORLD_SIZE started them (torchrun, a script).
  */
 export function sharesSecretFile(
   { launcher, worldSize, localWorldSize }: ProcessEnvironment,
@@ -35,17 +35,12 @@ export async function sharedSecret(options: {
     if (secret !== undefined) return secret;
     const waitedMs = performance.now() - started;
     if (waitedMs >= timeoutMs) {
-      const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s for its file ${file.path}`;
-      throw new CommunicationError(
-        'MTL_TIMEOUT',
-        `rank 0, which holds the store of the job, never came: ${waited}`,
-        {
-          remedy:
-            'see what rank 0 says; MASTER_ADDR, MASTER_PORT and WORLD_SIZE must be the same for all ranks; ' +
-            'MTL_JOIN_TIMEOUT=SECONDS waits longer',
-          details: { rank: 0, by: rank, waitedMs },
-        },
-      );
+      throw rankZeroNeverCame({
+        rank,
+        waitedMs,
+        detail: ` for its file ${file.path}`,
+        alike: 'MASTER_ADDR, MASTER_PORT and WORLD_SIZE',
+      });
     }
     if (waitedMs >= noticeAtMs) {
       onWait(
