@@ -22,11 +22,13 @@ const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
+/** Nor hidden ones, such as turbo's logs of the tasks of a package, nor what builds make aside. */
+const isUnread = (name) => unread.has(name) || name.startsWith('.') || name.startsWith(asideName);
 
 function addFiles(hash, folder) {
   const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const entry of entries) {
-    if (unread.has(entry.name) || entry.name.startsWith(asideName)) continue;
+    if (isUnread(entry.name)) continue;
     const path = join(folder, entry.name);
     hash.update(`${entry.name}\0`);
     if (entry.isDirectory()) addFiles(hash, path);

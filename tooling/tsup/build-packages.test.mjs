@@ -48,6 +48,7 @@ it('builds what changed again, and what is above it', async () => {
   expect(await build()).toEqual(['lower', 'upper', 'top']);
   expect(outputOf('packages/b')).toContain('var b = 2');
   write('packages/b/test/index.test.ts', 'not read by a build');
+  write('packages/b/.turbo/turbo-test.log', 'what turbo writes of each task');
   expect(await build()).toEqual([]);
   write('tooling/tsup/file', 'changed');
   expect(await build()).toHaveLength(4);
