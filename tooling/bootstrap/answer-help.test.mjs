@@ -40,7 +40,7 @@ describe('--help of the commands of package.json', () => {
     expect(existsSync(called)).toBe(false);
   });
 
-  it('npm run gpt-train: prints its flags from the sources', () => {
+  it('npm run gpt-train: prints its flags from the sources', { tags: ['whole'] }, () => {
     // the checkout of this test, in which everything that builds fails
     const fails = '() => { throw new Error("builds"); }';
     const bootstrap = [

@@ -11,6 +11,7 @@ Builds what is not built yet, and compares training runs in many layouts of proc
 
   --steps N    Optimizer steps. [100]
   --only TEXT  Layouts whose name contains it.
+  --few        A sample of the layouts, or of the faults, with every axis and model.
   --all        Everything crossed with everything.
   --faults     Injects faults instead, and fails when one is not noticed.
   --json FILE  Writes the results.`);

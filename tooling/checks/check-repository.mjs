@@ -137,7 +137,7 @@ function checkChangeset(path, text, folders) {
 /** Problems of a test that needs a GPU: CI has none, and allows the skips that it has been told of. */
 function checkSkips(path, allowedSkips) {
   if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
-  const isKnown = allowedSkips.split('\n').some((line) => line.startsWith(`${path}:`));
+  const isKnown = allowedSkips.split('\n').some((line) => line.trim().startsWith(`${path}:`));
   return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 

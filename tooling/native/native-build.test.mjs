@@ -49,46 +49,51 @@ describe('build-native.mjs', () => {
     expect(again.stdout).not.toContain('configured in');
   });
 
-  it('leaves the addon in place, whole, while it links a new one', async () => {
-    const path = join(folder, 'linked');
-    mkdirSync(path);
-    const lines = [
-      ...[
-        'cmake_minimum_required(VERSION 3.18)',
-        'project(made LANGUAGES CXX)',
-        'add_library(made MODULE made.cc)',
-      ],
-      'set_target_properties(made PROPERTIES PREFIX "" SUFFIX ".node")',
-    ];
-    writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
-    // a linker that takes its output away, and its time
-    const compiler = join(path, 'slow-compiler');
-    const script = `#!/bin/sh
+  it(
+    'leaves the addon in place, whole, while it links a new one',
+    { tags: ['whole'] },
+    async () => {
+      const path = join(folder, 'linked');
+      mkdirSync(path);
+      const lines = [
+        ...[
+          'cmake_minimum_required(VERSION 3.18)',
+          'project(made LANGUAGES CXX)',
+          'add_library(made MODULE made.cc)',
+        ],
+        'set_target_properties(made PROPERTIES PREFIX "" SUFFIX ".node")',
+      ];
+      writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
+      // a linker that takes its output away, and its time
+      const compiler = join(path, 'slow-compiler');
+      const script = `#!/bin/sh
 case " $* " in *" -shared "*) for word; do [ "$last" = -o ] && rm -f "$word" && sleep 1; last=$word; done ;; esac
 exec c++ "$@"
 `;
-    writeFileSync(compiler, script, { mode: 0o755 });
-    vi.stubEnv('CXX', compiler);
-    const write = (number) => writeFileSync(join(path, 'made.cc'), `int made() { return ${number}; }\n`);
-    write(1);
-    expect(build(path)).toMatchObject({ status: 0, stderr: '' });
-    const addon = join(path, 'build/Release/made.node');
-    const first = readFileSync(addon);
-    write(2);
-    const child = spawn(process.execPath, [buildScript], { cwd: path });
-    const missing = [];
-    let isOver = false;
-    child.on('exit', () => {
-      isOver = true;
-    });
-    while (!isOver) {
-      if (!existsSync(addon)) missing.push('missing');
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    expect(missing).toEqual([]);
-    expect(child.exitCode).toBe(0);
-    expect(readFileSync(addon).equals(first)).toBe(false);
-  }, 120_000);
+      writeFileSync(compiler, script, { mode: 0o755 });
+      vi.stubEnv('CXX', compiler);
+      const write = (number) => writeFileSync(join(path, 'made.cc'), `int made() { return ${number}; }\n`);
+      write(1);
+      expect(build(path)).toMatchObject({ status: 0, stderr: '' });
+      const addon = join(path, 'build/Release/made.node');
+      const first = readFileSync(addon);
+      write(2);
+      const child = spawn(process.execPath, [buildScript], { cwd: path });
+      const missing = [];
+      let isOver = false;
+      child.on('exit', () => {
+        isOver = true;
+      });
+      while (!isOver) {
+        if (!existsSync(addon)) missing.push('missing');
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      expect(missing).toEqual([]);
+      expect(child.exitCode).toBe(0);
+      expect(readFileSync(addon).equals(first)).toBe(false);
+    },
+    120_000,
+  );
 
   it('compiles for this machine alone only in a new folder, and on request', () => {
     const path = makePackage('sets');

@@ -5,6 +5,7 @@
  * which counts them with the tests of vitest.
  *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program, each with a share of its tests, as
  *                                                        many at a time as there are processors
+ *   node run-native-tests.mjs --only TEXT[,TEXT...] PROGRAM...   the tests whose names contain one of the texts
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -31,9 +32,10 @@ function runProgram(program, args) {
 }
 
 const programs = process.argv.slice(2);
+const only = programs[0] === '--only' ? programs.splice(0, 2)[1].split(',') : [];
 const numShares = programs[0] === '--shares' ? Number(programs.splice(0, 2)[1]) : 1;
 const shares = Array.from({ length: numShares }, (_, share) =>
-  numShares === 1 ? [] : ['--share', String(share), String(numShares)],
+  numShares === 1 ? only : ['--share', String(share), String(numShares)],
 );
 for (const program of programs) {
   const runs = atMostAtOnce({ limit: availableParallelism(), items: shares }, (args) =>

@@ -64,10 +64,15 @@ export function withDependencies(name, packages = publishedPackages()) {
 export const tarballOf = ({ name, version }, directory) =>
   join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
 
-/** Packs every published package as a release would, into `directory`; returns the tarballs by name. */
-export function packPackages(directory) {
+/**
+ * Packs every published package as a release would, into `directory`; returns the tarballs by name. Builds
+ * without declarations are refused unless `hasTypes` is false.
+ */
+export function packPackages(directory, { hasTypes = true } = {}) {
   mkdirSync(directory, { recursive: true });
-  const packed = run('pnpm', ['-r', '--filter', './packages/*', 'pack', '--pack-destination', directory]);
+  const unchecked = hasTypes ? [] : ['--config.ignore-scripts=true'];
+  const words = ['-r', '--filter', './packages/*', ...unchecked, 'pack', '--pack-destination', directory];
+  const packed = run('pnpm', words);
   if (packed.status !== 0) throw new Error(packed.output);
   return new Map(
     [...publishedPackages().values()].map((manifest) => [manifest.name, tarballOf(manifest, directory)]),

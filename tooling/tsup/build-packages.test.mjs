@@ -70,7 +70,7 @@ it('names the package that does not build, and builds it when it does', async ()
   expect(outputOf('packages/a')).toContain('var a = 3');
 });
 
-it('builds declarations on request, and again when they are gone', async () => {
+it('builds declarations on request, and again when they are gone', { tags: ['whole'] }, async () => {
   const stamps = join(root, 'tooling/build/packages.json');
   write('packages/c/tsconfig.json', '{ "compilerOptions": { "module": "nodenext" } }');
   const buildTypes = () => buildPackages({ root, stamps, declarations: true });
@@ -89,55 +89,64 @@ it('builds declarations on request, and again when they are gone', async () => {
   expect(existsSync(declaration)).toBe(false);
 });
 
-it('never breaks a command that runs meanwhile', async () => {
-  const sources = (number) => {
-    write('packages/c/src/large.ts', `export const large = '${String(number).repeat(1_000_000)}';\n`);
-    write('packages/c/src/other.ts', `import { large } from './large';\nexport const size = large.length;\n`);
-    write('packages/c/src/index.ts', `import { large } from './large';\nexport const first = large[0];\n`);
-  };
-  const config = `import { library } from ${JSON.stringify(join(import.meta.dirname, 'preset.mjs'))};`;
-  write(
-    'packages/c/tsup.config.ts',
-    `${config}\nexport default library(['src/index.ts', 'src/other.ts']);\n`,
-  );
-  sources(0);
-  await build();
-  // a program that imports one file now and the other later, again and again
-  const entry = (name) => JSON.stringify(join(root, 'packages/c/dist', `${name}.js`));
-  write(
-    'use.mjs',
-    `const { first } = await import(${entry('index')});
+it(
+  'never breaks a command that runs meanwhile',
+  { tags: ['whole'] },
+  async () => {
+    const sources = (number) => {
+      write('packages/c/src/large.ts', `export const large = '${String(number).repeat(1_000_000)}';\n`);
+      write(
+        'packages/c/src/other.ts',
+        `import { large } from './large';\nexport const size = large.length;\n`,
+      );
+      write('packages/c/src/index.ts', `import { large } from './large';\nexport const first = large[0];\n`);
+    };
+    const config = `import { library } from ${JSON.stringify(join(import.meta.dirname, 'preset.mjs'))};`;
+    write(
+      'packages/c/tsup.config.ts',
+      `${config}\nexport default library(['src/index.ts', 'src/other.ts']);\n`,
+    );
+    sources(0);
+    await build();
+    // a program that imports one file now and the other later, again and again
+    const entry = (name) => JSON.stringify(join(root, 'packages/c/dist', `${name}.js`));
+    write(
+      'use.mjs',
+      `const { first } = await import(${entry('index')});
 await new Promise((resolve) => setTimeout(resolve, 20));
 const { size } = await import(${entry('other')});
 if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
 `,
-  );
-  let isOver = false;
-  const failures = [];
-  let numRuns = 0;
-  const loop = async () => {
-    while (!isOver) {
-      await run(process.execPath, [join(root, 'use.mjs')]).catch((error) => failures.push(error.message));
-      numRuns += 1;
+    );
+    let isOver = false;
+    const failures = [];
+    let numRuns = 0;
+    const loop = async () => {
+      while (!isOver) {
+        await run(process.execPath, [join(root, 'use.mjs')]).catch((error) => failures.push(error.message));
+        numRuns += 1;
+      }
+    };
+    const loops = [loop(), loop()];
+    for (let number = 1; number < 8; number++) {
+      sources(number);
+      expect(await build()).toEqual(['other']);
     }
-  };
-  const loops = [loop(), loop()];
-  for (let number = 1; number < 8; number++) {
-    sources(number);
-    expect(await build()).toEqual(['other']);
-  }
-  isOver = true;
-  await Promise.all(loops);
-  expect(failures).toEqual([]);
-  expect(numRuns).toBeGreaterThan(3);
-  // what no build makes any more goes after an hour
-  const chunks = () => readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
-  expect(chunks().length).toBeGreaterThan(1);
-  const stamps = join(root, 'tooling/build/packages.json');
-  const written = JSON.parse(readFileSync(stamps, 'utf8'));
-  for (const path of Object.keys(written.other.superseded)) written.other.superseded[path] -= 3_700_000;
-  writeFileSync(stamps, JSON.stringify(written));
-  write('packages/c/src/index.ts', 'export const e = 1;\n');
-  await build();
-  expect(chunks().length).toBeLessThanOrEqual(1);
-}, 120_000);
+    isOver = true;
+    await Promise.all(loops);
+    expect(failures).toEqual([]);
+    expect(numRuns).toBeGreaterThan(3);
+    // what no build makes any more goes after an hour
+    const chunks = () =>
+      readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
+    expect(chunks().length).toBeGreaterThan(1);
+    const stamps = join(root, 'tooling/build/packages.json');
+    const written = JSON.parse(readFileSync(stamps, 'utf8'));
+    for (const path of Object.keys(written.other.superseded)) written.other.superseded[path] -= 3_700_000;
+    writeFileSync(stamps, JSON.stringify(written));
+    write('packages/c/src/index.ts', 'export const e = 1;\n');
+    await build();
+    expect(chunks().length).toBeLessThanOrEqual(1);
+  },
+  120_000,
+);

@@ -9,6 +9,12 @@ const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default
 /** For packages whose tests wait most of the time, for processes or a time-out: more files at once. */
 export const waiting = { maxWorkers: 3 };
 
+/**
+ * For packages whose tests are quick: files share two processes, and what they import is read once. No file
+ * may leave anything behind in its process, as a stubbed module, a live tensor or a changed environment.
+ */
+export const shared = { isolate: false };
+
 /** For packages whose tests use all cores, or measure how long something takes. */
 export const alone = { fileParallelism: false };
 
@@ -16,7 +22,8 @@ export const alone = { fileParallelism: false };
  * The test run of every package, on what `workspaceConditions` says of the packages below.
  * Every file runs in a process of its own (a crash in native code is one failed file), two at a time: a test
  * uses one core most of the time. Limits of time hold on machines that do much else. The JSON report is what
- * `npm test` counts. `npm test` without --all leaves out the slow suites; vitest in a package runs all.
+ * `npm test` counts. `npm test` without --all leaves out the slow suites, and tests with the tag `whole`;
+ * vitest in a package runs all.
  */
 export function library(test = {}) {
   return defineConfig({
@@ -39,6 +46,10 @@ export function library(test = {}) {
         'default',
         ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],
       ],
+      tags: [
+        { name: 'whole', description: 'left to npm test -- --all: it takes seconds, and others are like it' },
+      ],
+      ...(process.env.MTL_TEST_SUITES === 'fast' ? { tagsFilter: ['!whole'] } : {}),
       ...test,
       exclude: [...(test.exclude ?? configDefaults.exclude), ...suitesLeftOut()],
     },

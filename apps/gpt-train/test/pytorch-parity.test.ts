@@ -79,7 +79,7 @@ describe('100 steps of a 4-layer GPT against PyTorch', () => {
   });
 });
 
-describe('planted faults turn the checks red', () => {
+describe('planted faults turn the checks red', { tags: ['whole'] }, () => {
   it('a bias that never trains', async () => {
     const tamper = scaleGradients('layers.2.mlp.linear_fc1.bias', 0);
     expect(lossDistance(await train({ dtype: 'float32' }, tamper), fixture.float32)).toBeGreaterThan(

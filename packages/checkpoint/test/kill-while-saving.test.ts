@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findCheckpoint, loadCheckpoint, saveCheckpoint } from '../src/index.js';
 import { ownerName, parseSaveOwner } from '../src/save-owner.js';
@@ -13,7 +14,7 @@ import { largeStateOfIteration } from './support/large-state-of-iteration.js';
 import { Random } from './support/random.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
-const kills = 20;
+const kills = inWholeRuns(20)[0] ?? 5;
 const temporary = temporaryDirectory();
 const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 let program: string;

@@ -43,7 +43,7 @@ async function saveFromRanks(options: {
   return await Checkpoint.open(results[0]!.path);
 }
 
-it('any layout loads exactly into any other', async () => {
+it('any layout loads exactly into any other', { tags: ['whole'] }, async () => {
   let iteration = 0;
   await fc.assert(
     fc.asyncProperty(

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTokenizer, IndexedDataset } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { spawnMtl } from './support/spawn-mtl.js';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 
 const directory = temporaryDirectory();
@@ -11,7 +11,7 @@ const cwd = directory.path;
 afterAll(() => directory.dispose());
 
 async function mtl(...argv: string[]): Promise<string> {
-  const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+  const { status, stdout, stderr } = await runMtlIn(argv, { cwd });
   expect(stderr).toBe('');
   expect(status).toBe(0);
   return stdout;
@@ -62,12 +62,12 @@ describe('mtl data prepare', () => {
   it('leaves out bad lines where it is told to, and counts them', async () => {
     writeFileSync(join(cwd, 'bad.jsonl'), '{"text":"ab","score":NaN}\nno\n{"text":null}\n{"text":"c"}\n');
     const argv = ['--input', 'bad.jsonl', '--output-prefix', 'bad', '--tokenizer-type', 'ByteLevelTokenizer'];
-    const refused = await spawnMtl(['data', 'prepare', ...argv], { cwd });
+    const refused = await runMtlIn(['data', 'prepare', ...argv], { cwd });
     expect(refused).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('bad.jsonl, line 2: is not'),
     });
-    const { status, stdout, stderr } = await spawnMtl(['data', 'prepare', ...argv, '--skip-bad-lines'], {
+    const { status, stdout, stderr } = await runMtlIn(['data', 'prepare', ...argv, '--skip-bad-lines'], {
       cwd,
     });
     expect({ status, stderr }).toEqual({
@@ -78,7 +78,7 @@ describe('mtl data prepare', () => {
     });
     expect(stdout).toMatch(/^bad_text_document\.bin: 2 documents, 3 tokens /);
     const train = ['data', 'train-tokenizer', '--type', 'bpe', '--vocab-size', '260', '--input', 'bad.jsonl'];
-    const trained = await spawnMtl([...train, '--output', 'bad.json', '--skip-bad-lines'], { cwd });
+    const trained = await runMtlIn([...train, '--output', 'bad.json', '--skip-bad-lines'], { cwd });
     expect(trained).toMatchObject({ status: 0, stderr: expect.stringContaining('2 lines or rows') });
   });
 
@@ -164,7 +164,7 @@ describe('mtl data inspect, verify and merge', () => {
     const stdout = await mtl('data', 'verify', 'b_text_document', '--vocab-size', '257');
     expect(stdout).toContain('97 to 256');
     expect(stdout.trimEnd().endsWith('every token id is valid')).toBe(true);
-    const refused = await spawnMtl(['data', 'verify', 'b_text_document', '--vocab-size', '99'], { cwd });
+    const refused = await runMtlIn(['data', 'verify', 'b_text_document', '--vocab-size', '99'], { cwd });
     expect(refused.status).toBe(2);
     expect(refused.stdout).toBe('');
     expect(refused.stderr).toContain(
@@ -227,7 +227,7 @@ describe('mtl data train-tokenizer', () => {
 it('mtl data prepare of files without a text makes a dataset of none, and reports it', async () => {
   writeFileSync(join(cwd, 'blank.txt'), '\n \n');
   const argv = ['data', 'prepare', '--input', 'blank.txt', '--output-prefix', 'blank'];
-  const run = await spawnMtl([...argv, '--tokenizer-type', 'ByteLevelTokenizer'], { cwd });
+  const run = await runMtlIn([...argv, '--tokenizer-type', 'ByteLevelTokenizer'], { cwd });
   expect(run.stderr).toBe(
     'warning[MTL_DATA_NO_TOKENS]: blank.txt: no text in it, so nothing can be trained on blank_text_document\n',
   );
@@ -242,7 +242,7 @@ describe('mtl data build-index', () => {
       ...['--seq-length', '2', '--train-iters', '5', '--global-batch-size', '4', '--micro-batch-size', '4'],
       ...['--eval-iters', '0', '--data-cache-path', 'no-directory/index'],
     ];
-    const { status, stderr } = await spawnMtl(['data', 'build-index', ...argv], { cwd });
+    const { status, stderr } = await runMtlIn(['data', 'build-index', ...argv], { cwd });
     expect(stderr).toMatch(/^error\[MTL_DATA_INDEX_NOT_WRITTEN\]: no-directory\/index.* cannot be written: /);
     expect(status).toBe(2);
   });

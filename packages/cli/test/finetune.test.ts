@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { type RunRecord, removeRun } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
@@ -137,12 +138,12 @@ describe('mtl finetune', () => {
       starts: [{ ...startOf('alone/seed-1'), end: undefined }],
     };
     write('alone/seed-1/run.json', JSON.stringify(killed));
-    const runs = await spawnMtl(['runs', 'alone'], { cwd: directory.path });
+    const runs = await runMtlIn(['runs', 'alone'], { cwd: directory.path });
     expect(runs.stdout).toMatch(/\nseed-1 +failed +4 of 4 .*\nseed-2 +finished +4 of 4 /);
     expect(await removeRun(join(directory.path, 'alone/seed-2'))).toEqual({ left: [] });
   });
 
-  it.concurrent.each([
+  it.each([
     [
       'a service without a folder',
       [...qqp, ...sizes, ...vocabulary, '--wandb-project', 'a'],
@@ -214,7 +215,7 @@ describe('mtl finetune', () => {
       '--layer-norm-placement post',
     ],
   ])('%s: one coded error, exit status 2', async (_, argv, code, says) => {
-    const { status, stdout, stderr } = await spawnMtl(argv, { cwd: directory.path });
+    const { status, stdout, stderr } = await runMtlIn(argv, { cwd: directory.path });
     expect(stderr).toContain(`error[${code}]`);
     expect(stderr).toContain(says);
     expect(stderr.match(/error\[/g)).toHaveLength(1);

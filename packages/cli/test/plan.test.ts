@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { spawnMtl } from './support/spawn-mtl.js';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const cwd = tmpdir();
@@ -31,7 +31,7 @@ interface Json {
 }
 
 async function json(argv: readonly string[]): Promise<Json> {
-  const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+  const { status, stdout, stderr } = await runMtlIn(argv, { cwd });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return JSON.parse(stdout) as Json;
 }
@@ -63,7 +63,7 @@ describe('mtl plan', () => {
     const numParameters = 12 * (12 * 768 * 768 + 13 * 768) + embeddings + 2 * 768 + heads;
     expect(ranks[0]!.memoryByKind.parameters! / (4 * numParameters)).toBeCloseTo(1, 2);
     const listed = ['plan', '--profile', 'a100-80gb-megatron', '--model', 'bert', '--', ...flags];
-    const { status, stderr } = await spawnMtl(listed, { cwd });
+    const { status, stderr } = await runMtlIn(listed, { cwd });
     expect(status).toBe(2);
     expect(stderr).toContain('error[MTL_PROFILE]: a100-80gb-megatron: a bert is planned');
   });
@@ -72,7 +72,7 @@ describe('mtl plan', () => {
     const [svg, trace] = [join(directory.path, 'step.svg'), join(directory.path, 'step.json')];
     const files = ['--svg', svg, '--chrome-trace', trace];
     const machine = ['--profile', 'a100-80gb-megatron', '--num-processes', '64', '--memory', '100GiB'];
-    const { status, stdout, stderr } = await spawnMtl(['plan', ...machine, ...files, '--', ...gpt3], { cwd });
+    const { status, stdout, stderr } = await runMtlIn(['plan', ...machine, ...files, '--', ...gpt3], { cwd });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(
       /^174\.6 B parameters on 64 x a100-80gb-megatron \(fitted\): tensor 8 x pipeline 8 x data 1, schedule interleaved, 64 micro-batches of 1$/m,
@@ -92,11 +92,13 @@ describe('mtl plan', () => {
     expect(traceEvents.filter(({ ph }) => ph === 'X')).toHaveLength(2 * 24 * 64 + 8);
   });
 
-  it('predicts the largest preset on 1,024 GPUs without its tokenizer or data', async () => {
+  it('predicts the largest preset on 1,024 GPUs without its tokenizer or data', {
+    tags: ['whole'],
+  }, async () => {
     const layout = ['--tensor-model-parallel-size', '8', '--pipeline-model-parallel-size', '16'];
     const flags = ['--preset', 'llama3-405b', '--bf16', ...layout, '--sequence-parallel'];
     const words = ['plan', '--profile', 'h100-80gb', '--num-processes', '1024', '--', ...flags];
-    const { status, stdout, stderr } = await spawnMtl([...words, '--use-distributed-optimizer'], { cwd });
+    const { status, stdout, stderr } = await runMtlIn([...words, '--use-distributed-optimizer'], { cwd });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(
       /^405\.9 B parameters on 1024 x h100-80gb \(predicted\): tensor 8 x pipeline 16 x data 8, schedule 1f1b, 256 micro-batches of 1$/m,
@@ -104,7 +106,7 @@ describe('mtl plan', () => {
   });
 
   it('says where a flag of its own belongs that stands among those of the training run', async () => {
-    const { status, stderr } = await spawnMtl([...onH100, '--', '--svg', 'step.svg'], { cwd });
+    const { status, stderr } = await runMtlIn([...onH100, '--', '--svg', 'step.svg'], { cwd });
     expect(status).toBe(2);
     expect(stderr).toContain(
       'error[MTL_FLAG_ARGUMENT]: --svg is a flag of mtl plan, not of the training run',
@@ -118,7 +120,7 @@ describe('mtl plan', () => {
       return flag !== '--micro-batch-size' && model[index - 1] !== '--micro-batch-size';
     });
     const machine = ['--profile', 'a100-80gb-megatron', '--num-processes', '64'];
-    const { status, stdout, stderr } = await spawnMtl(['plan', '--search', ...machine, '--', ...flags], {
+    const { status, stdout, stderr } = await runMtlIn(['plan', '--search', ...machine, '--', ...flags], {
       cwd,
     });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
@@ -144,7 +146,7 @@ describe('mtl plan', () => {
 
   it('prints which flags have no effect', async () => {
     const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
-    const { status, stdout } = await spawnMtl([...onH100, '--', ...flags], { cwd });
+    const { status, stdout } = await runMtlIn([...onH100, '--', ...flags], { cwd });
     expect(status).toBe(0);
     expect(stdout).toMatch(/^note: --use-flash-attn on the command line has no effect: .+$/m);
     expect(stdout).toMatch(/^note: --sequence-parallel has no effect with .+$/m);
@@ -167,7 +169,7 @@ describe('mtl plan', () => {
     [['--profile', 'h100-80gb'], ['--tensor-model-parallel-size', '2'], /MTL_WORLD_SIZE/],
   ])('refuses %j -- %j', async (options, flags, message) => {
     const argv = ['plan', ...options, '--', '--preset', 'gpt2-124m', ...flags];
-    const { status, stderr } = await spawnMtl(argv, { cwd, env: { XDG_CONFIG_HOME: '/nonexistent' } });
+    const { status, stderr } = await runMtlIn(argv, { cwd, env: { XDG_CONFIG_HOME: '/nonexistent' } });
     expect(status).toBe(2);
     expect(stderr).toMatch(message);
   });

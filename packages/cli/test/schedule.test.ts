@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSchedule, mergeTraces, simulateSchedule } from '@mtl/pipeline/schedules';
 import { afterAll, describe, expect, it } from 'vitest';
-import { spawnMtl } from './support/spawn-mtl.js';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 
 const directory = temporaryDirectory();
 afterAll(() => directory.dispose());
-const mtl = (...argv: string[]) => spawnMtl(['schedule', ...argv], { cwd: directory.path });
+const mtl = (...argv: string[]) => runMtlIn(['schedule', ...argv], { cwd: directory.path });
 const size = (stages: number, microBatches: number): string[] => {
   return ['--stages', `${stages}`, '--micro-batches', `${microBatches}`];
 };

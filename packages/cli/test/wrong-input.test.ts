@@ -2,6 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, truncateSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { prepareDataset } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 
@@ -24,13 +25,15 @@ beforeAll(async () => {
   truncateSync(join(template, 'torn_text_document.bin'), 5);
 });
 
-/** A copy of the template: cases run side by side. */
+/** A copy of the template. */
 function ownDirectory(): string {
   const path = mkdtempSync(join(directory.path, 'case-'));
   cpSync(template, path, { recursive: true });
   return path;
 }
 
+/** Commands that end their process themselves, as ranks of a training run do. */
+const endingTheProcess = new Set(['train', 'sft']);
 const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
 const pipeline = ['--stages', '2', '--micro-batches', '4'];
 const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
@@ -246,26 +249,30 @@ function trainTokenizer(size: string, input: string): string[] {
 }
 
 describe('wrong input', () => {
-  it.concurrent.each(cases)(
-    '%s: one coded error, exit status 2, nothing written',
-    async (_, argv, code, says) => {
-      const cwd = ownDirectory();
-      const before = filesUnder(cwd);
-      // whatever this machine has: no CUDA
-      const env = { MTL_CUDA_LIBRARY: 'nowhere' };
-      const { status, stdout, stderr } = await spawnMtl(argv, { cwd, env });
-      expect(stderr).toContain(`error[${code}]`);
-      expect(stderr).toContain(says);
-      expect(stderr.match(/error\[/g)).toHaveLength(1);
-      expect(stderr).not.toMatch(/\n\s+at /);
-      expect(stdout).toBe('');
-      expect(status).toBe(2);
-      expect(filesUnder(cwd)).toEqual(before);
-    },
-  );
+  it.each(cases)('%s: one coded error, exit status 2, nothing written', async (_, argv, code, says) => {
+    const cwd = ownDirectory();
+    const before = filesUnder(cwd);
+    // whatever this machine has: no CUDA
+    const env = { MTL_CUDA_LIBRARY: 'nowhere' };
+    const run = endingTheProcess.has(argv[0]!) ? spawnMtl : runMtlIn;
+    const { status, stdout, stderr } = await run(argv, { cwd, env });
+    expect(stderr).toContain(`error[${code}]`);
+    expect(stderr).toContain(says);
+    expect(stderr.match(/error\[/g)).toHaveLength(1);
+    expect(stderr).not.toMatch(/\n\s+at /);
+    expect(stdout).toBe('');
+    expect(status).toBe(2);
+    expect(filesUnder(cwd)).toEqual(before);
+  });
+
+  it('ends a process with status 2, after the one message', async () => {
+    const { status, stdout, stderr } = await spawnMtl(['data', 'inspct'], { cwd: template });
+    expect(stderr).toMatch(/^error\[MTL_COMMAND_UNKNOWN\]: [^\n]*\n( {2}[^\n]*\n)*$/);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  });
 
   it('shows the stack with --debug', async () => {
-    const { stderr } = await spawnMtl(['data', 'inspect', 'nowhere', '--debug'], { cwd: template });
+    const { stderr } = await runMtlIn(['data', 'inspect', 'nowhere', '--debug'], { cwd: template });
     expect(stderr).toMatch(/error\[MTL_DATA_INDEXED_DATASET\][\s\S]*\n\s+at /);
   });
 });

@@ -66,7 +66,7 @@ describe('joinWorld', () => {
     expect(printed(alone!)).toMatchObject({ rank: 0, size: 1, engine: 'single', sum: 1, launcher: 'single' });
   });
 
-  it('names the ranks that never come, on all that came', async () => {
+  it('names the ranks that never come, on all that came', { tags: ['whole'] }, async () => {
     const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '10', SAY_WAITS: '' } });
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const { status, stderr } of ranks) {
@@ -133,7 +133,7 @@ describe('joinWorld', () => {
     });
   });
 
-  it('misses the heartbeat of a stopped rank at its limit', async () => {
+  it('misses the heartbeat of a stopped rank at its limit', { tags: ['whole'] }, async () => {
     const variables = await variablesOf(2, { more: { BEHAVIOUR: 'stop 1', HEARTBEAT_MS: '1500' } });
     const started = startJoiningRanks('join-and-sum.ts', variables);
     const [first] = await Promise.all([

@@ -1,4 +1,5 @@
 import { isRunning } from '@mtl/comm/testing';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { describe, expect, it } from 'vitest';
 import { commonFailures } from './support/common-failures.js';
 import { complete, errorsOf, failingRanks, timeoutMs } from './support/failing-ranks.js';
@@ -10,7 +11,7 @@ const start = failingRanks(() => ({ worldSize }));
 describe('over shared memory, a rank', () => {
   commonFailures({ start, culprit });
 
-  it.each(['hang', 'loop', 'silentSender'] as const)(
+  it.each(['hang', ...inWholeRuns('loop' as const, 'silentSender' as const)] as const)(
     'that does not go on (%s) is named by all at the time-out',
     async (kind) => {
       const processes = start(kind, { timeoutMs });
@@ -35,7 +36,7 @@ describe('over shared memory, a rank', () => {
     expect(processes.filter(isRunning)).toEqual([]);
   });
 
-  it('that never comes is named by all that wait for it', async () => {
+  it('that never comes is named by all that wait for it', { tags: ['whole'] }, async () => {
     const processes = start('none', { absent: [culprit], joinTimeoutMs: 10_000 });
     for (const error of await errorsOf(processes)) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: culprit } });

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { GptModelConfiguration } from '@mtl/models';
 import { type BertModelConfiguration, readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/models';
-import { expect, it, vi } from 'vitest';
+import { afterAll, expect, it, vi } from 'vitest';
 
 // the table with one field more: everything below must follow from it
 vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => {
@@ -14,6 +14,13 @@ vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => 
     isSize: true,
   };
   return { ...original, architectureFields: { ...original.architectureFields, 'dummy-tracks': dummy } };
+});
+
+// files share a process: others have read the table before, and read it again after
+vi.resetModules();
+afterAll(() => {
+  vi.doUnmock('../src/architecture/architecture-fields.js');
+  vi.resetModules();
 });
 
 const {

@@ -95,17 +95,21 @@ describe('a chain of known gradients', () => {
   it.each([
     [2, 2],
     [4, 1],
-  ])('is exact over processes: %d stages times %d replicas', async (numStages, numReplicas) => {
-    // more than the slots of a pair of ranks in shared memory hold: sends are still on their way when their
-    // pass is over
-    const large = { numStages, numReplicas, numMicroBatches: 4, size: 140_000 };
-    const schedules = ['1f1b', 'zb-v'];
-    const csv = numStages === 2 ? ['0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n'] : [];
-    const cases = [
-      ...casesOf(numStages, numReplicas),
-      ...schedules.map((schedule) => ({ ...large, schedule })),
-      ...csv.map((schedule) => ({ ...large, schedule, size: 6, numMicroBatches: 2 })),
-    ];
-    expectExact(cases, await runLocalRanks<RankResult[]>(ranksOf(cases)));
-  });
+  ])(
+    'is exact over processes: %d stages times %d replicas',
+    { tags: ['whole'] },
+    async (numStages, numReplicas) => {
+      // more than the slots of a pair of ranks in shared memory hold: sends are still on their way when their
+      // pass is over
+      const large = { numStages, numReplicas, numMicroBatches: 4, size: 140_000 };
+      const schedules = ['1f1b', 'zb-v'];
+      const csv = numStages === 2 ? ['0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n'] : [];
+      const cases = [
+        ...casesOf(numStages, numReplicas),
+        ...schedules.map((schedule) => ({ ...large, schedule })),
+        ...csv.map((schedule) => ({ ...large, schedule, size: 6, numMicroBatches: 2 })),
+      ];
+      expectExact(cases, await runLocalRanks<RankResult[]>(ranksOf(cases)));
+    },
+  );
 });

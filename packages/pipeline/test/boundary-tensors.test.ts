@@ -49,7 +49,7 @@ describe('bytes on the wire', () => {
 });
 
 describe('memory of boundary tensors', () => {
-  it('does not grow with the number of micro-batches', async () => {
+  it('does not grow with the number of micro-batches', { tags: ['whole'] }, async () => {
     const [numStages, size] = [3, 100_000];
     const base = { schedule: '1f1b', numStages, numReplicas: 1, size };
     const ranks = await run([

@@ -59,7 +59,9 @@ describe('a stage', () => {
     expect(processes.filter(isRunning)).toEqual([]);
   });
 
-  it('that hangs is an error of all others at the time-out, and its process is ended', async () => {
+  it('that hangs is an error of all others at the time-out, and its process is ended', {
+    tags: ['whole'],
+  }, async () => {
     const processes = start('hang', { timeoutMs, abortGraceMs: 3000 });
     for (const error of await failuresOf(processes.toSpliced(culprit, 1))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { group: 'world' } });

@@ -109,10 +109,13 @@ const llama = (layoutOfGpt) => ({
 /** What distinguishes models; a run without processes needs it too. */
 export const modelFlags = { gpt: [], bert: [], llama: llamaFlags };
 
+/** Marks what `--few` chooses, and CI runs: every axis, model and precision once, together with others. */
+const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
+
 /**
- * What CI runs. In float32, where the bounds are sharp, each two of mesh, sequence parallelism, optimizer and
- * recomputation meet in all their values; in bf16 each mesh is there, and each two of the others meet. What
- * takes three to go wrong is for `allLayouts`. A test counts the pairs.
+ * What the command runs unless told otherwise. In float32, where the bounds are sharp, each two of mesh,
+ * sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is there, and
+ * each two of the others meet. What takes three to go wrong is for `allLayouts`. A test counts the pairs.
  */
 export const layouts = [
   layout({}, [full]),
@@ -120,17 +123,17 @@ export const layouts = [
   layout({ tp: 2 }, [sequence, selective]),
   layout({ tp: 2 }, [sequence, full]),
   layout({ tp: 4 }, [sequence]),
-  layout({ tp: 4 }, [sequence, selective]),
+  few(layout({ tp: 4 }, [sequence, selective])),
   layout({ tp: 4 }, [full]),
   layout({ dp: 2 }),
   layout({ dp: 2 }, [distributed, selective]),
   layout({ dp: 2 }, [distributed, full]),
-  layout({ dp: 4 }, [distributed]),
+  few(layout({ dp: 4 }, [distributed])),
   layout({ dp: 4 }, [selective]),
   layout({ dp: 4 }, [full]),
   layout({ tp: 2, dp: 2 }, [sequence]),
   layout({ tp: 2, dp: 2 }, [distributed, selective]),
-  layout({ tp: 2, dp: 2 }, [sequence, distributed, full]),
+  few(layout({ tp: 2, dp: 2 }, [sequence, distributed, full])),
   layout({ tp: 2, dp: 4 }),
   layout({ tp: 2, dp: 4 }, [sequence, distributed]),
   layout({ tp: 2, dp: 4 }, [selective]),
@@ -144,27 +147,27 @@ export const layouts = [
   // pipelines: every schedule, every mesh
   layout({ pp: 2 }, ['1f1b', 'balanced layers']),
   layout({ pp: 2 }, ['interleaved of 4 chunks']),
-  layout({ pp: 2, tp: 2 }, ['zb-v', sequence]),
+  few(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
   layout({ pp: 4 }, ['zb-h2', full]),
   layout({ pp: 4 }, ['interleaved of 4 chunks']),
   layout({ pp: 2, dp: 4 }, ['gpipe', distributed]),
   layout({ pp: 2, tp: 2, dp: 2 }, ['zb-h1', sequence, distributed, full]),
-  layout({ pp: 4, dp: 2 }, ['interleaved of 2 chunks', distributed]),
+  few(layout({ pp: 4, dp: 2 }, ['interleaved of 2 chunks', distributed])),
   layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
   layout({ pp: 8 }, ['1f1b']),
-  layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16'),
+  few(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16')),
   // BERT: every axis, the last of several chunks, both places of layer norm
   bert(layout({ tp: 2 }, [sequence, full])),
   bert(layout({ dp: 2 }, [distributed])),
   bert(layout({ tp: 2, dp: 2 }, [sequence, normAfter])),
   bert(layout({ pp: 2 }, ['1f1b', 'balanced layers'])),
-  bert(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
+  few(bert(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full]))),
   bert(layout({ pp: 2, tp: 2 }, ['zb-h1', sequence], 'bf16')),
   // blocks of Llama: every axis, the last of several chunks
   llama(layout({ tp: 2 })),
   llama(layout({ tp: 4 }, [sequence, full])),
   llama(layout({ dp: 2 }, [distributed, selective])),
-  llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
+  few(llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence]))),
   llama(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
   llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
 ];
@@ -223,29 +226,33 @@ function crossOf({ meshes, recomputations }) {
 
 /** Mistakes that must be noticed, with a layout in which they can happen and a check that must turn red. */
 export const faults = [
-  { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) },
-  { fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) },
+  few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
+  few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
-  { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
+  few({ fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) }),
   { fault: 'reduce-tied-weight-twice', noticedBy: 'gradients', ...layout({ dp: 2 }) },
   { fault: 'count-tied-weight-twice', noticedBy: 'gradientNorm', ...layout({ tp: 2 }) },
   { fault: 'count-tied-weight-twice', noticedBy: 'gradientNorm', ...layout({ tp: 2, dp: 2 }, [distributed]) },
   { fault: 'shrink-token-count', noticedBy: 'gradientNorm', ...layout({ dp: 2 }) },
   { fault: 'shift-samples', noticedBy: 'loss', ...layout({ dp: 2 }) },
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
-  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) },
+  few({ fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) }),
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 4 }, ['gpipe', distributed]) },
   { fault: 'count-tied-weight-twice', noticedBy: 'gradientNorm', ...layout({ pp: 2 }, ['1f1b']) },
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-h1']) },
   { fault: 'swap-two-messages', noticedBy: 'gradients', ...layout({ pp: 2 }, ['gpipe']) },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) },
-  { fault: 'swap-two-messages', noticedBy: 'gradients', ...layout({ pp: 2 }, ['interleaved of 2 chunks']) },
+  few({
+    fault: 'swap-two-messages',
+    noticedBy: 'gradients',
+    ...layout({ pp: 2 }, ['interleaved of 2 chunks']),
+  }),
   {
     fault: 'use-stale-input',
     noticedBy: 'gradients',
     ...layout({ pp: 2 }, ['breadth-first of 2 chunks']),
   },
-  { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) },
+  few({ fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) }),
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, tp: 2 }, ['zb-h2', sequence]) },
   // the deep, the wide and those of three axes
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 8 }, ['1f1b']) },
@@ -269,11 +276,11 @@ export const faults = [
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...layout({ tp: 4 }, [], 'bf16') },
   { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence], 'bf16') },
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...bert(layout({ tp: 2 }, [sequence])) },
-  { fault: 'shrink-token-count', noticedBy: 'loss', ...bert(layout({ dp: 2 })) },
+  few({ fault: 'shrink-token-count', noticedBy: 'loss', ...bert(layout({ dp: 2 })) }),
   { fault: 'shift-samples', noticedBy: 'loss', ...bert(layout({ dp: 2 })) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...bert(layout({ pp: 2 }, ['1f1b'])) },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...bert(layout({ pp: 2, tp: 2 }, ['zb-h1'])) },
-  { fault: 'drop-tensor-reduce', noticedBy: 'loss', ...llama(layout({ tp: 2 })) },
+  few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...llama(layout({ tp: 2 })) }),
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...llama(layout({ tp: 2 }, [sequence])) },
   { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...llama(layout({ dp: 2 })) },
   {

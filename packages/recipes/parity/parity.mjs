@@ -2,9 +2,9 @@
 /**
  * npm run parity: trains a small GPT, a small BERT and a small Llama with dropout in many layouts of
  * processes and compares losses, gradient norms and the gradients of the first step with one process.
- *   node parity.mjs [--steps 100] [--only TEXT] [--all | --faults] [--json FILE]
- * With --all it crosses everything with everything. With --faults it injects faults instead, and fails
- * when the check for one does not notice it.
+ *   node parity.mjs [--steps 100] [--only TEXT] [--few] [--all | --faults] [--json FILE]
+ * With --few it takes a sample of these, or of the faults; with --all it crosses everything with everything.
+ * With --faults it injects faults instead, and fails when the check for one does not notice it.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,6 +31,7 @@ const { values: options } = parseArgs({
     only: { type: 'string', default: '' },
     all: { type: 'boolean', default: false },
     faults: { type: 'boolean', default: false },
+    few: { type: 'boolean', default: false },
     json: { type: 'string' },
   },
 });
@@ -170,7 +171,10 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
 
 async function main() {
   const chosen = options.faults ? faults : options.all ? allLayouts : layouts;
-  const cases = chosen.filter(({ name, fault = '' }) => `${name} ${fault}`.includes(options.only));
+  const cases = chosen.filter(
+    ({ name, fault = '', isOfFew = false }) =>
+      `${name} ${fault}`.includes(options.only) && (isOfFew || !options.few),
+  );
   const wanted = new Map(cases.map((each) => [referenceOf(each), each]));
   const references = new Map();
   const alone = trainAll(

@@ -85,52 +85,50 @@ describe('--save-hf of a fine-tuning', () => {
     expect(again.report.median[set]).toEqual(report.median[set]);
   });
 
-  it(
-    'is written from the checkpoints of several processes, for each seed, also afterwards',
-    async () => {
-      const checkpoint = { save: tasks.path('sharded'), saveHuggingFace: tasks.path('hf-sharded') };
-      const parallel = { threads: 1, 'tensor-model-parallel-size': 2, 'pipeline-model-parallel-size': 2 };
-      const argument: FineTuneArgument = {
-        configuration: configurationOf('qqp', { checkpoint, parallel }),
-        seeds: [5, 6],
-      };
-      const [[report]] = (await runInMemoryRanks<FineTuningReport[]>({
-        worldSize: 4,
-        argument: [argument],
-        timeoutMs: 60_000,
-        ...rankThreads(new URL('./ranks/fine-tune.ts', import.meta.url)),
-      })) as [[FineTuningReport]];
-      const loss = ({ seeds }: FineTuningReport, index: number) =>
-        seeds[index]!.epochs.at(-1)!.sets.dev!.loss;
-      for (const [index, seed] of [5, 6].entries()) {
-        const again = await evaluate('qqp', tasks.path(`hf-sharded/seed-${seed}`));
-        // layouts round in other places
-        expect(Math.abs(loss(again.report, 0) / loss(report, index) - 1)).toBeLessThan(2e-6);
-      }
-      rmSync(tasks.path('hf-sharded/seed-5'), { recursive: true });
-      await expect(
-        checkpointToHuggingFace({
-          load: tasks.path('sharded/seed-6'),
-          directory: tasks.path('never'),
-          dtype: 'F32',
-          onNotice: onMessage,
-        }),
-      ).rejects.toMatchObject({ code: 'MTL_FINE_TUNING_CONVERT', exitCode: 2 });
-      const heard: string[] = [];
-      const before = readFileSync(tasks.path('hf-sharded/seed-6/model.safetensors'));
-      await fineTune({
-        configuration: configurationOf('qqp', { checkpoint: { ...checkpoint, resume: true } }),
-        seeds: [5, 6],
-        onMessage: (text) => void heard.push(text),
-      });
-      expect(heard).toContain(`wrote ${tasks.path('hf-sharded/seed-5')}`);
-      expect(heard).toContain(`seed 6: ${tasks.path('hf-sharded/seed-6')} was written before`);
-      expect(heard.join('\n')).not.toContain(`wrote ${tasks.path('hf-sharded/seed-6')}`);
-      expect(existsSync(tasks.path('hf-sharded/seed-5/model.safetensors'))).toBe(true);
-      expect(readFileSync(tasks.path('hf-sharded/seed-6/model.safetensors')).equals(before)).toBe(true);
-    },
-    processTestMs,
-  );
+  it('is written from the checkpoints of several processes, for each seed, also afterwards', {
+    tags: ['whole'],
+    timeout: processTestMs,
+  }, async () => {
+    const checkpoint = { save: tasks.path('sharded'), saveHuggingFace: tasks.path('hf-sharded') };
+    const parallel = { threads: 1, 'tensor-model-parallel-size': 2, 'pipeline-model-parallel-size': 2 };
+    const argument: FineTuneArgument = {
+      configuration: configurationOf('qqp', { checkpoint, parallel }),
+      seeds: [5, 6],
+    };
+    const [[report]] = (await runInMemoryRanks<FineTuningReport[]>({
+      worldSize: 4,
+      argument: [argument],
+      timeoutMs: 60_000,
+      ...rankThreads(new URL('./ranks/fine-tune.ts', import.meta.url)),
+    })) as [[FineTuningReport]];
+    const loss = ({ seeds }: FineTuningReport, index: number) => seeds[index]!.epochs.at(-1)!.sets.dev!.loss;
+    for (const [index, seed] of [5, 6].entries()) {
+      const again = await evaluate('qqp', tasks.path(`hf-sharded/seed-${seed}`));
+      // layouts round in other places
+      expect(Math.abs(loss(again.report, 0) / loss(report, index) - 1)).toBeLessThan(2e-6);
+    }
+    rmSync(tasks.path('hf-sharded/seed-5'), { recursive: true });
+    await expect(
+      checkpointToHuggingFace({
+        load: tasks.path('sharded/seed-6'),
+        directory: tasks.path('never'),
+        dtype: 'F32',
+        onNotice: onMessage,
+      }),
+    ).rejects.toMatchObject({ code: 'MTL_FINE_TUNING_CONVERT', exitCode: 2 });
+    const heard: string[] = [];
+    const before = readFileSync(tasks.path('hf-sharded/seed-6/model.safetensors'));
+    await fineTune({
+      configuration: configurationOf('qqp', { checkpoint: { ...checkpoint, resume: true } }),
+      seeds: [5, 6],
+      onMessage: (text) => void heard.push(text),
+    });
+    expect(heard).toContain(`wrote ${tasks.path('hf-sharded/seed-5')}`);
+    expect(heard).toContain(`seed 6: ${tasks.path('hf-sharded/seed-6')} was written before`);
+    expect(heard.join('\n')).not.toContain(`wrote ${tasks.path('hf-sharded/seed-6')}`);
+    expect(existsSync(tasks.path('hf-sharded/seed-5/model.safetensors'))).toBe(true);
+    expect(readFileSync(tasks.path('hf-sharded/seed-6/model.safetensors')).equals(before)).toBe(true);
+  });
 
   it('of a run that is gone on with takes only what it wrote itself for there already', async () => {
     const heard: string[] = [];

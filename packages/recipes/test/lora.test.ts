@@ -88,7 +88,7 @@ describe('layouts', () => {
     'dp 2, distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce'],
   };
 
-  it('have the curve of one process, dropout included', async () => {
+  it('have the curve of one process, dropout included', { tags: ['whole'] }, async () => {
     const trainings = Object.entries(layouts).map(([name, layout]) => ({
       name,
       leftOut,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
 import { runInMemoryRanks } from '@mtl/comm/testing';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
@@ -57,7 +58,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe.each([2, 4])('training on %d data-parallel ranks', (dp) => {
+describe.each([2, ...inWholeRuns(4)])('training on %d data-parallel ranks', (dp) => {
   it('gives the losses, norms and validation losses of one process', async () => {
     expect(alone.steps[0]!.lmLoss - alone.steps.at(-1)!.lmLoss).toBeGreaterThan(0.5);
     let first: TrainBigramsResult[] | undefined;
@@ -125,20 +126,23 @@ describe('checkpoints', () => {
       .filter((name) => name.endsWith('.safetensors'))
       .map((name) => readFileSync(join(path, iteration, name)).toString('base64'));
 
-  it.each(['float32', 'bfloat16'] as const)('go from 4 ranks to 1 and back, exactly: %s', async (dtype) => {
-    const at = (name: string): string => join(directory, `${name}-${dtype}`);
-    const four = { dtype, dp: 4, distributed: true, overlap: true };
-    await run({ ...four, trainIterations: 6, save: at('four') });
-    await run({ dtype, trainIterations: 6, load: at('four'), save: at('one') });
-    await run({ ...four, trainIterations: 6, load: at('one'), save: at('back') });
-    expect(shardsOf(at('one'), 'iter_0000006').length).toBe(1);
-    const shards = shardsOf(at('four'), 'iter_0000006');
-    // 576 values and padding: all ranks but the last hold some
-    expect(shards.length).toBe(3);
-    expect(shardsOf(at('back'), 'iter_0000006')).toEqual(shards);
-  });
+  it.each(['bfloat16', ...inWholeRuns('float32' as const)] as const)(
+    'go from 4 ranks to 1 and back, exactly: %s',
+    async (dtype) => {
+      const at = (name: string): string => join(directory, `${name}-${dtype}`);
+      const four = { dtype, dp: 4, distributed: true, overlap: true };
+      await run({ ...four, trainIterations: 6, save: at('four') });
+      await run({ dtype, trainIterations: 6, load: at('four'), save: at('one') });
+      await run({ ...four, trainIterations: 6, load: at('one'), save: at('back') });
+      expect(shardsOf(at('one'), 'iter_0000006').length).toBe(1);
+      const shards = shardsOf(at('four'), 'iter_0000006');
+      // 576 values and padding: all ranks but the last hold some
+      expect(shards.length).toBe(3);
+      expect(shardsOf(at('back'), 'iter_0000006')).toEqual(shards);
+    },
+  );
 
-  it('let a run go on in another layout, twice', async () => {
+  it('let a run go on in another layout, twice', { tags: ['whole'] }, async () => {
     const at = (name: string): string => join(directory, `layout-${name}`);
     const parts = [
       await run({ dp: 4, distributed: true, overlap: true, trainIterations: 7, save: at('a') }),

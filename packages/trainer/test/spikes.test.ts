@@ -217,7 +217,7 @@ describe('a spike on several data-parallel ranks', () => {
     boost: { iteration: 12, factor },
   });
 
-  it('is skipped on all of them, without a trace, whatever the layout', async () => {
+  it('is skipped on all of them, without a trace, whatever the layout', { tags: ['whole'] }, async () => {
     const [alone] = await runRanks({ dp: 1, ...skipping(-40) });
     for (const kind of [
       { dp: 2, distributed: false, overlap: true },

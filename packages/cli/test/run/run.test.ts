@@ -82,7 +82,7 @@ describe('mtl run', () => {
     expect((await run(directory).finished).stdout).toBe('[0] here\n');
   });
 
-  it('runs a JavaScript command on the PATH', async () => {
+  it('runs a JavaScript command on the PATH', { tags: ['whole'] }, async () => {
     const directory = testDirectory();
     const script = join(directory, 'own.mjs');
     writeFileSync(script, 'console.log("own");\n');
@@ -116,7 +116,7 @@ describe('mtl run', () => {
   it.each([
     ['a stopped rank, which its silence betrays', '1'],
     ['ranks that are all stopped, so that none can say it', 'all'],
-  ])('ends %s, within the limit and not after the grace period', async (_, whose) => {
+  ])('ends %s, within the limit and not after the grace period', { tags: ['whole'] }, async (_, whose) => {
     const limits = ['--heartbeat-limit', '2', '--grace-period', '80'];
     const { status, stdout, stderr } = await run(...two, ...limits, rankProgram, 'stop', whose).finished;
     expect(stderr).toMatch(
@@ -127,7 +127,7 @@ describe('mtl run', () => {
     for (const { pid } of printedRanks(stdout)) expect(isRunning(pid as number)).toBe(false);
   });
 
-  it('starts all again after a failure, up to --max-restarts', async () => {
+  it('starts all again after a failure, up to --max-restarts', { tags: ['whole'] }, async () => {
     const again = await run(...two, '--max-restarts', '2', rankProgram, 'once', '1').finished;
     expect(printedRanks(again.stdout)).toMatchObject(
       [0, 1].flatMap((restartCount) => [0, 1].map((rank) => ({ rank, restartCount, sum: 3 }))),
@@ -261,7 +261,7 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
   it.each([
     ['0', /^host 0 has waited \d+ s for host 1 \(ranks 2 to 3\)$/m],
     ['1', /^host 1 has waited \d+ s for host 0: 127\.0\.0\.1, port \d+: Connection refused$/m],
-  ])('says on host %s for whom it waits', async (host, notice) => {
+  ])('says on host %s for whom it waits', { tags: ['whole'] }, async (host, notice) => {
     const place = ['--nnodes', '2', '--node-rank', host, '--master-addr', '127.0.0.1'];
     const times = ['--master-port', String(await freePort()), '--join-timeout', '7'];
     const secret = { MTL_JOB_SECRET: 'a secret of sixteen bytes' };

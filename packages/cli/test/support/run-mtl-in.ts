@@ -1,0 +1,25 @@
+import { vi } from 'vitest';
+import { runMtlHere } from './run-mtl-here.js';
+import type { FinishedMtl } from './spawn-mtl.js';
+
+/**
+ * Runs a command line in this process as `spawnMtl` does in one of its own, which takes half a second less:
+ * one after the other, since directory and environment are those of the process.
+ */
+export async function runMtlIn(
+  argv: readonly string[],
+  { cwd, env = {} }: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
+): Promise<FinishedMtl> {
+  const before = { directory: process.cwd(), exitCode: process.exitCode };
+  process.chdir(cwd);
+  process.exitCode = undefined;
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  try {
+    const { status, stdout, stderr } = await runMtlHere(...argv);
+    return { status: status === 0 ? Number(process.exitCode ?? 0) : status, stdout, stderr };
+  } finally {
+    vi.unstubAllEnvs();
+    process.exitCode = before.exitCode;
+    process.chdir(before.directory);
+  }
+}

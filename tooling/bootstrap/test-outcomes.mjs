@@ -1,0 +1,61 @@
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join, relative } from 'node:path';
+
+/** Files next to the JSON report of a package: what native test programs, and tests of ranks, noted. */
+const noteNames = { engines: 'engines-used.txt', skipped: 'skipped.txt', failed: 'failed.txt' };
+
+const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
+
+/**
+ * What the tests of all packages, apps and the tooling have left in their `build` folders. `clear` removes
+ * what an earlier run left; `read` counts passed tests, names failed ones, skipped ones and those with the
+ * tag `whole` that the run left out, as `path: name`, and lists by folder the engines that ranks communicated
+ * over.
+ */
+export function testOutcomes(root) {
+  const folders = [
+    ...['packages', 'apps'].flatMap((group) =>
+      readdirSync(join(root, group)).map((name) => join(root, group, name)),
+    ),
+    join(root, 'tooling'),
+  ];
+  const reportOf = (folder) => join(folder, 'build', 'test-results.json');
+  const noteOf = (folder, kind) => join(folder, 'build', noteNames[kind]);
+
+  function clear() {
+    for (const folder of folders) {
+      const notes = Object.keys(noteNames).map((kind) => noteOf(folder, kind));
+      for (const file of [reportOf(folder), ...notes]) rmSync(file, { force: true });
+    }
+  }
+
+  function read() {
+    const outcomes = { numPassed: 0, failed: [], skipped: [], left: [], engines: {} };
+    for (const folder of folders) {
+      if (existsSync(reportOf(folder)))
+        addReport(outcomes, JSON.parse(readFileSync(reportOf(folder), 'utf8')));
+      for (const kind of ['skipped', 'failed']) {
+        // a program that runs under several sanitizers skips in each
+        const lines = new Set(linesOf(noteOf(folder, kind)));
+        outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
+      }
+      outcomes.engines[relative(root, folder)] = linesOf(noteOf(folder, 'engines'));
+    }
+    return outcomes;
+  }
+
+  function addReport(outcomes, report) {
+    const { failed, skipped, left } = outcomes;
+    for (const file of report.testResults) {
+      const name = relative(root, file.name);
+      if (file.assertionResults.length === 0 && file.status === 'failed') failed.push(name);
+      for (const { status, fullName, tags = [] } of file.assertionResults) {
+        if (status === 'passed') outcomes.numPassed += 1;
+        else if (status === 'failed') failed.push(`${name}: ${fullName}`);
+        else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
+      }
+    }
+  }
+
+  return { clear, read };
+}

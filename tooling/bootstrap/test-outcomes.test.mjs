@@ -1,0 +1,49 @@
+import { afterAll, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
+import { testOutcomes } from './test-outcomes.mjs';
+
+const { path: root, write, remove } = testFolder('outcomes');
+afterAll(remove);
+
+const result = (status, fullName, tags) => ({ status, fullName, tags });
+const reportOf = (...testResults) => JSON.stringify({ testResults });
+
+it('tells passed, failed, skipped and left tests apart, and forgets them', () => {
+  write('apps/x/package.json', '{}');
+  const [sums, broken] = ['sums.test.ts', 'broken.test.ts'].map((name) => `${root}/packages/a/test/${name}`);
+  write(
+    'packages/a/build/test-results.json',
+    reportOf(
+      {
+        name: sums,
+        status: 'failed',
+        assertionResults: [
+          result('passed', 'adds', []),
+          result('passed', 'adds twice', []),
+          result('failed', 'subtracts', []),
+          result('skipped', 'on a GPU', []),
+          result('skipped', 'eight ranks', ['whole']),
+          result('passed', 'two ranks', ['whole']),
+        ],
+      },
+      { name: broken, status: 'failed', assertionResults: [] },
+    ),
+  );
+  write('packages/a/build/skipped.txt', 'native: no GPU\nnative: no GPU\n');
+  write('tooling/build/failed.txt', 'native ended with SIGSEGV\n');
+  write('packages/a/build/engines-used.txt', 'local\nlocal\n');
+  const { read, clear } = testOutcomes(root);
+  expect(read()).toEqual({
+    numPassed: 3,
+    failed: [
+      'packages/a/test/sums.test.ts: subtracts',
+      'packages/a/test/broken.test.ts',
+      'tooling: native ended with SIGSEGV',
+    ],
+    skipped: ['packages/a/test/sums.test.ts: on a GPU', 'packages/a: native: no GPU'],
+    left: ['packages/a/test/sums.test.ts: eight ranks'],
+    engines: { 'apps/x': [], 'packages/a': ['local', 'local'], tooling: [] },
+  });
+  clear();
+  expect(read()).toMatchObject({ numPassed: 0, failed: [], skipped: [], left: [] });
+});

@@ -1,0 +1,44 @@
+/**
+ * Reads the list of reasons why tests may skip: a line for each reason, then, indented, how the names of its
+ * tests (`path: name`) begin. Lines that begin with # are comments.
+ * @throws Error where names stand below no reason
+ */
+export function readSkipReasons(text) {
+  const reasons = [];
+  for (const line of text.split('\n').filter((each) => each.trim() !== '' && !each.startsWith('#'))) {
+    if (!line.startsWith(' ')) reasons.push({ reason: line.trim(), beginnings: [] });
+    else if (reasons.length > 0) reasons.at(-1).beginnings.push(line.trim());
+    else throw new Error(`reasons of skips: "${line.trim()}" stands below no reason`);
+  }
+  return reasons;
+}
+
+/** Skipped tests by reason, and those of no reason, whose names say why. */
+export function skipsByReason(skipped, reasons) {
+  const reasonOf = (name) =>
+    reasons.find(({ beginnings }) => beginnings.some((beginning) => name.startsWith(beginning)))?.reason;
+  const byReason = new Map();
+  const others = [];
+  for (const name of skipped) {
+    const reason = reasonOf(name);
+    if (reason === undefined) others.push(name);
+    else byReason.set(reason, [...(byReason.get(reason) ?? []), name]);
+  }
+  return { byReason, others };
+}
+
+/**
+ * What `npm test` prints of skips, a line for each reason, and each skip of no reason; `list` names the file
+ * of all.
+ */
+export function textOfSkips({ byReason, others }, list) {
+  const counts = [...byReason].map(([reason, names]) => [names.length, reason]);
+  const total = counts.reduce((sum, [count]) => sum + count, others.length);
+  if (total === 0) return 'nothing was skipped';
+  const width = Math.max(...counts.map(([count]) => count.toLocaleString('en').length), 1);
+  const lines = [
+    ...counts.map(([count, reason]) => `${count.toLocaleString('en').padStart(width)} ${reason}`),
+    ...others.map((name) => `${'1'.padStart(width)} ${name}`),
+  ];
+  return [`skipped: ${total.toLocaleString('en')} (${list})`, ...lines].join('\n  ');
+}
