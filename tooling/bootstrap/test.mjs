@@ -7,6 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { missingEngines } from '../checks/required-engines.mjs';
 import { readSkipReasons, skipsByReason, textOfSkips } from '../checks/skip-reasons.mjs';
 import { numSuitesLeft } from '../vitest/slow-suites.mjs';
@@ -30,25 +31,34 @@ suites, tests with the tag "whole", and the native tests under sanitizers.
   --checked                Leaves out lint and boundaries, which have just passed.
 
 The tests of one package: npx vitest run, in its folder.`);
-const has = (flag) => process.argv.includes(flag);
-const [areAll, isCi] = [has('--all'), has('--ci')];
-const requiredEngines = textNamedBy('--required-engines');
+const { all: areAll, ci: isCi, force, checked, 'required-engines': engineFile } = readFlags();
+const requiredEngines = engineFile === undefined ? undefined : readEngines(engineFile);
 /** All skipped tests by name. */
 const skipList = 'tooling/build/skipped-tests.txt';
 
-function textNamedBy(flag) {
-  const at = process.argv.indexOf(flag);
-  if (at < 0) return undefined;
-  const file = process.argv[at + 1];
-  if (file !== undefined && existsSync(file)) return readFileSync(file, 'utf8');
-  console.error(`error[MTL_FLAG_VALUE]: ${[flag, file].join(' ').trim()} names no file`);
+function fail(message) {
+  console.error(`error[MTL_FLAG_VALUE]: ${message}`);
   return process.exit(2);
+}
+
+function readFlags() {
+  const flag = { type: 'boolean', default: false };
+  const options = { all: flag, ci: flag, force: flag, checked: flag, 'required-engines': { type: 'string' } };
+  try {
+    return parseArgs({ options }).values;
+  } catch (error) {
+    return fail(`${error.message.split('. ')[0]}; npm test -- --help lists the flags`);
+  }
+}
+
+function readEngines(file) {
+  return existsSync(file) ? readFileSync(file, 'utf8') : fail(`--required-engines ${file} names no file`);
 }
 
 const outcomes = testOutcomes(root);
 outcomes.clear();
 ensurePackages();
-const haveChecksPassed = has('--checked') || runChecks(['lint', 'boundaries']);
+const haveChecksPassed = checked || runChecks(['lint', 'boundaries']);
 bootstrap(['build', 'build:native'], [], { declarations: areAll, compiles: true }); // packed packages are tested with theirs
 const env = {
   ...toolEnvironment(),
@@ -70,11 +80,7 @@ const statuses = {
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
   // one package after the other, which says itself how many of its files run at once; on the builds just made
-  'tests of packages, apps and tooling': turbo(
-    'test',
-    '--concurrency=1',
-    ...(has('--force') ? ['--force'] : []),
-  ),
+  'tests of packages, apps and tooling': turbo('test', '--concurrency=1', ...(force ? ['--force'] : [])),
 };
 
 const { numPassed, failed, skipped, left, engines } = outcomes.read();
