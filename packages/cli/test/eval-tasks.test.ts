@@ -264,7 +264,7 @@ describe('mtl eval refuses', () => {
 
   it.each<[what: string, argv: string[], code: string, says: string]>([
     ['a task that is none', task('lamda', '--valid-data', 'x'), 'MTL_FLAG_VALUE', 'pass --task lambada'],
-    ['a task without its file', task('lambada'), 'MTL_FLAG_NEEDS', '--valid-data FILE'],
+    ['a task without its file', task('lambada'), 'MTL_FLAG_REQUIRED', '--valid-data FILE'],
     [
       'a file without a task',
       [...model, '--valid-data', 'x.txt'],

@@ -156,7 +156,7 @@ describe('mtl finetune', () => {
     ['no model', qqp, 'MTL_FLAG_REQUIRED', '--load-hf'],
     [
       'half a model',
-      [...qqp, '--num-layers', '1'],
+      [...qqp, ...vocabulary, '--num-layers', '1'],
       'MTL_FLAG_REQUIRED',
       '--hidden-size and --num-attention-heads',
     ],
@@ -164,13 +164,13 @@ describe('mtl finetune', () => {
     ['two precisions', [...qqp, ...sizes, '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--fp16'],
     [
       'two versions of SQuAD',
-      ['finetune', '--task', 'squad', '--data-dir', 'SQuAD'],
+      ['finetune', '--task', 'squad', '--data-dir', 'SQuAD', ...sizes, ...vocabulary],
       'MTL_FLAG_REQUIRED',
       '--squad-version 2.0',
     ],
     [
       'no version of SQuAD',
-      ['finetune', '--task', 'squad', '--data-dir', 'none'],
+      ['finetune', '--task', 'squad', '--data-dir', 'none', ...sizes, ...vocabulary],
       'MTL_FLAG_REQUIRED',
       'train-v1.1.json',
     ],

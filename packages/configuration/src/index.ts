@@ -71,6 +71,7 @@ export { loadScheduleModule } from './schedules/load-schedule-module.js';
 export { type ScheduleConfiguration, scheduleOfStep } from './schedules/schedule-of-step.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
 export { bundledCorpus } from './validation/bundled-corpus.js';
+export { checkRequiredFlags, missingFlags } from './validation/check-required-flags.js';
 export { conversationConfiguration } from './validation/conversation-configuration.js';
 export { tokenizerOf } from './validation/data-configuration.js';
 export { FlagReader } from './validation/flag-reader.js';

@@ -5,7 +5,12 @@ export {
   type GroupUse,
 } from './memory/communicator-bytes.js';
 export { type ListedMemory, listedMemory } from './memory/listed-memory.js';
-export { calibratedProfilePath, type OpenProfileOptions, openProfile } from './open-profile.js';
+export {
+  calibratedProfilePath,
+  isProfileKnown,
+  type OpenProfileOptions,
+  openProfile,
+} from './open-profile.js';
 export { attentionBackward, attentionForward } from './operations/attention-operations.js';
 export type { Block } from './operations/block-sizes.js';
 export { layerBackward, layerForward } from './operations/layer-operations.js';

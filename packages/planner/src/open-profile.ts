@@ -19,6 +19,11 @@ export interface OpenProfileOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
+/** Whether a profile is named, or this machine was calibrated. */
+export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
+  return name !== undefined || existsSync(calibratedProfilePath(variables));
+}
+
 /**
  * The profile of that name or in that file, or the calibrated one of this machine.
  *

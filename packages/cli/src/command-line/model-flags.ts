@@ -3,8 +3,8 @@ import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
 import { type LoadedGpt, loadGptForInference } from '@mtl/recipes';
-import type { Command } from 'commander';
-import { newCommand } from './new-command.js';
+import type { MissingWord } from './missing-words.js';
+import { type MtlCommand, newCommand } from './new-command.js';
 import { choiceOption, countOption } from './option-values.js';
 import { alone, type SharingProcesses } from './sharing-processes.js';
 import { addTokenizerFlags, type TokenizerFlagValues, tokenizerOfFlags } from './tokenizer-flags.js';
@@ -22,7 +22,7 @@ export interface ModelFlagValues extends TokenizerFlagValues {
 }
 
 /** A new command with the flags that name a trained model and how it computes. */
-export function newModelCommand(name: string, description: string): Command {
+export function newModelCommand(name: string, description: string): MtlCommand {
   const command = newCommand(name, description)
     .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
@@ -46,6 +46,12 @@ export function newModelCommand(name: string, description: string): Command {
     .option('--bf16', 'compute in bfloat16 (default: float32)')
     .option('--fp16', 'compute in float16');
   return addTokenizerFlags(command);
+}
+
+/** The flag that names a model, where none does. */
+export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
+  if (load !== undefined || loadHf !== undefined) return [];
+  return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
 }
 
 /**

@@ -1,13 +1,17 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { Command, type Option, type ParseOptionsResult } from 'commander';
 import { commandLineError } from './command-line-error.js';
+import { type MissingWord, missingArgument, missingOption, missingWordsError } from './missing-words.js';
 import { pathOf } from './path-of.js';
 
+/** What a command line lacks by its other words. */
+type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
+
 /**
- * A command whose errors are coded, and that refuses a flag given twice: it cannot know which value was
- * meant.
+ * A command whose errors are coded, that names all missing flags and operands in one error, and that refuses
+ * a flag given twice: it cannot know which value was meant.
  */
-class MtlCommand extends Command {
+export class MtlCommand extends Command {
   override createCommand(name?: string): Command {
     return new MtlCommand(name);
   }
@@ -21,13 +25,30 @@ class MtlCommand extends Command {
     return super.allowUnknownOption(allow);
   }
 
+  #findMissing: FindMissing<never> = () => [];
+
+  /**
+   * Flags that are mandatory depending on others, in addition to the options and operands that always are.
+   *
+   * @param find returns those that are missing. It is called before the action, with what was given so far:
+   *   values of mandatory options may be missing. It throws where what was given contradicts itself, since
+   *   adding flags would not help then.
+   */
+  requires<Values extends object>(find: FindMissing<Values>): this {
+    this.#findMissing = find;
+    return this;
+  }
+
   /** Refuses an unknown flag here, before commander misses the one that it was a misspelling of. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;
     const asksForHelp = parsed.unknown.some((word) => word === '-h' || word === '--help');
-    if (unknown === undefined || this.commands.length > 0 || this.#allowsUnknown || asksForHelp)
+    if (this.commands.length > 0 || asksForHelp) return parsed;
+    if (unknown === undefined || this.#allowsUnknown) {
+      this.#refuseMissing(parsed.operands);
       return parsed;
+    }
     const flag = unknown.split('=', 1)[0]!;
     if (this.options.some(({ long, short }) => long === flag || short === flag)) {
       throw new ConfigurationError(
@@ -52,6 +73,21 @@ class MtlCommand extends Command {
     });
   }
 
+  /** Commander would name the first one only. */
+  #refuseMissing(operands: readonly string[]): void {
+    const values = this.opts();
+    const [first, ...others] = [
+      ...this.registeredArguments
+        .filter(({ required }, at) => required && operands[at] === undefined)
+        .map(missingArgument),
+      ...this.options
+        .filter((option) => option.mandatory && values[option.attributeName()] === undefined)
+        .map(missingOption),
+      ...this.#findMissing(values as never, operands),
+    ];
+    if (first !== undefined) throw missingWordsError(this, [first, ...others]);
+  }
+
   override addOption(option: Option): this {
     super.addOption(option);
     // Commander emits the event of an option of several values once for each of them.
@@ -71,13 +107,20 @@ class MtlCommand extends Command {
   }
 }
 
+/** The description names the choices already, which commander would add. */
+function optionDescription({ description, defaultValue, defaultValueDescription }: Option): string {
+  if (defaultValue === undefined) return description;
+  return `${description} (default: ${defaultValueDescription ?? JSON.stringify(defaultValue)})`;
+}
+
 /** A new command with `--debug` and coded errors. */
-export function newCommand(name: string, description: string): Command {
-  const command: Command = new MtlCommand(name)
+export function newCommand(name: string, description: string): MtlCommand {
+  const command: MtlCommand = new MtlCommand(name)
     .description(description)
     .enablePositionalOptions()
     .option('--debug', 'show where an error came from')
     .helpOption('-h, --help', 'show this help')
+    .configureHelp({ optionDescription })
     .configureOutput({ writeErr: () => {} })
     .exitOverride((error) => {
       if (error.exitCode === 0) throw error;

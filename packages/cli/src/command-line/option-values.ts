@@ -44,7 +44,7 @@ export function numberOption(
 
 /** An option that takes one of some names. */
 export function choiceOption(flags: string, description: string, names: readonly string[]): Option {
-  return new Option(flags, `${description} (${names.join(', ')})`).argParser((value: string) => {
+  const option = new Option(flags, `${description} (${names.join(', ')})`).argParser((value: string) => {
     if (names.includes(value)) return value;
     const near = nearestName(value, names);
     throw new ConfigurationError('MTL_FLAG_VALUE', `${longName(flags)} ${value} cannot be used`, {
@@ -52,6 +52,8 @@ export function choiceOption(flags: string, description: string, names: readonly
       ...(near === undefined ? {} : { remedy: `pass ${longName(flags)} ${near}` }),
     });
   });
+  option.argChoices = [...names];
+  return option;
 }
 
 /** The flag --skip-bad-lines, for commands that read corpora. */

@@ -11,10 +11,10 @@ export interface SamplingFlagValues {
 }
 
 /** Adds the flags that say how tokens are chosen. */
-export function addSamplingFlags(
-  command: Command,
+export function addSamplingFlags<Kind extends Command>(
+  command: Kind,
   defaults: { readonly temperature: number; readonly topP: number },
-): Command {
+): Kind {
   return command
     .addOption(
       numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(

@@ -13,10 +13,10 @@ export interface TokenizerFlagValues {
 }
 
 /** Adds Megatron-LM's flags that say how text becomes tokens. */
-export function addTokenizerFlags(
-  command: Command,
+export function addTokenizerFlags<Kind extends Command>(
+  command: Kind,
   { mandatory = false }: { mandatory?: boolean } = {},
-): Command {
+): Kind {
   return command
     .addOption(
       choiceOption('--tokenizer-type <name>', 'how text becomes tokens', tokenizerTypes).makeOptionMandatory(

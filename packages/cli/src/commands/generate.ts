@@ -3,7 +3,12 @@ import { ConfigurationError } from '@mtl/errors';
 import { generate, numTokensKept, TextStream } from '@mtl/inference';
 import { defaultSampling, type LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
-import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
+import {
+  loadModelOfFlags,
+  type ModelFlagValues,
+  missingModel,
+  newModelCommand,
+} from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
 import { requiredTokenizer } from '../command-line/required-tokenizer.js';
 import { addSamplingFlags, type SamplingFlagValues, samplingOf } from '../command-line/sampling-flags.js';
@@ -38,6 +43,10 @@ export function generateCommand(): Command {
   return addSamplingFlags(command, defaultSampling)
     .option('--json', 'print JSON, one object per sample')
     .addHelpText('after', examples)
+    .requires((flags: GenerateFlags) => {
+      checkPrompts(flags);
+      return missingModel(flags);
+    })
     .action(runGenerate);
 }
 
@@ -75,13 +84,15 @@ async function continueTexts(options: {
   }
 }
 
+function checkPrompts({ prompt, promptFile }: GenerateFlags): void {
+  if (prompt === undefined || promptFile === undefined) return;
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', '--prompt and --prompt-file are two prompts', {
+    remedy: 'leave one of them out',
+  });
+}
+
 function promptOf({ prompt, promptFile }: GenerateFlags): string {
   if (promptFile === undefined) return prompt ?? '';
-  if (prompt !== undefined) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--prompt and --prompt-file are two prompts', {
-      remedy: 'leave one of them out',
-    });
-  }
   try {
     return readFileSync(promptFile, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {

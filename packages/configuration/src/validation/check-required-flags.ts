@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, listedNames } from '@mtl/errors';
 import { architectureFlagNames } from '../architecture/fields-of.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import { tokenizerFlagNames } from '../flags/flags-of-own-models.js';
@@ -27,14 +27,17 @@ export interface CheckRequiredFlagsOptions {
   readonly preset: string;
   /** The words of the command line, for the remedy. */
   readonly argv: readonly string[];
+  /** Flags that the caller misses itself: where others are missing, the error names these too. */
+  readonly alsoMissing?: readonly string[];
 }
 
 /**
- * Refuses a command line that leaves out what a training run needs and no preset, file or checkpoint gives.
+ * What a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with the flag that may
+ * take its place `--train-iters (or --train-samples)`.
  *
- * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
+ * @param preset the preset in force, or `none`
  */
-export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckRequiredFlagsOptions): void {
+export function missingFlags(flags: FlagReader, preset: string): readonly string[] {
   const has = (name: FlagName): boolean => flags.get(name) !== undefined;
   // under a preset a model has as many positions as its sequences have tokens
   const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
@@ -45,9 +48,24 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
   const hasData = has('data-path') || has('train-data') || flags.get('mock-data') === true;
   if (!hasData) names.push('--data-path');
   const isBundled = flags.get('data-path')?.join() === bundledCorpus && flags.get('mock-data') !== true;
-  const needsTokenizer = !isBundled && !tokenizerFlagNames.some(has);
-  if (needsTokenizer) names.push('--tokenizer-type');
-  if (names.length === 0) return;
+  if (!isBundled && !tokenizerFlagNames.some(has)) names.push('--tokenizer-type');
+  return names;
+}
+
+/**
+ * Refuses a command line that leaves out what a training run needs and no preset, file or checkpoint gives.
+ *
+ * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
+ */
+export function checkRequiredFlags(
+  flags: FlagReader,
+  { preset, argv, alsoMissing = [] }: CheckRequiredFlagsOptions,
+): void {
+  const missing = missingFlags(flags, preset);
+  if (missing.length === 0) return;
+  const names = [...alsoMissing, ...missing];
+  const hasData = !missing.includes('--data-path');
+  const needsTokenizer = missing.includes('--tokenizer-type');
   const { model } = flags;
   const isMock = flags.get('mock-data') === true;
   const tokenizer = isMock
@@ -55,12 +73,14 @@ export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckReq
     : tokenizerAdvice[model];
   throw new ConfigurationError(
     'MTL_FLAG_REQUIRED',
-    `${listed(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
+    `${listedNames(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
     {
       ...expectationOf(
         isMock
           ? `a tokenizer for --mock-data: ${tokenizer}`
-          : `the tokenizer that the dataset was made with: ${tokenizer}`,
+          : flags.get('train-data') === undefined
+            ? `the tokenizer that the dataset was made with: ${tokenizer}`
+            : `the tokenizer of the model that is fine-tuned: --load-hf DIR, --load DIR, or ${tokenizer}`,
         { hasData, needsTokenizer },
       ),
       remedy:
@@ -92,10 +112,6 @@ function remedyOf(model: ModelKind, argv: readonly string[]): string {
 
 function withoutPreset(argv: readonly string[]): readonly string[] {
   return argv.filter((word, at) => !/^--preset(=|$)/.test(word) && argv[at - 1] !== '--preset');
-}
-
-function listed(names: readonly string[]): string {
-  return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 }
 
 /** As a shell takes it. */

@@ -1,6 +1,7 @@
 import {
   type ConversationConfiguration,
   type ConversationSamples,
+  checkRequiredFlags,
   conversationConfiguration,
   FlagReader,
   type ResolvedFlags,
@@ -32,10 +33,14 @@ export interface OpenedConversations extends Pick<ConversationDatasets, 'train' 
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
  */
-export async function openConversations(resolved: ResolvedFlags): Promise<OpenedConversations | undefined> {
+export async function openConversations(
+  resolved: ResolvedFlags & { readonly argv?: readonly string[] },
+): Promise<OpenedConversations | undefined> {
   const flags = new FlagReader(resolved);
   const files = conversationConfiguration(flags);
   if (files === undefined) return undefined;
+  // before the first one that is missing here would be named alone
+  checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const options = tokenizerOf(flags);
   if (options === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', '--train-data is given without a tokenizer', {

@@ -37,6 +37,11 @@ export function chatCommand(): Command {
     .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens of an answer').default(512));
   return addSamplingFlags(command, { temperature: 0.7, topP: 0.95 })
     .addHelpText('after', notes)
+    .requires(({ load, loadHf }: ChatFlags, [directory]) =>
+      (directory ?? load ?? loadHf) === undefined
+        ? [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }]
+        : [],
+    )
     .action(runChat);
 }
 

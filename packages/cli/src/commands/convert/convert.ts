@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, listedNames } from '@mtl/errors';
 import {
   checkpointToHuggingFace,
   checkpointToLora,
@@ -176,6 +176,27 @@ const conversions: readonly Conversion[] = [
   },
 ];
 
+/** What is named where. */
+const usages: Readonly<Record<string, string>> = {
+  load: '--load DIR',
+  loadHf: '--load-hf DIR',
+  from: '--from megatron',
+  to: '--to megatron',
+  save: '--save DIR',
+  saveHf: '--save-hf DIR',
+  loadLora: '--load-lora DIR',
+  saveLora: '--save-lora DIR',
+  directory: 'DIRECTORY',
+};
+
+/** What conversions need that have all given flags, the nearest first; none where the flags contradict. */
+function missingOfConversions(given: readonly string[]): readonly (readonly string[])[] {
+  return conversions
+    .filter(({ needs, allows }) => given.every((name) => needs.includes(name) || allows.includes(name)))
+    .map(({ needs }) => needs.filter((name) => !given.includes(name)).map((name) => usages[name]!))
+    .sort((a, b) => a.length - b.length);
+}
+
 async function convert(
   directory: string | undefined,
   { debug: _, ...flags }: ConvertFlags & { debug?: boolean },
@@ -191,6 +212,15 @@ async function convert(
   if (selected !== undefined) {
     process.stdout.write(await selected.run(directory ?? '', flags));
     return;
+  }
+  const missing = missingOfConversions(given);
+  if (missing.length > 0) {
+    const ways = missing.map((words) => listedNames(words));
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', `mtl convert: missing ${ways.join('; or ')}`, {
+      expected: 'flags that say what to convert and where to',
+      remedy: 'pass them; mtl convert --help has an example of each conversion',
+      details: { missing },
+    });
   }
   throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: these flags do not select a conversion', {
     expected:

@@ -1,12 +1,17 @@
 import {
+  bundledCorpus,
+  FlagReader,
   type Flags,
   type ModelKind,
+  missingFlags,
+  type ParsedFlags,
   parseFlags,
+  tokenizerFlagNames,
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
 import { splitNames } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, listedNames } from '@mtl/errors';
 import { openTrainingData, readLoadedFlags } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -62,16 +67,47 @@ const unused: Flags = {
   lr: 1,
 };
 
+/** Nothing but a preset that is named gives the bundled corpus, which needs no index. */
+function parseTrainingFlags(flags: readonly string[], model: ModelKind): ParsedFlags {
+  const parsed = parseFlags(flags, { model, unused });
+  const isNamed = parsed.help || parsed.preset === 'none' || parsed.request.preset !== undefined;
+  return isNamed ? parsed : parseFlags([...flags, '--preset', 'none'], { model, unused });
+}
+
+/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags */
+function refuseMissing(flags: ParsedFlags): void {
+  const reader = new FlagReader(flags);
+  const dataPath = reader.get('data-path');
+  const hasData = (dataPath !== undefined && dataPath.join() !== bundledCorpus) || flags.help;
+  const missing = new Set([
+    ...(hasData ? [] : ['--data-path']),
+    ...missingFlags(reader, flags.preset),
+    // that of the bundled corpus is built in
+    ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
+      ? []
+      : ['--tokenizer-type']),
+  ]);
+  if (missing.size === 0) return;
+  const names = [...missing];
+  throw new ConfigurationError(
+    'MTL_FLAG_REQUIRED',
+    `mtl data build-index: ${listedNames(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
+    {
+      expected: missing.has('--data-path')
+        ? '--data-path PREFIX, or --data-path WEIGHT PREFIX WEIGHT PREFIX ..., and the other flags of the training run'
+        : 'the flags of the training run',
+      remedy: 'pass the flags that the training run will have',
+      details: { flags: names },
+    },
+  );
+}
+
 async function buildIndex(argv: readonly string[]): Promise<void> {
   const { model, flags } = splitModel(argv);
-  const parsed = parseFlags(flags, { model, unused });
+  const parsed = parseTrainingFlags(flags, model);
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  refuseMissing(loaded);
   const configuration = validateConfiguration(loaded);
-  if (configuration.data.dataPath.length === 0) {
-    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl data build-index: --data-path is missing', {
-      expected: '--data-path PREFIX, or --data-path WEIGHT PREFIX WEIGHT PREFIX ...',
-    });
-  }
   const started = performance.now();
   const { datasets } = await openTrainingData(configuration, {
     corpusDirectory: '',

@@ -3,7 +3,13 @@ import { ConfigurationError } from '@mtl/errors';
 import { perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/recipes';
 import type { Command } from 'commander';
-import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
+import type { MissingWord } from '../../command-line/missing-words.js';
+import {
+  loadModelOfFlags,
+  type ModelFlagValues,
+  missingModel,
+  newModelCommand,
+} from '../../command-line/model-flags.js';
 import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
 import {
@@ -91,11 +97,23 @@ export function evalCommand(): Command {
     .addOption(countOption('--max-tokens <n>', 'maximum number of tokens of a dataset or file', { least: 2 }))
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
+    .requires(missingFlags)
     .action(runEval);
 }
 
-async function runEval(flags: EvalFlags): Promise<void> {
+/** @throws ConfigurationError MTL_FLAG_CONFLICT, MTL_FLAG_NEEDS */
+function missingFlags(flags: EvalFlags): readonly MissingWord[] {
   checkFlags(flags);
+  const { task, validData } = flags;
+  return [
+    ...missingModel(flags),
+    ...(task !== undefined && validData === undefined
+      ? [{ name: '--valid-data', usage: '--valid-data FILE' }]
+      : []),
+  ];
+}
+
+async function runEval(flags: EvalFlags): Promise<void> {
   const task = tasks.find(({ name }) => name === flags.task);
   await withSharingProcesses(flags, async (sharing) => {
     const loaded = await loadModelOfFlags(flags, sharing);
@@ -151,9 +169,6 @@ function checkFlags(flags: EvalFlags): void {
       });
     }
     return;
-  }
-  if (validData === undefined) {
-    throw new ConfigurationError('MTL_FLAG_NEEDS', `--task ${task} needs --valid-data FILE`);
   }
   const others = {
     dataPath: '--data-path',

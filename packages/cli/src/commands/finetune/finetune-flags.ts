@@ -90,18 +90,6 @@ export function configurationOfFlags(
   const { data, presetTask } = dataOf(flags);
   const preset = fineTuningPreset(flags.preset ?? 'megatron-336m', presetTask);
   const { lrDecayStyle: decayStyle, lrWarmupFraction: warmupFraction, weightDecay, clipGrad } = flags;
-  if (flags.bf16 === true && flags.fp16 === true) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
-      remedy: 'leave one of them out',
-    });
-  }
-  if (flags.recomputeActivations === true && recompute['recompute-granularity'] !== 'selective') {
-    throw new ConfigurationError(
-      'MTL_FLAG_CONFLICT',
-      '--recompute-activations and --recompute-granularity full: --recompute-activations means --recompute-granularity selective',
-      { remedy: 'leave one of them out' },
-    );
-  }
   return {
     task: flags.task,
     data,
@@ -174,17 +162,7 @@ function versionIn(directory: string | undefined): '1.1' | '2.0' {
 
 function dataOf(flags: FinetuneFlags) {
   const { task, dataDir, trainData, validData, testData = [], squadVersion } = flags;
-  if (squadVersion !== undefined && task !== 'squad') {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', `--squad-version does not go with --task ${task}`, {
-      remedy: 'leave --squad-version out, or pass --task squad',
-    });
-  }
   const isWhole = trainData !== undefined && validData !== undefined;
-  if (dataDir === undefined && !isWhole) {
-    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'there is nothing to train on, or to evaluate on', {
-      expected: '--data-dir DIR, or --train-data and --valid-data',
-    });
-  }
   const files = isWhole ? undefined : officialFiles(flags);
   const train = trainData ?? join(dataDir!, files!.train);
   const valid = validData ?? files!.valid.map((name) => join(dataDir!, name));
@@ -198,18 +176,6 @@ function dataOf(flags: FinetuneFlags) {
 
 function startOf(flags: FinetuneFlags): FineTuningConfiguration['start'] {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = flags;
-  const sizes = {
-    '--num-layers': numLayers,
-    '--hidden-size': hiddenSize,
-    '--num-attention-heads': numAttentionHeads,
-  };
-  const missing = Object.entries(sizes).filter(([, size]) => size === undefined);
-  if (missing.length !== 0 && missing.length !== 3) {
-    const names = missing.map(([name]) => name).join(' and ');
-    throw new ConfigurationError('MTL_FLAG_REQUIRED', `a model from scratch needs ${names}`, {
-      expected: Object.keys(sizes).join(', '),
-    });
-  }
   const tokenizer = tokenizerOfFlags(flags);
   return {
     load: flags.load,

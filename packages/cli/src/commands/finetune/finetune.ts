@@ -15,11 +15,12 @@ import {
   joinProcesses,
 } from '@mtl/recipes';
 import { type Command, Option } from 'commander';
-import { newCommand } from '../../command-line/new-command.js';
+import { type MtlCommand, newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, numberOption } from '../../command-line/option-values.js';
 import { trainingFlagOptions, trainingFlagValues } from '../../command-line/training-flag-options.js';
 import { configurationOfFlags, type FinetuneFlags, seedList } from './finetune-flags.js';
 import { formatFineTuning } from './format-fine-tuning.js';
+import { missingFinetuneFlags } from './missing-finetune-flags.js';
 
 const examples = `
 Files, as their authors give them: MNLI (train.tsv, dev_matched.tsv, dev_mismatched.tsv), QQP (train.tsv, dev.tsv), RACE
@@ -37,12 +38,13 @@ Examples:
 export function finetuneCommand(): Command {
   const command = newCommand('finetune', 'fine-tune a BERT for MNLI, QQP, RACE or SQuAD, and score it');
   return addTrainingFlags(addPlaces(addHyperParameters(addModel(command))))
+    .requires(missingFinetuneFlags)
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runFinetune);
 }
 
-function addModel(command: Command): Command {
+function addModel(command: MtlCommand): MtlCommand {
   return command
     .addOption(choiceOption('--task <name>', 'the task', fineTuningTaskNames).makeOptionMandatory())
     .option('--data-dir <dir>', "the task's files under their official names")
@@ -69,7 +71,7 @@ function addModel(command: Command): Command {
     .option('--vocab-file <file>', 'vocab.txt of BertWordPiece');
 }
 
-function addHyperParameters(command: Command): Command {
+function addHyperParameters(command: MtlCommand): MtlCommand {
   return command
     .addOption(
       choiceOption(
@@ -119,7 +121,7 @@ function addHyperParameters(command: Command): Command {
     .option('--seeds <list>', 'seeds, one training run each: 1,2,3,4,5 as in the paper', seedList, [1234]);
 }
 
-function addPlaces(command: Command): Command {
+function addPlaces(command: MtlCommand): MtlCommand {
   return command
     .option('--save <dir>', 'checkpoints, results and predictions')
     .option(
@@ -142,7 +144,7 @@ function addPlaces(command: Command): Command {
 /**
  * Where it runs, how processes share it, what is computed again and who is told: the flags of pretraining.
  */
-function addTrainingFlags(command: Command): Command {
+function addTrainingFlags(command: MtlCommand): MtlCommand {
   const names = [...trackingFlagNames, ...recomputeFlagNames, ...parallelFlagNames];
   for (const option of trainingFlagOptions(names)) {
     // threads are not chosen by the model here, as they are in pretraining

@@ -1,8 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import {
+  checkRequiredFlags,
   type FlagName,
+  FlagReader,
   type Flags,
   type ModelKind,
+  type ParsedFlags,
   type PretrainingConfiguration,
   parseFlags,
   validateConfiguration,
@@ -10,7 +13,7 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
-import { openProfile, type Profile } from '@mtl/planner';
+import { isProfileKnown, openProfile, type Profile } from '@mtl/planner';
 import {
   type FoundLayout,
   planRun,
@@ -98,6 +101,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   }
   const parsed = parseFlags(argv, { model, unused });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  refuseMissing(loaded, flags);
   const profile = profileOf(flags);
   const onDevice = withDeviceOfProfile(loaded, profile);
   const configuration = validateConfiguration(onDevice, { worldSize: numProcesses });
@@ -114,6 +118,9 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
 
 async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory: memoryBytes, json } = flags;
+  // a search chooses the micro-batch
+  const parsed = parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } });
+  refuseMissing(withLoadedFlags(parsed, await readLoadedFlags(parsed)), flags);
   const profile = profileOf(flags);
   const bar = new ProgressBar();
   const onProgress = ({ numEstimated, numCandidates, numPlanned }: SearchProgress): void => {
@@ -144,6 +151,19 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
       missing: missingFlags(found.layouts[0]!),
     }),
   );
+}
+
+/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run, and those of this command */
+function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
+  const isKnown = isProfileKnown({ name: profile, variables: process.env });
+  checkRequiredFlags(new FlagReader(run), {
+    preset: run.preset,
+    argv: run.argv,
+    alsoMissing: [
+      ...(isKnown ? [] : ['--profile (or mtl calibrate)']),
+      ...(isSearch && run.values['global-batch-size'] === undefined ? ['--global-batch-size'] : []),
+    ],
+  });
 }
 
 function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {

@@ -81,6 +81,11 @@ export function runCommand(): Command {
       ).default(10),
     )
     .addHelpText('after', notes)
+    .requires(({ nnodes, masterAddr }: RunFlags) =>
+      nnodes > 1 && masterAddr === undefined
+        ? [{ name: '--master-addr', usage: '--master-addr ADDRESS' }]
+        : [],
+    )
     .action(run);
 }
 
@@ -112,11 +117,6 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
   if (masterPort !== undefined && masterPort > 65_535) {
     throw new ConfigurationError('MTL_FLAG_VALUE', `--master-port ${masterPort} cannot be used`, {
       expected: '1 to 65535',
-    });
-  }
-  if (nnodes > 1 && masterAddr === undefined) {
-    throw new ConfigurationError('MTL_FLAG_NEEDS', `--nnodes ${nnodes} needs --master-addr`, {
-      expected: 'an address of host 0 that the others reach',
     });
   }
   return {

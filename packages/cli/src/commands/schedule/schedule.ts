@@ -13,6 +13,7 @@ import {
   timelineSvg,
 } from '@mtl/pipeline/schedules';
 import type { Command } from 'commander';
+import type { MissingWord } from '../../command-line/missing-words.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
 import { compareTrace } from './compare-trace.js';
@@ -96,7 +97,31 @@ export function scheduleCommand(): Command {
     .option('--csv <file>', 'write the actions as a FILE.csv for --pipeline-schedule')
     .option('--json', 'print JSON')
     .addHelpText('after', notes)
+    .requires(missingFlags)
     .action(runSchedule);
+}
+
+/** @throws ConfigurationError MTL_FLAG_CONFLICT */
+function missingFlags(flags: ScheduleFlags): readonly MissingWord[] {
+  const { pipelineSchedule: name, compare, stages, microBatches } = flags;
+  if (compare !== undefined) return [];
+  chunksOf(flags);
+  const sizes = [
+    { name: '--stages', usage: '--stages P', value: stages },
+    { name: '--micro-batches', usage: '--micro-batches M', value: microBatches },
+  ];
+  const isSized = name?.endsWith('.csv') === true;
+  return [
+    ...(name === undefined
+      ? [
+          {
+            name: '--pipeline-schedule (or --compare)',
+            usage: `--pipeline-schedule ${scheduleNames.join('|')}|FILE.csv|FILE.mjs`,
+          },
+        ]
+      : []),
+    ...(isSized ? [] : sizes.filter(({ value }) => value === undefined)),
+  ];
 }
 
 function runSchedule(flags: ScheduleFlags, command: Command): void {
@@ -149,24 +174,10 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
 
 /** The schedule of that name, or in that file. */
 function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
-  const { pipelineSchedule: name, stages, microBatches, microBatchGroupSize } = flags;
+  const { stages, microBatches, microBatchGroupSize } = flags;
+  const name = flags.pipelineSchedule!;
   const chunks = chunksOf(flags);
-  if (name === undefined) {
-    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl schedule: --pipeline-schedule is missing', {
-      expected: `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
-      remedy: 'pass --pipeline-schedule, or --compare with the trace of a training run',
-    });
-  }
   if (!name.endsWith('.csv')) {
-    for (const [flag, value] of [
-      ['--stages', stages],
-      ['--micro-batches', microBatches],
-    ] as const) {
-      if (value !== undefined) continue;
-      throw new ConfigurationError('MTL_FLAG_REQUIRED', `mtl schedule: ${flag} is missing`, {
-        remedy: `pass ${flag}, or a FILE.csv as --pipeline-schedule`,
-      });
-    }
     const size = {
       numStages: stages!,
       numMicroBatches: microBatches!,

@@ -37,7 +37,7 @@ describe('flagsOfModel', () => {
 
 describe('checkSftFlags', () => {
   it.each([
-    [[], '--model is missing'],
+    [[], '--model and --train-data are missing'],
     [['--train-data', 'a.jsonl'], '--model is missing'],
     [['--load-hf', 'a'], '--train-data is missing'],
     [['--load', 'a', '--finetune'], '--train-data is missing'],

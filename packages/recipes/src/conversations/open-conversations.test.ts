@@ -1,0 +1,12 @@
+import { parseFlags } from '@mtl/configuration';
+import { expect, it } from 'vitest';
+import { openConversations } from './open-conversations.js';
+
+it('refuses a run on conversations that lacks several flags, and names all of them', async () => {
+  await expect(openConversations(parseFlags(['--train-data', 'chats.jsonl']))).rejects.toMatchObject({
+    code: 'MTL_FLAG_REQUIRED',
+    message: expect.stringMatching(
+      /^--num-layers, .*--seq-length, .*--lr, --train-iters \(or --train-samples\) and --tokenizer-type are missing/,
+    ) as string,
+  });
+});
