@@ -148,8 +148,12 @@ describe('mtl plan', () => {
     const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
     const { status, stdout } = await runMtlIn([...onH100, '--', ...flags], { cwd });
     expect(status).toBe(0);
-    expect(stdout).toMatch(/^note: --use-flash-attn on the command line has no effect: .+$/m);
-    expect(stdout).toMatch(/^note: --sequence-parallel has no effect with .+$/m);
+    expect(stdout).toMatch(
+      /^note: 2 flags have no effect: --use-flash-attn \(attention .+\); --sequence-parallel \(with .+\)$/m,
+    );
+    expect(stdout.match(/^note:/gm)).toHaveLength(1);
+    const { stdout: all } = await spawnMtl([...onH100, '--', ...flags, '--verbose'], { cwd });
+    expect(all.match(/^note:/gm)).toHaveLength(2);
   });
 
   it.each([

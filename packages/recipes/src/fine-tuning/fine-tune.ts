@@ -2,6 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join, parse } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
+import { foldNotices } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
@@ -213,7 +214,7 @@ async function openStart(
   };
   const sequenceLength = checkedSequenceLength(configuration, { model, usual });
   const layout = fineTuningLayout(configuration, { model, worldSize });
-  for (const notice of layout.notices) onMessage(notice);
+  for (const notice of foldNotices(layout.notices)) onMessage(notice);
   return { start, model, sequenceLength, bertTask, layout };
 }
 

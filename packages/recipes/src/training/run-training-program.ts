@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { broadcastJson } from '@mtl/comm';
 import {
   type Flags,
+  foldNotices,
   formatHelp,
   type ModelKind,
   type ParsedFlags,
@@ -127,7 +128,7 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   };
   if (world === undefined || world.rank === 0) trackingOfRun(configuration, process.env); // refused before anything is built
   if (configuration.logging.isVerbose) say(printConfiguration(configuration, { all: false }));
-  else for (const notice of configuration.notices) say(`  note: ${notice}`);
+  else for (const notice of foldNotices(configuration.notices, '--verbose')) say(`  note: ${notice}`);
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
   if (world !== undefined && !configuration.logging.isVerbose)
     say(`  processes ${processesText(configuration)}`);

@@ -4,6 +4,7 @@ import {
   type FlagName,
   FlagReader,
   type Flags,
+  foldNotices,
   type ModelKind,
   type ParsedFlags,
   type PretrainingConfiguration,
@@ -112,7 +113,9 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
     process.stdout.write(`${JSON.stringify(jsonOf(planned, isTrainingKnown))}\n`);
     return;
   }
-  process.stdout.write(configuration.notices.map((notice) => `note: ${notice}\n`).join(''));
+  const { notices, logging } = configuration;
+  const notes = logging.isVerbose ? notices : foldNotices(notices, '--verbose');
+  process.stdout.write(notes.map((notice) => `note: ${notice}\n`).join(''));
   process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
 }
 

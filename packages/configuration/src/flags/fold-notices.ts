@@ -1,0 +1,29 @@
+const phrase = ' has no effect';
+
+/** Columns up to which a line names the reason of every flag. */
+const mostColumns = 240;
+
+/**
+ * Notices for the start of a run: those that flags have no effect as one line that names all of the flags,
+ * with their reasons, or where they would make it too long, with where the reasons are. The others stay as
+ * they are.
+ *
+ * @param toldBy the flag that shows every reason on a line of its own; undefined where there is none
+ */
+export function foldNotices(notices: readonly string[], toldBy?: string): readonly string[] {
+  const idle = notices.filter((notice) => notice.includes(phrase));
+  if (idle.length < 2) return notices;
+  const flagsByReason = new Map<string, string[]>();
+  for (const notice of idle) {
+    const at = notice.indexOf(phrase);
+    const flag = notice.slice(0, at).replace(/ on the command line$/, '');
+    const reason = notice.slice(at + phrase.length).replace(/^[: ]+/, '');
+    flagsByReason.set(reason, [...(flagsByReason.get(reason) ?? []), flag]);
+  }
+  const groups = [...flagsByReason].map(([reason, flags]) => `${flags.join(', ')} (${reason})`);
+  const line = `${idle.length} flags have no effect: ${groups.join('; ')}`;
+  const names = [...flagsByReason.values()].flat().join(', ');
+  const short = `${idle.length} flags have no effect (${toldBy} prints why): ${names}`;
+  const folded = toldBy === undefined || line.length <= mostColumns ? line : short;
+  return [folded, ...notices.filter((notice) => !notice.includes(phrase))];
+}
