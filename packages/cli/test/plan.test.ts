@@ -75,17 +75,17 @@ describe('mtl plan', () => {
     const { status, stdout, stderr } = await runMtlIn(['plan', ...machine, ...files, '--', ...gpt3], { cwd });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(
-      /^174\.6 B parameters on 64 x a100-80gb-megatron \(fitted\): tensor 8 x pipeline 8 x data 1, schedule interleaved, 64 micro-batches of 1$/m,
+      /^174\.6 B parameters on 64 x a100-80gb-megatron \(fitted\)\ntensor 8 x pipeline 8 x data 1, schedule interleaved, 64 micro-batches of 1$/m,
     );
     expect(stdout).toMatch(/^ {2}memory +fits into 100\.0 GiB: at most 8\d\.\d GiB$/m);
     expect(stdout).toMatch(/^ {4}stages 1 to 6 +\d\d\.\d GiB to \d\d\.\d GiB$/m);
     expect(stdout).toMatch(/^ {2}step +13\.\d\d s, 1\d\d\.\d TFLOP\/s per GPU$/m);
     expect(stdout).toMatch(
-      /^ {2}utilisation +5\d\.\d % with attention in full, 5\d\.\d % with causal attention halved$/m,
+      /^ {2}utilisation +5\d\.\d % with attention in full, 5\d\.\d % with its causal half$/m,
     );
     expect(stdout).toMatch(/^ {4}bubble +\d+ ms, 5\.\d %$/m);
     expect(stdout).not.toContain('training');
-    expect(stdout.split('\n').length).toBeLessThan(20);
+    expect(stdout.split('\n').length).toBeLessThan(25);
     expect(readFileSync(svg, 'utf8')).toMatch(/^<svg /);
     const { traceEvents } = JSON.parse(readFileSync(trace, 'utf8')) as { traceEvents: { ph: string }[] };
     // forward and backward of 24 chunks and 64 micro-batches, and an optimizer on every stage
@@ -101,7 +101,7 @@ describe('mtl plan', () => {
     const { status, stdout, stderr } = await runMtlIn([...words, '--use-distributed-optimizer'], { cwd });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(
-      /^405\.9 B parameters on 1024 x h100-80gb \(predicted\): tensor 8 x pipeline 16 x data 8, schedule 1f1b, 256 micro-batches of 1$/m,
+      /^405\.9 B parameters on 1024 x h100-80gb \(predicted\)\ntensor 8 x pipeline 16 x data 8, schedule 1f1b, 256 micro-batches of 1$/m,
     );
   });
 
@@ -124,20 +124,22 @@ describe('mtl plan', () => {
       cwd,
     });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    // a shell reads lines that end in a backslash as one
+    const joined = stdout.replaceAll(/ \\\n */g, ' ');
     expect(stdout).toMatch(/^\d{4} layouts, of which \d+ should fit; the fastest of each kind:$/m);
     expect(stdout).toMatch(
-      /^1\. tensor 8 x pipeline 8 x data 1, interleaved with \d chunks, micro-batch \d, /m,
+      /^1\. tensor 8 x pipeline 8 x data 1, interleaved with \d chunks, micro-batch \d,/m,
     );
-    expect(stdout).toMatch(/^2\. .+\n {3}13\.\d\d s, .+\n {3}\d+ ms slower \(\d\.\d %\): .+ \+\d+ ms/m);
+    expect(stdout).toMatch(/^2\. (?:.+\n {3})+13\.\d\d s, .+\n {3}\d+ ms slower \(\d\.\d %\): .+ \+\d+ ms/m);
     expect(stdout).toMatch(
-      /^predicted, not measured: steps that papers published, .+ 24 % at most \(80 steps\)$/m,
+      /^predicted, not measured: steps that papers published, [^:]+ 24 % at most\s\(80 steps\)$/m,
     );
     // what all have stands once, then what each adds
     const start = '   mtl run --nnodes 8 --node-rank 0 --master-addr HOST --nproc-per-node 8 gpt-train -- ';
-    const [common, ...rest] = stdout.split('\n').filter((line) => line.startsWith(start));
+    const [common, ...rest] = joined.split('\n').filter((line) => line.startsWith(start));
     expect(common).toBe(`${start}${flags.join(' ')} --sequence-parallel --device cuda`);
     expect(rest).toEqual([]);
-    const own = stdout.split('\n').filter((line) => line.startsWith('   ... --'));
+    const own = joined.split('\n').filter((line) => line.startsWith('   ... --'));
     expect(own).toHaveLength(5);
     expect(stdout).toMatch(/^add --lr, --data-path, --train-iters: /m);
     expect(own[0]).toMatch(/^ {3}\.\.\. --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 /);

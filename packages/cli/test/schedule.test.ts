@@ -139,6 +139,8 @@ describe('mtl schedule --compare', () => {
     const { status, stdout, stderr } = await mtl('--compare', 'real.json', '--svg', 'both.svg');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toContain('measured: pipeline 0, its only step; times in milliseconds');
+    expect(stdout).toContain('times (step, busy, idle) in milliseconds');
+    expect(stdout.split('\n').filter((line) => line.length > 100)).toEqual([]);
     expect(stdout).toContain('simulated  120.0 ms, bubble 33.3 % of the work');
     expect(stdout).toContain('replayed   120.0 ms, bubble 33.3 % of the work');
     expect(stdout).toContain('measured   130.0 ms, bubble 44.4 % of the work');

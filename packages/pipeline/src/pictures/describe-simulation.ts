@@ -8,6 +8,8 @@ export interface SimulationDescription {
   readonly bubble: string;
   /** `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
   readonly memory: string;
+  /** The same in lines of at most 100 columns. */
+  readonly memoryLines: readonly string[];
 }
 
 /** The schedule, its bubble and its memory, a sentence each. */
@@ -20,14 +22,16 @@ export function describeSimulation(simulation: Simulation): SimulationDescriptio
   const most = ranks.reduce((one, other) => (other.peak.numAlive > one.peak.numAlive ? other : one));
   const { numAlive, numUntilWeight } = most.peak;
   const split =
-    numUntilWeight === 0 ? '' : `, of which up to ${numUntilWeight} wait for their weight half only`;
+    numUntilWeight === 0 ? [] : [`of which up to ${numUntilWeight} wait for their weight half only`];
   const whole = perRank === 1 ? '' : ` chunks = ${formatNumber(numAlive / perRank)} micro-batches of a stage`;
+  const peak = `peak activations ${numAlive}${whole}, on rank ${ranks.indexOf(most)}`;
   return {
     title: `${name}: ${plural(actions.length, 'stage')}, ${plural(numMicroBatches, 'micro-batch', 'es')}${held}`,
     bubble:
       `step ${formatNumber(stepTime)}, bubble ${formatPercent(bubbleFraction)} of the work` +
       (hasBarrier ? '' : ', no barrier before the optimizer'),
-    memory: `peak activations ${numAlive}${whole}, on rank ${ranks.indexOf(most)}${split}`,
+    memory: [peak, ...split].join(', '),
+    memoryLines: [peak, ...split.map((text) => `  ${text}`)],
   };
 }
 

@@ -15,7 +15,7 @@ export function formatTimeline(
   simulation: Simulation,
   options: { readonly width?: number | undefined; readonly scale?: number | undefined } = {},
 ): string {
-  const { title, bubble, memory } = describeSimulation(simulation);
+  const { title, bubble, memoryLines } = describeSimulation(simulation);
   const lines = timelines(simulation, options.scale);
   const prefixes = lines.map((_, rank) => `rank ${rank}`.padEnd(`rank ${lines.length - 1}`.length + 2));
   const numColumns = Math.max(...lines.map((line) => line.length));
@@ -26,7 +26,7 @@ export function formatTimeline(
       lines.map((line, rank) => `${prefixes[rank]}${line.slice(first, first + room)}`.trimEnd()).join('\n'),
     );
   }
-  return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memory}\n`;
+  return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memoryLines.join('\n')}\n`;
 }
 
 /** One line of equal scale for each rank. */

@@ -6,6 +6,7 @@ import {
   type SimulateOptions,
   scheduleNames,
   simulateSchedule,
+  timelineLegend,
   timelineSvg,
 } from '../schedules/index.js';
 
@@ -47,7 +48,8 @@ rank  busy  idle  idle %  peak  until I  until W  size
    1    19     0     0 %     4        4        3     8
 
 step 19, bubble 0 % of the work, no barrier before the optimizer
-peak activations 4 chunks = 2 micro-batches of a stage, on rank 0, of which up to 1 wait for their weight half only
+peak activations 4 chunks = 2 micro-batches of a stage, on rank 0
+  of which up to 1 wait for their weight half only
 `);
   });
 
@@ -68,6 +70,23 @@ peak activations 4 chunks = 2 micro-batches of a stage, on rank 0, of which up t
   it('shows passes that take no time as nothing, and a head that takes long as long', () => {
     const text = formatTimeline(simulate('1f1b', { times: { forward: [1, 0], backward: [1, 3] } }));
     expect(text).toContain('rank 1  ...B0------ B1------ ...');
+  });
+});
+
+describe('timelineLegend', () => {
+  it('explains the labels and columns that a timeline has, and no others', () => {
+    expect(timelineLegend(simulate('1f1b'), 'milliseconds')).toBe(`F forward, B backward, . idle
+0, 1, 2 ... the micro-batch
+times (step, busy, idle) in milliseconds; bubble: idle time of all ranks by their work
+peak: most micro-batches whose activations a rank keeps at once
+`);
+    const activations = { untilInput: 2, untilWeight: 0.5 };
+    const legend = timelineLegend(simulate('zb-v', { activations }, 3), 'seconds');
+    expect(legend).toContain('I input half of backward, W weight half of backward, . idle\n');
+    expect(legend).toContain('a, b ... the chunk of the rank');
+    expect(legend).toContain('until I, until W: ');
+    expect(legend).toContain('size: ');
+    for (const line of legend.split('\n')) expect(line.length).toBeLessThanOrEqual(100);
   });
 });
 

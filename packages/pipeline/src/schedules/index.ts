@@ -9,6 +9,7 @@ export { type ChromeTrace, chromeTrace, type TraceEvent } from '../pictures/chro
 export { comparisonSvg } from '../pictures/comparison-svg.js';
 export { describeSimulation, type SimulationDescription } from '../pictures/describe-simulation.js';
 export { formatTimeline } from '../pictures/format-timeline.js';
+export { timelineLegend } from '../pictures/timeline-legend.js';
 export { timelineSvg } from '../pictures/timeline-svg.js';
 export { assertSchedule, checkSchedule, type ScheduleProblem } from '../simulator/check-schedule.js';
 export {

@@ -3,6 +3,7 @@ import type { Profile, StepBreakdown } from '@mtl/planner';
 import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/recipes';
 import { formatBytes, formatDuration } from '@mtl/trainer';
 import { formatTable } from '../../terminal/format-table.js';
+import { wrapText } from '../../terminal/wrap-text.js';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
 
@@ -14,16 +15,22 @@ export interface FormatPlanOptions {
 }
 
 const remedy =
-  '  remedy: try --search, which finds the layouts that fit; or more processes, --use-distributed-optimizer, ' +
+  'remedy: try --search, which finds the layouts that fit; or more processes, --use-distributed-optimizer, ' +
   '--sequence-parallel, a smaller --micro-batch-size, --recompute-granularity selective';
 
-/** A plan as a short table. */
+const legend = `memory: of the fullest rank, by kind and by pipeline stage
+step: time of one iteration and model FLOPs per second; below it the parts, the largest first
+exposed: communication that no computation hides; bubble: ranks wait for other pipeline stages
+utilisation: model FLOPs by the peak of the hardware, with attention in full or its causal half
+`;
+
+/** A plan as a short table of at most `reportColumns`, with what its words mean. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
   const fullest = plan.ranks.reduce((most, each) => (wholeMemory(each) > wholeMemory(most) ? each : most));
   const fits = plan.fits ? 'fits into' : 'does not fit into';
   return [
-    `${title(plan, options)}\n`,
+    title(plan, options),
     formatTable([
       ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(wholeMemory(fullest))}`],
       ['  by kind', kindsOf(fullest)],
@@ -31,7 +38,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
       ['step', `${formatSeconds(iterationSeconds)}, ${formatRate(teraflopsPerGpu)}`],
       [
         'utilisation',
-        `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with causal attention halved`,
+        `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with its causal half`,
       ],
       ...partsOf(plan),
       ...(options.isTrainingKnown
@@ -43,7 +50,8 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
           ] as const)
         : []),
     ]),
-    ...(plan.fits ? [] : [`${remedy}\n`]),
+    ...(plan.fits ? [] : [`  ${wrapText(remedy, { indent: '    ', taken: 2 })}\n`]),
+    `\n${legend}`,
   ].join('');
 }
 
@@ -52,11 +60,11 @@ function title({ numParameters }: RunPlan, { configuration, profile }: FormatPla
   const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
   const { numMicroBatches, microBatchSize } = training;
   const schedule = p === 1 ? '' : `, schedule ${scheduleOfStep(parallel, numMicroBatches).name}`;
-  return (
-    `${formatCount(numParameters)} parameters on ${parallel.worldSize} x ${profile.name} ` +
-    `(${profile.hardware.state}): tensor ${t} x pipeline ${p} x data ${d}${schedule}, ` +
-    `${numMicroBatches} micro-batches of ${microBatchSize}`
-  );
+  const machine = `${parallel.worldSize} x ${profile.name} (${profile.hardware.state})`;
+  const layout =
+    `tensor ${t} x pipeline ${p} x data ${d}${schedule}, ` +
+    `${numMicroBatches} micro-batches of ${microBatchSize}`;
+  return `${wrapText(`${formatCount(numParameters)} parameters on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 
 /** Of a GPU, or of a process on the cores of a CPU. */

@@ -1,6 +1,7 @@
 import type { StepBreakdown } from '@mtl/planner';
 import { type FoundLayout, type LayoutSearch, shellWord, wholeMemory } from '@mtl/recipes';
 import { formatBytes } from '@mtl/trainer';
+import { wrapCommand, wrapText } from '../../terminal/wrap-text.js';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';
 
@@ -13,6 +14,13 @@ export interface FormatSearchOptions {
   /** Flags that the commands lack, because a plan does not need them. */
   readonly missing: readonly string[];
 }
+
+const indent = '   ';
+
+const legend = `each layout: time of a step, model FLOPs per second, memory of the fullest rank; how much slower it
+is than the first one, and by which parts of the step (exposed: communication that no computation
+hides; bubble: ranks wait for other pipeline stages)
+`;
 
 /**
  * The layouts that a search found: what each takes and why it loses to the first, and their command lines:
@@ -27,26 +35,28 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   const all = [...commandWith([]).map(shellWord), ...common].join(' ');
   return [
     `${numCandidates} layouts, of which ${numFitting} should fit; the fastest of each kind:\n`,
-    `${accuracy}\n`,
-    layouts.length === 1
-      ? `the command:\n   ${all}\n`
-      : `the command, to which each layout adds its flags:\n   ${all}\n`,
+    `${wrapText(accuracy)}\n`,
+    layouts.length === 1 ? 'the command:\n' : 'the command, to which each layout adds its flags:\n',
+    `${wrapCommand(all, '   ')}\n`,
+    legend,
     ...layouts.map((layout, index) =>
       [
-        `${index + 1}. ${describe(layout)}\n`,
-        `   ${costsOf(layout)}\n`,
-        ...(index === 0 ? [] : [`   ${reason(layout, best!)}\n`]),
-        ...own(flags[index]!, common).map((words) => `   ${words}\n`),
+        `${wrapText(`${index + 1}. ${describe(layout)}`, { indent })}\n`,
+        `${indent}${costsOf(layout)}\n`,
+        ...(index === 0
+          ? []
+          : [`${indent}${wrapText(reason(layout, best!), { indent, taken: indent.length })}\n`]),
+        ...own(flags[index]!, common).map((words) => `${wrapCommand(words, indent)}\n`),
       ].join(''),
     ),
     ...(numNodes === 1
       ? []
       : [
-          `on ${numNodes} nodes: start the command on each, with its own --node-rank; HOST is the first one\n`,
+          `${wrapText(`on ${numNodes} nodes: start the command on each, with its own --node-rank; HOST is the first one`)}\n`,
         ]),
     ...(missing.length === 0
       ? []
-      : [`add ${missing.join(', ')}: a plan does not need them, training does\n`]),
+      : [`${wrapText(`add ${missing.join(', ')}: a plan does not need them, training does`)}\n`]),
   ].join('');
 }
 

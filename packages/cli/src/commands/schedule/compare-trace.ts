@@ -6,6 +6,7 @@ import {
   replayStep,
   type Simulation,
   type TracedPipeline,
+  timelineLegend,
 } from '@mtl/pipeline/schedules';
 import { formatTable } from '../../terminal/format-table.js';
 import { simulationJson } from './simulation-json.js';
@@ -58,6 +59,7 @@ export function compareTrace({ text, name, communication, width }: CompareTraceO
       formatTimeline(measured, options),
       'simulated: the same schedule with the median times of its passes\n',
       formatTimeline(simulated, options),
+      timelineLegend(measured, 'milliseconds'),
       ...comparisons.map(bubbles),
       notes,
     ].join('\n'),
@@ -75,9 +77,9 @@ function compare({ pipeline, steps }: TracedPipeline, communication: number): Co
   return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
 }
 
-const notes = `The replayed step runs every pass as long as it ran, but without waiting for more than its input to be made: its bubble
-is larger than the simulated one where passes of a kind are not equally long, and smaller than the measured one where
-ranks wait for communication or do something between passes.
+const notes = `The replayed step runs every pass as long as it ran, but without waiting for more than its input to
+be made: its bubble is larger than the simulated one where passes of a kind are not equally long,
+and smaller than the measured one where ranks wait for communication or do something between passes.
 `;
 
 /** Where the bubble of a pipeline comes from. */

@@ -10,12 +10,14 @@ import {
   parseScheduleCsv,
   scheduleNames,
   simulateSchedule,
+  timelineLegend,
   timelineSvg,
 } from '@mtl/pipeline/schedules';
 import type { Command } from 'commander';
 import type { MissingWord } from '../../command-line/missing-words.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
+import { reportColumns } from '../../terminal/wrap-text.js';
 import { compareTrace } from './compare-trace.js';
 import { passTimesOf, type TimeFlags, timesOption } from './pass-times.js';
 import { simulationJson } from './simulation-json.js';
@@ -144,8 +146,16 @@ function runSimulation(flags: ScheduleFlags): void {
     process.stdout.write(`${JSON.stringify(simulationJson(simulation))}\n`);
     return;
   }
+  const unit = 'the unit of --forward-time';
+  process.stdout.write(
+    `${formatTimeline(simulation, { width: columnsOfOutput() })}\n${timelineLegend(simulation, unit)}`,
+  );
+}
+
+/** Of a terminal its own; a file fits what most programs show. */
+function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
-  process.stdout.write(formatTimeline(simulation, isTTY === true ? { width: columns } : {}));
+  return isTTY === true ? columns : reportColumns;
 }
 
 /** A trace contains its own schedule and times, so --compare takes only the flags of the output. */
@@ -161,12 +171,11 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
       remedy: `leave ${other.long} out`,
     });
   }
-  const { isTTY, columns } = process.stdout;
   const { text, json, svg } = compareTrace({
     name,
     text: readText('--compare', name),
     communication: flags.communicationTime,
-    width: isTTY === true ? columns : undefined,
+    width: columnsOfOutput(),
   });
   write('--svg', flags.svg, () => svg);
   process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
