@@ -4,6 +4,7 @@ import { newCommand } from './command-line/new-command.js';
 import { calibrateCommand } from './commands/calibrate/calibrate.js';
 import { chatCommand } from './commands/chat/chat.js';
 import { checkpointCommand } from './commands/checkpoint/checkpoint.js';
+import { completionCommand } from './commands/completion/completion.js';
 import { convertCommand } from './commands/convert/convert.js';
 import { dataCommand } from './commands/data/data.js';
 import { doctorCommand } from './commands/doctor/doctor.js';
@@ -42,5 +43,6 @@ export function createProgram(): Command {
     .addCommand(planCommand())
     .addCommand(calibrateCommand())
     .addCommand(scheduleCommand())
-    .addCommand(doctorCommand());
+    .addCommand(doctorCommand())
+    .addCommand(completionCommand());
 }

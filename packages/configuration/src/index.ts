@@ -28,6 +28,7 @@ export {
 } from './flags/flag-schema.js';
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { tokenizerFlagNames } from './flags/flags-of-own-models.js';
+export { type FlagOfProgram, flagsOfProgram } from './flags/flags-of-program.js';
 export { foldNotices } from './flags/fold-notices.js';
 export { formatHelp } from './flags/format-help.js';
 export type { LoadedFlags } from './flags/loaded-flags.js';

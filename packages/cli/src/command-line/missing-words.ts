@@ -23,7 +23,8 @@ export function missingOption(option: Option): MissingWord {
 /** A mandatory operand that was not given. */
 export function missingArgument(argument: Argument): MissingWord {
   const name = argument.name().toUpperCase();
-  return { name, usage: argument.variadic ? `${name}...` : name };
+  const usage = argument.argChoices?.join('|') ?? name;
+  return { name, usage: argument.variadic ? `${usage}...` : usage };
 }
 
 /** One error that names all that a command line lacks. */

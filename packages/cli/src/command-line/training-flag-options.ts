@@ -1,5 +1,6 @@
 import { describeFlag, type Flags, readFlagValue } from '@mtl/configuration';
 import { Option } from 'commander';
+import { suggestValues } from './suggested-values.js';
 
 type FlagName = keyof Flags;
 
@@ -18,9 +19,10 @@ export function trainingFlagOptions(names: readonly FlagName[]): readonly Option
 function optionOf(name: FlagName): Option {
   const { placeholder, text } = describeFlag(name);
   if (placeholder === '') return new Option(`--${name}`, text);
-  return new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
+  const option = new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
     readFlagValue({ name, value, where: 'on the command line' }),
   );
+  return suggestValues(option, placeholder.includes('|') ? placeholder.split('|') : []);
 }
 
 /** The values of such options, by the names of the flags. */

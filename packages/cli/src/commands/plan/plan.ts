@@ -14,7 +14,7 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
-import { isProfileKnown, openProfile, type Profile } from '@mtl/planner';
+import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/planner';
 import {
   type FoundLayout,
   planRun,
@@ -28,6 +28,7 @@ import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { refuseOwnOptions } from '../../command-line/refuse-own-options.js';
+import { suggestValues } from '../../command-line/suggested-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { accuracy } from './accuracy.js';
 import { bytesOption } from './bytes-option.js';
@@ -72,9 +73,14 @@ export function planCommand(): Command {
     .addOption(
       choiceOption('--model <kind>', 'the model that the flags describe', ['gpt', 'bert']).default('gpt'),
     )
-    .option(
-      '--profile <name>',
-      'the machine: a shipped profile or a FILE.json (default: the file that MTL_PROFILE names, or ~/.config/mtl/profile.json)',
+    .addOption(
+      suggestValues(
+        new Option(
+          '--profile <profile>',
+          'the machine: a shipped profile or a FILE.json (default: the file that MTL_PROFILE names, or ~/.config/mtl/profile.json)',
+        ),
+        profileNames(),
+      ),
     )
     .addOption(countOption('--num-processes <n>', 'processes of the training run').default(1))
     .addOption(countOption('--gpus-per-node <n>', 'processes of one node (default: those of the profile)'))

@@ -13,10 +13,11 @@ import {
   timelineLegend,
   timelineSvg,
 } from '@mtl/pipeline/schedules';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { MissingWord } from '../../command-line/missing-words.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
+import { suggestValues } from '../../command-line/suggested-values.js';
 import { reportColumns } from '../../terminal/wrap-text.js';
 import { compareTrace } from './compare-trace.js';
 import { passTimesOf, type TimeFlags, timesOption } from './pass-times.js';
@@ -57,7 +58,15 @@ Examples:
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
-    .option('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`)
+    .addOption(
+      suggestValues(
+        new Option(
+          '--pipeline-schedule <schedule>',
+          `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
+        ),
+        scheduleNames,
+      ),
+    )
     .option(
       '--compare <trace>',
       'compare the trace of a training run (its --profile-steps) with the simulation',
