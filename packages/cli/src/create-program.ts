@@ -25,9 +25,9 @@ const { version } = createRequire(import.meta.url)('../package.json') as { versi
 export function createProgram(): Command {
   return newCommand(
     'mtl',
-    'Start and plan training runs; prepare data; fine-tune, evaluate, generate, convert; check the machine.',
+    'Starts and plans training runs; prepares data; fine-tunes, evaluates, generates, converts; checks the machine.',
   )
-    .version(version, '-V, --version', 'show the version')
+    .version(version, '-V, --version', 'Shows the version.')
     .addCommand(trainCommand())
     .addCommand(runCommand())
     .addCommand(dataCommand())

@@ -252,8 +252,8 @@ describe('mtl generate', () => {
     expect(byDefault).toBe(await sampled('--temperature', '0.8', '--top-p', '0.95'));
     expect(byDefault).not.toBe(await sampled('--temperature', '1', '--top-p', '1'));
     const help = (await mtl('generate', '--help')).replace(/\s+/g, ' ');
-    expect(help).toContain('always the most probable token (default: 0.8)');
-    expect(help).toContain('sum to p (default: 0.95)');
+    expect(help).toContain('always the most probable token. [0.8]');
+    expect(help).toContain('sum to p. [0.95]');
   });
 
   it('gives the same samples for the same seed, different ones for another', async () => {

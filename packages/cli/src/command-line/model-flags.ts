@@ -24,27 +24,24 @@ export interface ModelFlagValues extends TokenizerFlagValues {
 /** A new command with the flags that name a trained model and how it computes. */
 export function newModelCommand(name: string, description: string): MtlCommand {
   const command = newCommand(name, description)
-    .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
+    .option('--load <dir>', 'Checkpoints of a training run: the directory of its --save.')
     .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
+      countOption('--ckpt-step <n>', 'The iteration. [the newest complete checkpoint]', { least: 0 }),
     )
     .option(
       '--load-hf <dir>',
-      'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3',
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3.',
     )
     .option(
       '--load-lora <dir>',
-      'low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded',
+      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
     )
-    .addOption(choiceOption('--device <name>', 'device to compute on', ['cpu', 'cuda']).default('cpu'))
+    .addOption(choiceOption('--device <name>', 'Where the model computes.', ['cpu', 'cuda']).default('cpu'))
     .addOption(
-      countOption(
-        '--threads <n>',
-        "threads of the kernels (default: the process's share of the host's cores)",
-      ),
+      countOption('--threads <n>', "Threads of the kernels. [the process's share of the host's cores]"),
     )
-    .option('--bf16', 'compute in bfloat16 (default: float32)')
-    .option('--fp16', 'compute in float16');
+    .option('--bf16', 'Computes in bfloat16. [float32]')
+    .option('--fp16', 'Computes in float16.');
   return addTokenizerFlags(command);
 }
 

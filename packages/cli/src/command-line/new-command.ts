@@ -107,10 +107,19 @@ export class MtlCommand extends Command {
   }
 }
 
-/** The description names the choices already, which commander would add. */
-function optionDescription({ description, defaultValue, defaultValueDescription }: Option): string {
-  if (defaultValue === undefined) return description;
-  return `${description} (default: ${defaultValueDescription ?? JSON.stringify(defaultValue)})`;
+type Describable = Pick<Option, 'description' | 'argChoices' | 'defaultValue' | 'defaultValueDescription'>;
+
+/** A description with its choices and its default as the help of the training flags has them. */
+function describe({ description, argChoices, defaultValue, defaultValueDescription }: Describable): string {
+  const shown = defaultValueDescription ?? (defaultValue === undefined ? undefined : String(defaultValue));
+  // a default in words ends the description already
+  const [text, words] = description.split(/ (?=\[)/) as [string, string?];
+  const inWords = words ?? (shown === undefined ? undefined : `[${shown}]`);
+  return [
+    text,
+    ...(argChoices === undefined ? [] : [`One of ${argChoices.join(', ')}.`]),
+    ...(inWords === undefined ? [] : [inWords]),
+  ].join(' ');
 }
 
 /** A new command with `--debug` and coded errors. */
@@ -118,9 +127,15 @@ export function newCommand(name: string, description: string): MtlCommand {
   const command: MtlCommand = new MtlCommand(name)
     .description(description)
     .enablePositionalOptions()
-    .option('--debug', 'show where an error came from')
-    .helpOption('-h, --help', 'show this help')
-    .configureHelp({ optionDescription })
+    .option('--debug', 'Shows where an error came from.')
+    .helpOption('-h, --help', 'Shows this help.')
+    .configureHelp({
+      optionDescription: describe,
+      argumentDescription: (argument) => describe(argument as Describable),
+      subcommandDescription: (each) =>
+        // commander's own
+        each.name() === 'help' ? 'Shows the help of a command.' : each.description(),
+    })
     .configureOutput({ writeErr: () => {} })
     .exitOverride((error) => {
       if (error.exitCode === 0) throw error;

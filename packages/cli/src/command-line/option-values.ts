@@ -44,7 +44,7 @@ export function numberOption(
 
 /** An option that takes one of some names. */
 export function choiceOption(flags: string, description: string, names: readonly string[]): Option {
-  const option = new Option(flags, `${description} (${names.join(', ')})`).argParser((value: string) => {
+  const option = new Option(flags, description).argParser((value: string) => {
     if (names.includes(value)) return value;
     const near = nearestName(value, names);
     throw new ConfigurationError('MTL_FLAG_VALUE', `${longName(flags)} ${value} cannot be used`, {
@@ -58,4 +58,4 @@ export function choiceOption(flags: string, description: string, names: readonly
 
 /** The flag --skip-bad-lines, for commands that read corpora. */
 export const skipBadLinesOption = (): Option =>
-  new Option('--skip-bad-lines', 'leave out lines and rows that hold no usable text, and count them');
+  new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');

@@ -17,18 +17,22 @@ export function addSamplingFlags<Kind extends Command>(
 ): Kind {
   return command
     .addOption(
-      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(
-        defaults.temperature,
-      ),
+      numberOption('--temperature <t>', 'How evenly tokens are chosen; 0: always the most probable token.', {
+        least: 0,
+      }).default(defaults.temperature),
     )
-    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
+    .addOption(countOption('--top-k <k>', 'Chooses among the k most probable tokens only. [all]'))
     .addOption(
-      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
+      numberOption('--top-p <p>', 'Chooses among the most probable tokens whose probabilities sum to p.', {
         above: 0,
         most: 1,
       }).default(defaults.topP),
     )
-    .addOption(countOption('--seed <n>', 'the same seed gives the same text', { least: 0 }).default(0));
+    .addOption(
+      countOption('--seed <n>', 'Seed of the choices: the same seed gives the same text.', {
+        least: 0,
+      }).default(0),
+    );
 }
 
 /** How tokens are chosen by the values of the flags. */

@@ -27,8 +27,10 @@ export const alone: SharingProcesses = { processes: undefined, numLocal: 1, isFi
 /** Adds the flags that say how the processes of `mtl run` share a model. */
 export function addSharingFlags<Kind extends Command>(command: Kind): Kind {
   return command
-    .addOption(countOption('--tensor-model-parallel-size <n>', 'processes that share every layer').default(1))
-    .addOption(countOption('--pipeline-model-parallel-size <n>', 'pipeline stages').default(1));
+    .addOption(
+      countOption('--tensor-model-parallel-size <n>', 'Processes that share every layer.').default(1),
+    )
+    .addOption(countOption('--pipeline-model-parallel-size <n>', 'Pipeline stages.').default(1));
 }
 
 /**

@@ -19,21 +19,21 @@ export function addTokenizerFlags<Kind extends Command>(
 ): Kind {
   return command
     .addOption(
-      choiceOption('--tokenizer-type <name>', 'how text becomes tokens', tokenizerTypes).makeOptionMandatory(
+      choiceOption('--tokenizer-type <name>', 'How text becomes tokens.', tokenizerTypes).makeOptionMandatory(
         mandatory,
       ),
     )
     .addOption(
-      new Option('--tokenizer-model <path>', 'tokenizer.json of a HuggingFaceTokenizer, or its folder'),
+      new Option('--tokenizer-model <path>', 'The tokenizer.json of a HuggingFaceTokenizer, or its folder.'),
     )
     .addOption(
       new Option(
         '--vocab-file <file>',
-        'vocab.json of GPT-2 (default: built in), vocab.txt of BertWordPiece',
+        'The vocab.json of GPT-2, or vocab.txt of BertWordPiece. [GPT-2: built in]',
       ),
     )
-    .addOption(new Option('--merge-file <file>', 'merges.txt of GPT-2 (default: built in)'))
-    .addOption(countOption('--vocab-size <n>', 'number of token ids, for NullTokenizer'));
+    .addOption(new Option('--merge-file <file>', 'The merges.txt of GPT-2. [built in]'))
+    .addOption(countOption('--vocab-size <n>', 'Number of token ids, for NullTokenizer.'));
 }
 
 /**

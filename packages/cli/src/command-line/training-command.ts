@@ -26,7 +26,7 @@ export interface TrainingCommandOptions {
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;
   const command = newCommand(name, summary)
-    .argument('[flags...]', 'flags of a training run')
+    .argument('[flags...]', 'Flags of a training run.')
     .allowUnknownOption()
     .helpOption(false)
     .action(async (_words: readonly string[], given: { readonly debug?: true }) => {

@@ -35,13 +35,13 @@ Examples:
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {
-  const command = addSharingFlags(newModelCommand('generate', 'continue a text with a trained model'))
-    .option('--prompt <text>', 'the text to continue (default: a new text)')
-    .option('--prompt-file <file>', 'a file that holds it, without its last line break')
-    .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
-    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens to add').default(100));
+  const command = addSharingFlags(newModelCommand('generate', 'Continues a text with a trained model.'))
+    .option('--prompt <text>', 'The text to continue. [a new text]')
+    .option('--prompt-file <file>', 'A file that holds it, without its last line break.')
+    .addOption(countOption('--num-samples <n>', 'Continuations, one after the other.').default(1))
+    .addOption(countOption('--max-new-tokens <n>', 'Maximum number of tokens to add.').default(100));
   return addSamplingFlags(command, defaultSampling)
-    .option('--json', 'print JSON, one object per sample')
+    .option('--json', 'Prints JSON, one object per sample.')
     .addHelpText('after', examples)
     .requires((flags: GenerateFlags) => {
       checkPrompts(flags);

@@ -19,12 +19,12 @@ Examples:
 export function watchCommand(): Command {
   return newCommand(
     'watch',
-    'serve a page that shows training runs live: curves, what differs, checkpoints, errors',
+    'Serves a page that shows training runs live: curves, what differs, checkpoints, errors.',
   )
-    .argument('[runs]', 'a directory of runs, the folder of one, or its name in runs', runsDirectory)
-    .option('--host <address>', 'the address to listen on; any but loopback needs a token', '127.0.0.1')
+    .argument('[runs]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
+    .option('--host <address>', 'The address to listen on; any but loopback needs a token.', '127.0.0.1')
     .addOption(
-      numberOption('--port <n>', 'the port to listen on; 0 for one that is free', {
+      numberOption('--port <n>', 'The port to listen on; 0 for one that is free.', {
         least: 0,
         most: 65535,
       }).default(4242),

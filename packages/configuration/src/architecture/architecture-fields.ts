@@ -119,7 +119,7 @@ export const architectureFields = {
       hiddenSize && numAttentionHeads && hiddenSize / numAttentionHeads,
   },
   'group-query-attention': {
-    flag: toggle('Let the attention heads of a group share keys and values (--num-query-groups).'),
+    flag: toggle('Lets the attention heads of a group share keys and values (--num-query-groups).'),
     kind: 'gpt',
     key: 'groupQueryAttention',
     decides: 'weights',
@@ -136,7 +136,7 @@ export const architectureFields = {
   },
   'window-size': {
     flag: patternedText(
-      'Let a query see its own position and L before it, instead of all before it; -1: all.',
+      'Lets a query see its own position and L before it, instead of all before it; -1: all.',
       { pattern: /^\d+,0$/, placeholder: 'L,0', canonical: windowText },
     ),
     kind: 'gpt',
@@ -164,19 +164,19 @@ export const architectureFields = {
     decides: 'weights',
   },
   'rotary-interleaved': {
-    flag: toggle('Let rope rotate pairs of neighbouring features instead of halves of a head.'),
+    flag: toggle('Lets rope rotate pairs of neighbouring features instead of halves of a head.'),
     key: 'rotaryInterleaved',
     decides: 'weights',
   },
   'rotary-seq-len-interpolation-factor': {
-    flag: count('Divide all angles of rope by this, for sequences longer than those of pretraining.', {
+    flag: count('What all angles of rope are divided by, for sequences longer than those of pretraining.', {
       default: 1,
     }),
     key: 'rotarySeqLenInterpolationFactor',
     decides: 'weights',
   },
   'use-rope-scaling': {
-    flag: toggle('Scale the frequencies of rope as Llama 3.1 does.'),
+    flag: toggle('Scales the frequencies of rope as Llama 3.1 does.'),
     key: 'useRopeScaling',
     decides: 'weights',
   },
@@ -242,7 +242,7 @@ export const architectureFields = {
   },
   'qk-layernorm': {
     flag: toggle(
-      'Normalize queries and keys over the features of their head, by the norm of --normalization.',
+      'Normalizes queries and keys over the features of their head, by the norm of --normalization.',
     ),
     kind: 'gpt',
     key: 'qkLayernorm',
@@ -272,7 +272,7 @@ export const architectureFields = {
     withoutFlag: 0,
   },
   'untie-embeddings-and-output-weights': {
-    flag: toggle('Give the output layer weights of its own instead of the token embedding.'),
+    flag: toggle('Gives the output layer weights of its own instead of the token embedding.'),
     kind: 'gpt',
     key: 'tieEmbeddings',
     isNegated: true,
@@ -281,7 +281,7 @@ export const architectureFields = {
   },
   'make-vocab-size-divisible-by': {
     flag: count(
-      'Pad the vocabulary to a multiple of this, for faster matmuls. Padding never changes the loss.',
+      'Pads the vocabulary to a multiple of this, for faster matmuls. Padding never changes the loss.',
       { default: 128 },
     ),
     key: 'makeVocabularySizeDivisibleBy',

@@ -9,25 +9,25 @@ export const checkpointFlags = {
   }),
   'save-interval': count('Steps between two checkpoints; needs --save.'),
   'async-save': toggle(
-    'Train on while a checkpoint is written, from a copy of weights and moments in host memory; needs --save-interval.',
+    'Trains on while a checkpoint is written, from a copy of weights and moments in host memory; needs --save-interval.',
   ),
-  'keep-last': count('Delete all but this many newest checkpoints of those that this job saved.', {
+  'keep-last': count('Deletes all but this many newest checkpoints of those that this job saved.', {
     defaultText: 'keep all',
   }),
   load: text(
     'Folder of checkpoints to resume from: its newest whole one, whose flags hold where no other is given. With --finetune only those of its model and its tokenizer.',
     { placeholder: 'DIR' },
   ),
-  'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),
-  'no-load-optim': toggle('Start with a fresh optimizer.'),
-  'no-load-rng': toggle('Start with a fresh random state.'),
+  'ckpt-step': count('Resumes from the checkpoint of this step instead of the newest.'),
+  'no-load-optim': toggle('Starts with a fresh optimizer.'),
+  'no-load-rng': toggle('Starts with a fresh random state.'),
   'override-opt-param-scheduler': toggle(
-    'Where learning rate, its schedule or weight decay differ from the checkpoint, use those of the command line.',
+    'Where learning rate, its schedule or weight decay differ from the checkpoint, uses those of the command line.',
   ),
-  'use-checkpoint-opt-param-scheduler': toggle('Where they differ, use those of the checkpoint.'),
-  finetune: toggle('Load weights only, and start at step 0 of the data.'),
+  'use-checkpoint-opt-param-scheduler': toggle('Where they differ, uses those of the checkpoint.'),
+  finetune: toggle('Loads weights only, and starts at step 0 of the data.'),
   'use-checkpoint-args': toggle(
-    'Take model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
+    'Takes model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
   'load-hf': text(
     'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',

@@ -23,6 +23,6 @@ export const conversationFlags = {
     { default: 'refuse' },
   ),
   'early-stopping-patience': count(
-    'End training after so many evaluations in a row without a lower validation loss.',
+    'Ends training after so many evaluations in a row without a lower validation loss.',
   ),
 };

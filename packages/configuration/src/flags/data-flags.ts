@@ -30,16 +30,19 @@ export const dataFlags = {
     'How text became token ids. NullTokenizer: the dataset holds ids and --vocab-size is exact.',
     { placeholder: 'NAME' },
   ),
-  'tokenizer-model': text('tokenizer.json of a HuggingFaceTokenizer, or the folder it is in.', {
+  'tokenizer-model': text('The tokenizer.json of a HuggingFaceTokenizer, or the folder it is in.', {
     placeholder: 'PATH',
   }),
-  'vocab-file': text('vocab.json of a GPT2BPETokenizer, vocab.txt of a BertWordPiece tokenizer.', {
+  'vocab-file': text('The vocab.json of a GPT2BPETokenizer, vocab.txt of a BertWordPiece tokenizer.', {
     placeholder: 'FILE',
     defaultText: 'GPT-2: built in',
   }),
-  'merge-file': text('merges.txt of a GPT2BPETokenizer.', { placeholder: 'FILE', defaultText: 'built in' }),
+  'merge-file': text('The merges.txt of a GPT2BPETokenizer.', {
+    placeholder: 'FILE',
+    defaultText: 'built in',
+  }),
   'vocab-size': count('Number of token ids, for NullTokenizer.'),
   'eod-mask-loss': toggle('No loss for what follows an end-of-document token.'),
-  'reset-position-ids': toggle('Count positions from 0 again after an end-of-document token.'),
+  'reset-position-ids': toggle('Counts positions from 0 again after an end-of-document token.'),
   'reset-attention-mask': toggle('No attention across an end-of-document token.'),
 };

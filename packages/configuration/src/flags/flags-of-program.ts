@@ -23,8 +23,8 @@ export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
   const own: readonly FlagOfProgram[] = [
     { name: 'preset', text: 'A named set of flags.', placeholder: 'NAME', names: presets },
     { name: 'config', text: 'Flags from a YAML or JSON file.', placeholder: 'FILE', names: [] },
-    { name: 'debug', text: 'Print errors with their stack.', placeholder: '', names: [] },
-    { name: 'help', text: 'Print all flags.', placeholder: '', names: [] },
+    { name: 'debug', text: 'Prints errors with their stack.', placeholder: '', names: [] },
+    { name: 'help', text: 'Prints all flags.', placeholder: '', names: [] },
   ];
   const flags = flagNames.filter((name) => [undefined, model].includes(modelOfFlag(name)));
   return [

@@ -26,8 +26,8 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
       'and tokenizer; none with one of them]',
   ],
   ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
-  ['--debug', 'Print errors with their stack.'],
-  ['--help, -h', 'Print this.'],
+  ['--debug', 'Prints errors with their stack.'],
+  ['--help, -h', 'Prints this.'],
 ];
 
 /** All flags by group, with what they take, what they mean and their default. */

@@ -6,7 +6,7 @@ export const loggingFlags = {
   'log-interval': count('Steps per console line; on a terminal one line of progress takes their place.', {
     default: 100,
   }),
-  verbose: toggle('Print the configuration first, and the console lines on a terminal, too.'),
+  verbose: toggle('Prints the configuration first, and the console lines on a terminal, too.'),
   'no-eval-samples': toggle(
     'No sample of the model at each evaluation; they are short, and go to samples.jsonl in the --save directory.',
   ),
@@ -17,7 +17,7 @@ export const loggingFlags = {
   ),
   ...trackingFlags,
   'compare-with-plan': toggle(
-    'Print how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
+    'Prints how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
   ),
   'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
   'profile-trace': text(

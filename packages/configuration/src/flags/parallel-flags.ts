@@ -8,10 +8,10 @@ export const parallelFlags = {
     'With --device cuda: matmuls of float32 in TF32, faster and with 10 bits of mantissa.',
   ),
   'cuda-graphs': toggle(
-    'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor parallelism.',
+    'With --device cuda: records the passes over a micro-batch once, then launches them as a whole. Not with tensor parallelism.',
   ),
   'time-matmuls': toggle(
-    'With --device cuda: time several algorithms for every matmul before the first step and use the fastest. What was chosen is kept in the cache directory of the user, and used by all later runs with this flag.',
+    'With --device cuda: times several algorithms for every matmul before the first step and uses the fastest. What was chosen is kept in the cache directory of the user, and used by all later runs with this flag.',
   ),
   'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
     defaultText:
@@ -43,14 +43,17 @@ export const parallelFlags = {
   'decoder-first-pipeline-num-layers': count('Layers of the first stage; the others share the rest evenly.'),
   'decoder-last-pipeline-num-layers': count('Layers of the last stage; the others share the rest evenly.'),
   'sequence-parallel': toggle(
-    'Also split layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
+    'Also splits layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
   ),
-  'use-distributed-optimizer': toggle('Split optimizer state over the data-parallel ranks.'),
-  'overlap-grad-reduce': toggle('Reduce gradients over data-parallel ranks while the backward pass runs.'),
+  'use-distributed-optimizer': toggle('Splits optimizer state over the data-parallel ranks.'),
+  'overlap-grad-reduce': toggle('Reduces gradients over data-parallel ranks while the backward pass runs.'),
   'overlap-param-gather': toggle(
-    'Gather updated parameters while the forward pass runs; needs --use-distributed-optimizer.',
+    'Gathers updated parameters while the forward pass runs; needs --use-distributed-optimizer.',
   ),
-  'distributed-timeout-minutes': positiveNumber('Wait this long for other processes before giving up.', {
-    default: 10,
-  }),
+  'distributed-timeout-minutes': positiveNumber(
+    'Minutes that a process waits for others before it gives up.',
+    {
+      default: 10,
+    },
+  ),
 };

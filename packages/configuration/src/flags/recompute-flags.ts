@@ -4,7 +4,7 @@ import { choice, count } from './flag-kinds.js';
 export const recomputeFlags = {
   'recompute-granularity': choice(
     ['full', 'selective'],
-    'Recompute activations in the backward pass instead of keeping them: whole layers, or attention only (--recompute-activations).',
+    'Recomputes activations in the backward pass instead of keeping them: whole layers, or attention only (--recompute-activations).',
   ),
   'recompute-method': choice(
     ['uniform', 'block'],

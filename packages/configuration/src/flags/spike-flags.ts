@@ -19,12 +19,12 @@ export const spikeFlags = {
     { default: 10 },
   ),
   'grad-norm-skip-threshold': positiveNumber(
-    'Skip the update of a step with a larger gradient norm (before clipping), whatever the policy.',
+    'Skips the update of a step with a larger gradient norm (before clipping), whatever the policy.',
     { defaultText: 'no threshold' },
   ),
   'rerun-mode': choice(
     ['disabled', 'validate_results', 'report_stats'],
-    'Compute again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results are those of a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
+    'Computes again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results are those of a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
     { default: 'disabled' },
   ),
 };

@@ -30,14 +30,14 @@ mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names
 
 /** `mtl calibrate`: measures a profile of this machine. */
 export function calibrateCommand(): Command {
-  return newCommand('calibrate', 'measure a profile of this machine, with which mtl plan predicts its runs')
-    .addOption(choiceOption('--device <device>', 'what to measure', ['cpu', 'cuda']).default('cpu'))
+  return newCommand('calibrate', 'Measures a profile of this machine, with which mtl plan predicts its runs.')
+    .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))
     .option(
       '--output <file>',
-      'the profile (default: the file that MTL_PROFILE names, or ~/.config/mtl/profile.json)',
+      'The profile to write. [the file that MTL_PROFILE names, or ~/.config/mtl/profile.json]',
     )
-    .option('--quick', 'time small models only, in seconds: larger ones are extrapolated')
-    .option('--json', 'print the profile')
+    .option('--quick', 'Times small models only, in seconds: larger ones are extrapolated.')
+    .option('--json', 'Prints the profile.')
     .addOption(new Option('--rates <file>').hideHelp())
     .addOption(countOption('--threads <n>', '').hideHelp())
     .addHelpText('after', notes)

@@ -27,14 +27,14 @@ Examples:
 
 /** `mtl chat`: a conversation with a model in the terminal. */
 export function chatCommand(): Command {
-  const command = newModelCommand('chat', 'talk to a model in the terminal')
+  const command = newModelCommand('chat', 'Holds a conversation with a model in the terminal.')
     .argument(
       '[dir]',
-      'the model: the --save of a run (as --load), or a transformers directory (as --load-hf)',
+      'The model: the --save of a run (as --load), or a transformers directory (as --load-hf).',
     )
-    .option('--system <text>', 'the system message that begins the conversation')
-    .option('--chat-template <file>', "a chat template in Jinja (default: the tokenizer's)")
-    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens of an answer').default(512));
+    .option('--system <text>', 'The system message that begins the conversation.')
+    .option('--chat-template <file>', "A chat template in Jinja. [the tokenizer's]")
+    .addOption(countOption('--max-new-tokens <n>', 'Maximum number of tokens of an answer.').default(512));
   return addSamplingFlags(command, { temperature: 0.7, topP: 0.95 })
     .addHelpText('after', notes)
     .requires(({ load, loadHf }: ChatFlags, [directory]) =>

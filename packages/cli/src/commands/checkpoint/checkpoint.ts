@@ -5,7 +5,7 @@ import { verifyCheckpointsCommand } from './verify.js';
 
 /** `mtl checkpoint`: the contents of a directory of checkpoints. */
 export function checkpointCommand(): Command {
-  return newCommand('checkpoint', 'list and check the checkpoints of a training run')
+  return newCommand('checkpoint', 'Lists and checks the checkpoints of a training run.')
     .addCommand(inspectCheckpointsCommand())
     .addCommand(verifyCheckpointsCommand());
 }

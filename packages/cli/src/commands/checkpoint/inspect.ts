@@ -7,10 +7,10 @@ import { bytesOfCheckpoint, elementsOf, readCheckpoints } from './read-checkpoin
 
 /** `mtl checkpoint inspect`: what checkpoints hold, from their manifests alone. */
 export function inspectCheckpointsCommand(): Command {
-  return newCommand('inspect', 'list checkpoints and their contents, from their manifests only')
-    .argument('<directory>', 'directory of --save, or one checkpoint in it')
-    .option('--tensors', 'list the tensors of the newest one')
-    .option('--json', 'print JSON')
+  return newCommand('inspect', 'Lists checkpoints and their contents, from their manifests only.')
+    .argument('<directory>', 'The directory of --save, or one checkpoint in it.')
+    .option('--tensors', 'Lists the tensors of the newest one.')
+    .option('--json', 'Prints JSON.')
     .action(inspect);
 }
 

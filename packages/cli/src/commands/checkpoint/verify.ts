@@ -12,9 +12,9 @@ import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
  * finite, and compares the index of Hugging Face shards with them.
  */
 export function verifyCheckpointsCommand(): Command {
-  return newCommand('verify', 'compare every byte of checkpoints with its checksum; find NaN and infinity')
-    .argument('<directory>', 'directory of --save, one checkpoint in it, or a Hugging Face directory')
-    .option('--json', 'print JSON')
+  return newCommand('verify', 'Compares every byte of checkpoints with its checksum; finds NaN and infinity.')
+    .argument('<directory>', 'The directory of --save, one checkpoint in it, or a Hugging Face directory.')
+    .option('--json', 'Prints JSON.')
     .action(verify);
 }
 

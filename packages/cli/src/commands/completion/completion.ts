@@ -19,9 +19,9 @@ The script completes commands, flags, names that flags take as values, and files
 
 /** `mtl completion`: a script that completes command lines of `mtl` in a shell, made from its commands. */
 export function completionCommand(): Command {
-  const command = newCommand('completion', 'print a script that completes command lines in a shell');
+  const command = newCommand('completion', 'Prints a script that completes command lines in a shell.');
   return command
-    .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(scripts)))
+    .addArgument(new Argument('<shell>', 'The shell.').choices(Object.keys(scripts)))
     .addHelpText('after', notes)
     .action((shell: keyof typeof scripts) => {
       process.stdout.write(scripts[shell](completedCommands(command.parent!)));

@@ -51,43 +51,40 @@ Examples:
 export function convertCommand(): Command {
   return newCommand(
     'convert',
-    'convert a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it',
+    'Converts a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it.',
   )
     .argument(
       '[directory]',
-      'of the other program: with --from what to convert, with --to where to; new or empty',
+      'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
     )
-    .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
+    .option('--load <dir>', 'Checkpoints of a training run: the directory of its --save.')
     .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
+      countOption('--ckpt-step <n>', 'The iteration. [the newest complete checkpoint]', { least: 0 }),
     )
-    .option('--save-hf <dir>', 'the Hugging Face directory to write; new or empty')
+    .option('--save-hf <dir>', 'The Hugging Face directory to write; new or empty.')
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'data type of the stored weights (default: that of the directory that the model came from, else float32)',
+        'Data type of the stored weights. [that of the directory that the model came from, else float32]',
         Object.keys(storedDtypes),
       ),
     )
     .option(
       '--load-hf <dir>',
-      'a directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT',
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT.',
     )
-    .addOption(choiceOption('--from <format>', 'convert a checkpoint of another program', ['megatron']))
-    .addOption(choiceOption('--to <format>', 'write the weights for another program', ['megatron']))
+    .addOption(choiceOption('--from <format>', 'Converts a checkpoint of another program.', ['megatron']))
+    .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', ['megatron']))
     .addOption(
-      countOption(
-        '--vocab-size <n>',
-        'with --from: real tokens (default: as the checkpoint states, else all rows)',
-      ),
+      countOption('--vocab-size <n>', 'Real tokens, with --from. [as the checkpoint states, else all rows]'),
     )
-    .option('--no-load-optim', 'with --from: take only the weights, and begin at iteration 0')
-    .option('--save <dir>', 'directory of checkpoints to create')
+    .option('--no-load-optim', 'Takes only the weights, with --from, and begins at iteration 0.')
+    .option('--save <dir>', 'Directory of checkpoints to create.')
     .option(
       '--load-lora <dir>',
-      'adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf',
+      'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
     )
-    .option('--save-lora <dir>', 'the directory to write the adapters of a checkpoint to; new or empty')
+    .option('--save-lora <dir>', 'The directory to write the adapters of a checkpoint to; new or empty.')
     .addHelpText('after', examples)
     .action(convert);
 }

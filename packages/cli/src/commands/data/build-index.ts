@@ -31,10 +31,10 @@ Example:
 /** `mtl data build-index`: builds the sample indices of a training run before it starts. */
 export function buildIndexCommand(): Command {
   return (
-    newCommand('build-index', 'build the sample indices of a training run before it starts')
+    newCommand('build-index', 'Builds the sample indices of a training run before it starts.')
       .usage('[--model gpt|bert] [flags of the training run]')
       // The schema of a training run's flags reads them, with its own names, checks and errors.
-      .argument('[flags...]')
+      .argument('[flags...]', 'Flags of a training run.')
       .allowUnknownOption()
       .passThroughOptions()
       .addHelpText('after', examples)

@@ -9,7 +9,7 @@ import { verifyCommand } from './verify.js';
 
 /** `mtl data`: everything that makes and checks datasets. */
 export function dataCommand(): Command {
-  return newCommand('data', 'create, inspect and check datasets and tokenizers')
+  return newCommand('data', 'Creates, inspects and checks datasets and tokenizers.')
     .addCommand(prepareCommand())
     .addCommand(inspectCommand())
     .addCommand(verifyCommand())

@@ -5,9 +5,9 @@ import { formatInspection } from './format-inspection.js';
 
 /** `mtl data inspect`: what datasets look like, from their indices alone. */
 export function inspectCommand(): Command {
-  return newCommand('inspect', 'show the sizes of datasets, from their .idx files only')
-    .argument('<prefix...>', 'datasets, with or without .bin or .idx')
-    .option('--json', 'print JSON, one object per line')
+  return newCommand('inspect', 'Shows the sizes of datasets, from their .idx files only.')
+    .argument('<prefix...>', 'Datasets, with or without .bin or .idx.')
+    .option('--json', 'Prints JSON, one object per line.')
     .action(inspect);
 }
 

@@ -10,9 +10,9 @@ interface MergeFlags {
 
 /** `mtl data merge`: joins datasets into one, as Megatron-LM's merge_datasets. */
 export function mergeCommand(): Command {
-  return newCommand('merge', 'join datasets of the same element type')
-    .requiredOption('--input <prefixes...>', 'datasets, in this order')
-    .requiredOption('--output-prefix <prefix>', 'writes PREFIX.bin and PREFIX.idx')
+  return newCommand('merge', 'Joins datasets of the same element type.')
+    .requiredOption('--input <prefixes...>', 'Datasets, in this order.')
+    .requiredOption('--output-prefix <prefix>', 'Writes PREFIX.bin and PREFIX.idx.')
     .action(merge);
 }
 

@@ -29,25 +29,25 @@ interface PrepareFlags extends TokenizerFlagValues {
 export function prepareCommand(): Command {
   const command = newCommand(
     'prepare',
-    'tokenize a corpus into a .bin/.idx dataset, byte for byte as Megatron-LM',
+    'Tokenizes a corpus into a .bin/.idx dataset, byte for byte as Megatron-LM.',
   )
-    .requiredOption('--input <files...>', `${corpusFileNames}; or folders of such files`)
-    .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx (or _sentence)')
-    .option('--json-keys <keys...>', 'keys of JSON lines, or columns of Parquet; a dataset each', ['text'])
-    .option('--append-eod', 'end every document with the end-of-document token')
-    .option('--split-sentences', 'make a sequence of every sentence, as BERT and T5 need it')
-    .option('--lang <tag>', 'language of the sentences', 'en')
+    .requiredOption('--input <files...>', `Files of text: ${corpusFileNames}; or folders of such files.`)
+    .requiredOption('--output-prefix <prefix>', 'Writes PREFIX_KEY_document.bin and .idx (or _sentence).')
+    .option('--json-keys <keys...>', 'Keys of JSON lines, or columns of Parquet; a dataset each.', ['text'])
+    .option('--append-eod', 'Ends every document with the end-of-document token.')
+    .option('--split-sentences', 'Makes a sequence of every sentence, as BERT and T5 need it.')
+    .option('--lang <tag>', 'Language of the sentences.', 'en')
     .addOption(
       countOption(
         '--workers <n>',
-        'threads; 0: only for long documents (default: one per core, 0 for a small corpus)',
+        'Threads; 0: only for long documents. [one per core, 0 for a small corpus]',
         {
           least: 0,
         },
       ),
     )
     .addOption(
-      choiceOption('--text-documents <what>', 'what a document of plain text is', [
+      choiceOption('--text-documents <what>', 'What a document of plain text is.', [
         'paragraph',
         'file',
       ]).default('paragraph'),

@@ -31,10 +31,10 @@ interface TrainTokenizerFlags {
 export function trainTokenizerCommand(): Command {
   return newCommand(
     'train-tokenizer',
-    'learn a vocabulary from a corpus and write a tokenizer.json or vocab.txt',
+    'Learns a vocabulary from a corpus and writes a tokenizer.json or vocab.txt.',
   )
     .addOption(
-      choiceOption('--type <type>', 'byte-level BPE as GPT-2, or WordPiece as BERT', [
+      choiceOption('--type <type>', 'Byte-level BPE as GPT-2, or WordPiece as BERT.', [
         'bpe',
         'wordpiece',
       ]).makeOptionMandatory(),
@@ -42,20 +42,20 @@ export function trainTokenizerCommand(): Command {
     .addOption(
       countOption(
         '--vocab-size <n>',
-        'size of the vocabulary, special tokens included',
+        'Size of the vocabulary, special tokens included.',
       ).makeOptionMandatory(),
     )
-    .requiredOption('--input <files...>', `${corpusFileNames}; or folders of such files`)
-    .requiredOption('--output <file>', 'the tokenizer.json to write, or with --type wordpiece a vocab.txt')
-    .option('--json-key <key>', 'key of JSON lines, or column of Parquet', 'text')
+    .requiredOption('--input <files...>', `Files of text: ${corpusFileNames}; or folders of such files.`)
+    .requiredOption('--output <file>', 'The tokenizer.json to write, or with --type wordpiece a vocab.txt.')
+    .option('--json-key <key>', 'Key of JSON lines, or column of Parquet.', 'text')
     .addOption(
-      choiceOption('--text-documents <what>', 'what a document of plain text is', [
+      choiceOption('--text-documents <what>', 'What a document of plain text is.', [
         'paragraph',
         'file',
       ]).default('paragraph'),
     )
     .addOption(skipBadLinesOption())
-    .addOption(countOption('--min-frequency <n>', 'merge only pairs that occur this often').default(2))
+    .addOption(countOption('--min-frequency <n>', 'Merges only pairs that occur this often.').default(2))
     .action(trainTokenizer);
 }
 

@@ -13,10 +13,10 @@ interface VerifyFlags {
 
 /** `mtl data verify`: reads a whole dataset and checks every token. */
 export function verifyCommand(): Command {
-  return newCommand('verify', 'read a whole dataset and check its structure and every token')
-    .argument('<prefix>', 'dataset, with or without .bin or .idx')
-    .addOption(countOption('--vocab-size <n>', 'tokens must be below this'))
-    .option('--json', 'print JSON')
+  return newCommand('verify', 'Reads a whole dataset and checks its structure and every token.')
+    .argument('<prefix>', 'A dataset, with or without .bin or .idx.')
+    .addOption(countOption('--vocab-size <n>', 'Number of token ids: tokens must be below it.'))
+    .option('--json', 'Prints JSON.')
     .action(verify);
 }
 

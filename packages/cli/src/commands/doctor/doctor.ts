@@ -6,8 +6,8 @@ import { findings } from './findings.js';
 
 /** `mtl doctor`: what this machine has, and what it lacks. */
 export function doctorCommand(): Command {
-  return newCommand('doctor', 'show what training needs and which parts this machine lacks')
-    .option('--json', 'print JSON')
+  return newCommand('doctor', 'Shows what training needs and which parts this machine lacks.')
+    .option('--json', 'Prints JSON.')
     .action(doctor);
 }
 

@@ -62,40 +62,39 @@ Examples:
 /** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {
   return addSharingFlags(
-    newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers'),
+    newModelCommand(
+      'eval',
+      'Evaluates a trained model: its perplexity on data or text, or a task of the papers.',
+    ),
   )
     .addOption(
       choiceOption(
         '--task <name>',
-        'evaluate a task instead, on --valid-data',
+        'Evaluates a task instead, on --valid-data.',
         tasks.map(({ name }) => name),
       ),
     )
-    .option('--valid-data <file>', 'the file of the task')
-    .option('--data-path <prefixes...>', '.bin/.idx datasets')
-    .option('--text <files...>', `text instead: ${corpusFileNames}`)
-    .option('--json-key <key>', 'key of JSON lines, or column of Parquet, in files of --text (default: text)')
+    .option('--valid-data <file>', 'The file of the task.')
+    .option('--data-path <prefixes...>', 'Datasets of .bin and .idx.')
+    .option('--text <files...>', `Files of text instead: ${corpusFileNames}.`)
+    .option('--json-key <key>', 'Key of JSON lines, or column of Parquet, in files of --text. [text]')
     .addOption(skipBadLinesOption())
-    .option(
-      '--split <a,b,c>',
-      "weights of the datasets' parts (default: the training run's, else all documents)",
-    )
+    .option('--split <a,b,c>', "Weights of the datasets' parts. [the training run's, else all documents]")
     .addOption(
-      choiceOption('--part <name>', 'which of them (default: valid with a split, else all)', [
-        ...splitNames,
-        'all',
-      ]),
+      choiceOption('--part <name>', 'Which of them. [valid with a split, else all]', [...splitNames, 'all']),
     )
-    .addOption(countOption('--seq-length <n>', 'tokens in a window (default: as in training)'))
+    .addOption(countOption('--seq-length <n>', 'Tokens in a window. [as in training]'))
     .addOption(
       countOption(
         '--overlapping-eval <stride>',
-        'tokens from the start of a window to the next (default: --seq-length; 32 for the task wikitext, as in the paper)',
+        'Tokens from the start of a window to the next. [--seq-length; 32 for the task wikitext, as in the paper]',
       ),
     )
-    .addOption(countOption('--micro-batch-size <n>', 'windows or passages computed at once').default(4))
-    .addOption(countOption('--max-tokens <n>', 'maximum number of tokens of a dataset or file', { least: 2 }))
-    .option('--json', 'print JSON')
+    .addOption(countOption('--micro-batch-size <n>', 'Windows or passages computed at once.').default(4))
+    .addOption(
+      countOption('--max-tokens <n>', 'Maximum number of tokens of a dataset or file.', { least: 2 }),
+    )
+    .option('--json', 'Prints JSON.')
     .addHelpText('after', examples)
     .requires(missingFlags)
     .action(runEval);

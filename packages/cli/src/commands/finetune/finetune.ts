@@ -36,39 +36,50 @@ Examples:
 
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
 export function finetuneCommand(): Command {
-  const command = newCommand('finetune', 'fine-tune a BERT for MNLI, QQP, RACE or SQuAD, and score it');
+  const command = newCommand('finetune', 'Fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it.');
   return addTrainingFlags(addPlaces(addHyperParameters(addModel(command))))
     .requires(missingFinetuneFlags)
-    .option('--json', 'print JSON')
+    .option('--json', 'Prints JSON.')
     .addHelpText('after', examples)
     .action(runFinetune);
 }
 
 function addModel(command: MtlCommand): MtlCommand {
   return command
-    .addOption(choiceOption('--task <name>', 'the task', fineTuningTaskNames).makeOptionMandatory())
-    .option('--data-dir <dir>', "the task's files under their official names")
-    .option('--train-data <path>', 'instead: the file, or part of RACE, to train on')
-    .option('--valid-data <paths...>', '... to evaluate on after every epoch')
-    .option('--test-data <paths...>', 'files to predict at the end; labels are not needed')
-    .addOption(choiceOption('--squad-version <version>', 'which files of SQuAD', ['1.1', '2.0']))
-    .option('--load <dir>', 'start from checkpoints of a BERT: the directory of its --save')
-    .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
+    .addOption(choiceOption('--task <name>', 'The task.', fineTuningTaskNames).makeOptionMandatory())
+    .option('--data-dir <dir>', "The task's files under their official names.")
+    .option('--train-data <path>', 'The file, or part of RACE, to train on, instead of --data-dir.')
+    .option(
+      '--valid-data <paths...>',
+      'The files, or parts of RACE, to evaluate on after every epoch, instead of --data-dir.',
     )
-    .option('--load-hf <dir>', 'start from a BERT directory of the transformers library')
-    .option('--from-scratch', 'use the architecture and tokenizer of that model, with initial weights')
-    .addOption(countOption('--num-layers <n>', 'a model from scratch: layers'))
-    .addOption(countOption('--hidden-size <n>', '... features'))
-    .addOption(countOption('--num-attention-heads <n>', '... heads'))
+    .option('--test-data <paths...>', 'Files to predict at the end; labels are not needed.')
+    .addOption(choiceOption('--squad-version <version>', 'Which files of SQuAD.', ['1.1', '2.0']))
+    .option('--load <dir>', 'Starts from checkpoints of a BERT: the directory of its --save.')
     .addOption(
-      choiceOption('--layer-norm-placement <where>', '... layer norm (default: pre)', ['pre', 'post']),
+      countOption('--ckpt-step <n>', 'The iteration. [the newest complete checkpoint]', { least: 0 }),
+    )
+    .option('--load-hf <dir>', 'Starts from a BERT directory of the transformers library.')
+    .option('--from-scratch', 'Uses the architecture and tokenizer of that model, with initial weights.')
+    .addOption(countOption('--num-layers <n>', 'Layers of a model from scratch.'))
+    .addOption(countOption('--hidden-size <n>', 'Features of a model from scratch.'))
+    .addOption(countOption('--num-attention-heads <n>', 'Attention heads of a model from scratch.'))
+    .addOption(
+      choiceOption(
+        '--layer-norm-placement <where>',
+        'Where a model from scratch has its layer norms. [pre]',
+        ['pre', 'post'],
+      ),
     )
     .addOption(
-      choiceOption('--tokenizer-type <name>', "in place of the model's own tokenizer", tokenizerTypes),
+      choiceOption(
+        '--tokenizer-type <name>',
+        "How text becomes tokens, in place of the model's own tokenizer.",
+        tokenizerTypes,
+      ),
     )
-    .option('--tokenizer-model <path>', 'tokenizer.json of a HuggingFaceTokenizer, or its folder')
-    .option('--vocab-file <file>', 'vocab.txt of BertWordPiece');
+    .option('--tokenizer-model <path>', 'The tokenizer.json of a HuggingFaceTokenizer, or its folder.')
+    .option('--vocab-file <file>', 'The vocab.txt of BertWordPiece.');
 }
 
 function addHyperParameters(command: MtlCommand): MtlCommand {
@@ -76,69 +87,69 @@ function addHyperParameters(command: MtlCommand): MtlCommand {
     .addOption(
       choiceOption(
         '--preset <name>',
-        "the paper's batch, rate and epochs for a model (default: megatron-336m)",
+        "The paper's batch, rate and epochs for a model. [megatron-336m]",
         fineTuningPresetNames,
       ),
     )
-    .addOption(countOption('--epochs <n>', 'passes over the training data'))
-    .addOption(countOption('--global-batch-size <n>', 'samples per step'))
-    .addOption(countOption('--micro-batch-size <n>', 'samples computed at once').default(8))
-    .addOption(numberOption('--lr <rate>', 'highest learning rate', { above: 0 }))
-    .addOption(numberOption('--min-lr <rate>', 'lowest', { least: 0 }).default(0))
+    .addOption(countOption('--epochs <n>', 'Passes over the training data.'))
+    .addOption(countOption('--global-batch-size <n>', 'Samples per step.'))
+    .addOption(countOption('--micro-batch-size <n>', 'Samples computed at once.').default(8))
+    .addOption(numberOption('--lr <rate>', 'Highest learning rate.', { above: 0 }))
+    .addOption(numberOption('--min-lr <rate>', 'Lowest learning rate.', { least: 0 }).default(0))
     .addOption(
-      choiceOption('--lr-decay-style <name>', 'shape of the decay', ['linear', 'cosine', 'constant']).default(
+      choiceOption('--lr-decay-style <name>', 'How the learning rate falls.', [
         'linear',
-      ),
+        'cosine',
+        'constant',
+      ]).default('linear'),
     )
     .addOption(
-      numberOption('--lr-warmup-fraction <share>', 'share of the steps with a rising rate', {
+      numberOption('--lr-warmup-fraction <share>', 'Share of the steps with a rising learning rate.', {
         least: 0,
         most: 1,
       }).default(0.065),
     )
-    .addOption(numberOption('--weight-decay <x>', 'AdamW', { least: 0 }).default(0.01))
+    .addOption(numberOption('--weight-decay <x>', 'Weight decay of AdamW.', { least: 0 }).default(0.01))
     .addOption(
-      numberOption('--clip-grad <norm>', 'clip gradients to this norm; 0: no clipping', { least: 0 }).default(
-        1,
-      ),
+      numberOption('--clip-grad <norm>', 'Clips gradients to this norm; 0: no clipping.', {
+        least: 0,
+      }).default(1),
     )
     .addOption(
-      numberOption('--dropout <p>', "dropout of hidden states and attention (default: the model's)", {
+      numberOption('--dropout <p>', "Dropout of hidden states and attention. [the model's]", {
         least: 0,
         most: 0.99,
       }),
     )
+    .addOption(countOption('--seq-length <n>', 'Tokens of a sequence. [128; 512 of RACE, 384 of SQuAD]'))
+    .addOption(countOption('--doc-stride <n>', 'Tokens between the windows of SQuAD.').default(128))
     .addOption(
-      countOption('--seq-length <n>', 'tokens of a sequence (default: 128; 512 of RACE, 384 of SQuAD)'),
-    )
-    .addOption(countOption('--doc-stride <n>', 'SQuAD: tokens between windows').default(128))
-    .addOption(
-      countOption('--max-query-length <n>', 'SQuAD: maximum number of tokens of a question').default(64),
+      countOption('--max-query-length <n>', 'Maximum number of tokens of a question of SQuAD.').default(64),
     )
     .addOption(
-      countOption('--max-answer-length <n>', 'SQuAD: maximum number of tokens of an answer').default(30),
+      countOption('--max-answer-length <n>', 'Maximum number of tokens of an answer of SQuAD.').default(30),
     )
-    .option('--seeds <list>', 'seeds, one training run each: 1,2,3,4,5 as in the paper', seedList, [1234]);
+    .option('--seeds <list>', 'Seeds, one training run each: 1,2,3,4,5 as in the paper.', seedList, [1234]);
 }
 
 function addPlaces(command: MtlCommand): MtlCommand {
   return command
-    .option('--save <dir>', 'checkpoints, results and predictions')
+    .option('--save <dir>', 'Where checkpoints, results and predictions are saved.')
     .option(
       '--save-hf <dir>',
-      'the fine-tuned model for the transformers library; one folder per seed if there are several',
+      'Where the fine-tuned model is written for the transformers library; one folder per seed if there are several.',
     )
-    .option('--resume', 'resume the runs in --save')
-    .addOption(countOption('--save-interval <n>', 'steps between checkpoints (default: those of an epoch)'))
-    .addOption(countOption('--keep-last <n>', 'number of checkpoints to keep').default(1))
-    .addOption(countOption('--exit-interval <n>', 'end after a step whose number is a multiple of this'))
-    .addOption(countOption('--log-interval <n>', 'steps between lines of progress').default(50))
+    .option('--resume', 'Resumes the runs in --save.')
+    .addOption(countOption('--save-interval <n>', 'Steps between checkpoints. [those of an epoch]'))
+    .addOption(countOption('--keep-last <n>', 'Number of checkpoints to keep.').default(1))
+    .addOption(countOption('--exit-interval <n>', 'Ends after a step whose number is a multiple of this.'))
+    .addOption(countOption('--log-interval <n>', 'Steps between lines of progress.').default(50))
     .option(
       '--metrics-jsonl <file>',
-      'a copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; one file per seed if there are several',
+      'A copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; one file per seed if there are several.',
     )
-    .option('--bf16', 'compute in bfloat16 (default: float32)')
-    .option('--fp16', 'compute in float16');
+    .option('--bf16', 'Computes in bfloat16. [float32]')
+    .option('--fp16', 'Computes in float16.');
 }
 
 /**
@@ -149,12 +160,12 @@ function addTrainingFlags(command: MtlCommand): MtlCommand {
   for (const option of trainingFlagOptions(names)) {
     // threads are not chosen by the model here, as they are in pretraining
     if (option.long === '--threads') {
-      option.description = "CPU threads per process (default: its share of the host's cores)";
+      option.description = "CPU threads per process. [its share of the host's cores]";
     }
     command.addOption(option);
   }
   return command.addOption(
-    new Option('--recompute-activations', 'the same as --recompute-granularity selective')
+    new Option('--recompute-activations', 'Means --recompute-granularity selective.')
       .implies({ recomputeGranularity: 'selective' })
       .hideHelp(),
   );

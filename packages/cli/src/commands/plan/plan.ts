@@ -68,33 +68,33 @@ const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_00
 
 /** `mtl plan`: memory and time of a training run on a given machine, before it is started. */
 export function planCommand(): Command {
-  return newCommand('plan', 'predict the memory of each process of a training run, and the time of a step')
-    .argument('[flags...]', 'the flags of the training run, after --')
+  return newCommand('plan', 'Predicts the memory of each process of a training run, and the time of a step.')
+    .argument('[flags...]', 'The flags of the training run, after --.')
     .addOption(
-      choiceOption('--model <kind>', 'the model that the flags describe', ['gpt', 'bert']).default('gpt'),
+      choiceOption('--model <kind>', 'The model that the flags describe.', ['gpt', 'bert']).default('gpt'),
     )
     .addOption(
       suggestValues(
         new Option(
           '--profile <profile>',
-          'the machine: a shipped profile or a FILE.json (default: the file that MTL_PROFILE names, or ~/.config/mtl/profile.json)',
+          'The machine: a shipped profile or a FILE.json. [the file that MTL_PROFILE names, or ~/.config/mtl/profile.json]',
         ),
         profileNames(),
       ),
     )
-    .addOption(countOption('--num-processes <n>', 'processes of the training run').default(1))
-    .addOption(countOption('--gpus-per-node <n>', 'processes of one node (default: those of the profile)'))
+    .addOption(countOption('--num-processes <n>', 'Processes of the training run.').default(1))
+    .addOption(countOption('--gpus-per-node <n>', 'Processes of one node. [those of the profile]'))
     .addOption(
       bytesOption(
         '--memory <bytes>',
-        'memory of each process, as 80e9, 80GB or 80GiB (default: that of the profile)',
+        'Memory of each process, as 80e9, 80GB or 80GiB. [that of the profile]',
       ),
     )
-    .option('--search', 'find the fastest layouts that fit; layout flags that are given stay as they are')
-    .option('--svg <file>', 'write a picture of the step, with --search of the best')
-    .option('--chrome-trace <file>', 'write the step as a trace for ui.perfetto.dev or chrome://tracing')
+    .option('--search', 'Finds the fastest layouts that fit; layout flags that are given stay as they are.')
+    .option('--svg <file>', 'Writes a picture of the step, with --search of the best.')
+    .option('--chrome-trace <file>', 'Writes the step as a trace for ui.perfetto.dev or chrome://tracing.')
     .addOption(new Option('--tflops <rate>').hideHelp().argParser(refuseRate))
-    .option('--json', 'print JSON, in bytes and seconds')
+    .option('--json', 'Prints JSON, in bytes and seconds.')
     .addHelpText('after', examples)
     .action(plan);
 }

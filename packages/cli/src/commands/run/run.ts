@@ -36,47 +36,43 @@ Examples:
 
 /** `mtl run`: starts the processes of a job on this host. */
 export function runCommand(): Command {
-  return newCommand('run', 'start a program as several ranks, on one host or on several')
+  return newCommand('run', 'Starts a program as several ranks, on one host or on several.')
     .argument(
       '<program>',
-      'gpt or bert (to train one), a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH',
+      'The program: gpt or bert (to train one), a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH.',
     )
-    .argument('[args...]', 'arguments of the program, after --')
+    .argument('[args...]', 'Arguments of the program, after --.')
     .passThroughOptions()
     .addOption(
-      new Option('--nproc-per-node <n>', 'processes on this host: a number, cpu or auto (one per core)')
+      new Option('--nproc-per-node <n>', 'Processes on this host: a number, cpu or auto (one per core).')
         .argParser(readNumProcesses)
         .default(1),
     )
-    .addOption(countOption('--nnodes <n>', 'hosts').default(1))
-    .addOption(countOption('--node-rank <n>', 'index of this host', { least: 0 }).default(0))
-    .option('--master-addr <address>', 'an address of host 0 that the others reach')
-    .addOption(countOption('--master-port <n>', 'a free port there (default: any on one host, else 29500)'))
+    .addOption(countOption('--nnodes <n>', 'Hosts.').default(1))
+    .addOption(countOption('--node-rank <n>', 'Index of this host.', { least: 0 }).default(0))
+    .option('--master-addr <address>', 'An address of host 0 that the others reach.')
+    .addOption(countOption('--master-port <n>', 'A free port there. [any on one host, else 29500]'))
     .addOption(
-      countOption('--max-restarts <n>', 'how often to restart all processes after a failure', {
+      countOption('--max-restarts <n>', 'How often all processes are restarted after a failure.', {
         least: 0,
       }).default(0),
     )
     .addOption(
-      numberOption(
-        '--join-timeout <s>',
-        'seconds that hosts and processes wait for each other (default: 300)',
-        {
-          above: 0,
-        },
-      ),
+      numberOption('--join-timeout <s>', 'Seconds that hosts and processes wait for each other. [300]', {
+        above: 0,
+      }),
     )
     .addOption(
       numberOption(
         '--heartbeat-limit <s>',
-        'seconds that a process may be silent (stopped, or its host lost): the job ends a second or two later',
+        'Seconds that a process may be silent (stopped, or its host lost): the job ends a second or two later.',
         { least: 1 },
       ).default(15),
     )
     .addOption(
       numberOption(
         '--grace-period <s>',
-        'seconds to end after a failure, for processes that are not stopped',
+        'Seconds to end after a failure, for processes that are not stopped.',
         { least: 0 },
       ).default(10),
     )

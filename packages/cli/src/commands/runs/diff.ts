@@ -5,10 +5,10 @@ import { runJson } from './runs-json.js';
 
 /** `mtl runs diff`: what differs between two runs. */
 export function diffRunsCommand(): Command {
-  return newCommand('diff', 'compare the flags, versions and losses of two runs')
-    .argument('<a>', 'a run: its folder, or its name in runs')
-    .argument('<b>', 'another one')
-    .option('--json', 'print JSON')
+  return newCommand('diff', 'Compares the flags, versions and losses of two runs.')
+    .argument('<a>', 'A run: its folder, or its name in runs.')
+    .argument('<b>', 'Another one.')
+    .option('--json', 'Prints JSON.')
     .action(diff);
 }
 

@@ -7,10 +7,10 @@ import { newCommand } from '../../command-line/new-command.js';
 
 /** `mtl runs remove`: deletes what runs wrote into their folders. */
 export function removeRunsCommand(): Command {
-  return newCommand('remove', 'delete runs: checkpoints, metrics and records; other files stay')
-    .argument('<run...>', 'runs: their folders, or their names in runs')
-    .option('--yes', 'delete; without it the runs and their sizes are listed only')
-    .option('--json', 'print JSON')
+  return newCommand('remove', 'Deletes runs: checkpoints, metrics and records; other files stay.')
+    .argument('<run...>', 'Runs: their folders, or their names in runs.')
+    .option('--yes', 'Deletes them; without it the runs and their sizes are listed only.')
+    .option('--json', 'Prints JSON.')
     .action(remove);
 }
 

@@ -11,10 +11,10 @@ import { sendRunsCommand } from './send.js';
 export function runsCommand(): Command {
   return newCommand(
     'runs',
-    'list training runs with their steps, losses, size and state; compare them, remove them, send their metrics',
+    'Lists training runs with their steps, losses, size and state; compares them, removes them, sends their metrics.',
   )
-    .argument('[directory]', 'a directory of runs, the folder of one, or its name in runs', runsDirectory)
-    .option('--json', 'print JSON')
+    .argument('[directory]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
+    .option('--json', 'Prints JSON.')
     .action(list)
     .addCommand(diffRunsCommand())
     .addCommand(removeRunsCommand())

@@ -6,9 +6,9 @@ import { newCommand } from '../../command-line/new-command.js';
 
 /** `mtl runs send`: sends metrics that tracking services did not take while runs trained. */
 export function sendRunsCommand(): Command {
-  return newCommand('send', 'send metrics that wandb or MLflow did not take while runs trained')
-    .argument('<run...>', 'runs that have ended: their folders, or their names in runs')
-    .option('--json', 'print JSON, one object per run')
+  return newCommand('send', 'Sends metrics that wandb or MLflow did not take while runs trained.')
+    .argument('<run...>', 'Runs that have ended: their folders, or their names in runs.')
+    .option('--json', 'Prints JSON, one object per run.')
     .action(send);
 }
 

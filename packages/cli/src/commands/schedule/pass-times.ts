@@ -14,7 +14,7 @@ export interface TimeFlags {
 
 /** An option that takes one number of 0 or more, or several with commas between them. */
 export function timesOption(flags: string, description: string): Option {
-  return new Option(flags, `${description}; one for all, or a list`).argParser((value: string) => {
+  return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
     if (numbers.every((number) => Number.isFinite(number) && number >= 0)) return numbers;
     const name = flags.split(' ')[0];

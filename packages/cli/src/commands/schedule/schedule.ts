@@ -57,56 +57,58 @@ Examples:
 
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
-  return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
+  return newCommand('schedule', 'Simulates a pipeline schedule: timeline, bubble, activations kept.')
     .addOption(
       suggestValues(
         new Option(
           '--pipeline-schedule <schedule>',
-          `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
+          `The schedule: ${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs.`,
         ),
         scheduleNames,
       ),
     )
     .option(
       '--compare <trace>',
-      'compare the trace of a training run (its --profile-steps) with the simulation',
+      'Compares the trace of a training run (its --profile-steps) with the simulation.',
     )
-    .addOption(countOption('--stages <p>', 'pipeline stages (ranks)', { least: 2 }))
-    .addOption(countOption('--micro-batches <m>', 'micro-batches per step'))
+    .addOption(countOption('--stages <p>', 'Pipeline stages (ranks).', { least: 2 }))
+    .addOption(countOption('--micro-batches <m>', 'Micro-batches per step.'))
     .addOption(
-      countOption('--chunks <v>', 'model chunks on each rank (default: the fewest that the schedule allows)'),
+      countOption('--chunks <v>', 'Model chunks on each rank. [the fewest that the schedule allows]'),
     )
     .addOption(
-      countOption('--num-virtual-stages-per-pipeline-rank <v>', 'the same, as training runs name it'),
+      countOption('--num-virtual-stages-per-pipeline-rank <v>', 'Means --chunks, as training runs name it.'),
     )
     .addOption(
       countOption(
         '--micro-batch-group-size <n>',
-        'micro-batches per group of the interleaved schedule (default: the number of stages)',
+        'Micro-batches per group of the interleaved schedule. [the number of stages]',
       ),
     )
-    .addOption(timesOption('--forward-time <t>', 'forward of a micro-batch on a stage').default([1], '1'))
-    .addOption(timesOption('--backward-input-time <t>', 'input half of backward').default([1], '1'))
-    .addOption(timesOption('--backward-weight-time <t>', 'weight half of backward').default([1], '1'))
-    .addOption(timesOption('--backward-time <t>', 'both halves of backward in one pass (default: their sum)'))
+    .addOption(timesOption('--forward-time <t>', 'Forward of a micro-batch on a stage').default([1], '1'))
+    .addOption(timesOption('--backward-input-time <t>', 'Input half of backward').default([1], '1'))
+    .addOption(timesOption('--backward-weight-time <t>', 'Weight half of backward').default([1], '1'))
     .addOption(
-      numberOption('--communication-time <t>', 'message from one rank to another', { least: 0 }).default(0),
+      timesOption('--backward-time <t>', 'Both halves of backward in one pass, instead of their sum'),
     )
-    .addOption(numberOption('--optimizer-time <t>', 'optimizer step', { least: 0 }).default(0))
     .addOption(
-      numberOption('--kept-until-weight <f>', 'share of the activations that the weight half needs', {
+      numberOption('--communication-time <t>', 'Message from one rank to another.', { least: 0 }).default(0),
+    )
+    .addOption(numberOption('--optimizer-time <t>', 'Optimizer step.', { least: 0 }).default(0))
+    .addOption(
+      numberOption('--kept-until-weight <f>', 'Share of the activations that the weight half needs.', {
         least: 0,
         most: 1,
       }).default(1),
     )
     .option(
       '--no-barrier',
-      'no rank waits for the others before its optimizer step (no clipping, no loss scaling)',
+      'No rank waits for the others before its optimizer step (no clipping, no loss scaling).',
     )
-    .option('--svg <file>', 'write a picture')
-    .option('--chrome-trace <file>', 'write a trace for ui.perfetto.dev or chrome://tracing')
-    .option('--csv <file>', 'write the actions as a FILE.csv for --pipeline-schedule')
-    .option('--json', 'print JSON')
+    .option('--svg <file>', 'Writes a picture.')
+    .option('--chrome-trace <file>', 'Writes a trace for ui.perfetto.dev or chrome://tracing.')
+    .option('--csv <file>', 'Writes the actions as a FILE.csv for --pipeline-schedule.')
+    .option('--json', 'Prints JSON.')
     .addHelpText('after', notes)
     .requires(missingFlags)
     .action(runSchedule);

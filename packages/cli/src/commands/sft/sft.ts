@@ -19,7 +19,7 @@ const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micr
 export function sftCommand(): Command {
   return trainingCommand({
     name: 'sft',
-    summary: 'fine-tune a model on conversations, by the chat template of its tokenizer',
+    summary: 'Fine-tunes a model on conversations, by the chat template of its tokenizer.',
     description,
     model: 'gpt',
     program: 'mtl sft',

@@ -6,12 +6,12 @@ import { trainingCommand } from '../../command-line/training-command.js';
 export function trainCommand(): Command {
   return newCommand(
     'train',
-    'pretrain a GPT or a BERT; without flags a small one, on a corpus that is included',
+    'Pretrains a GPT or a BERT; without flags a small one, on a corpus that is included.',
   )
     .addCommand(
       trainingCommand({
         name: 'gpt',
-        summary: 'pretrain a GPT or a model of the Llama family',
+        summary: 'Pretrains a GPT or a model of the Llama family.',
         description: 'Trains a GPT.',
         model: 'gpt',
         program: 'mtl train gpt',
@@ -20,7 +20,7 @@ export function trainCommand(): Command {
     .addCommand(
       trainingCommand({
         name: 'bert',
-        summary: 'pretrain a BERT',
+        summary: 'Pretrains a BERT.',
         description: 'Pretrains a BERT.',
         model: 'bert',
         program: 'mtl train bert',
