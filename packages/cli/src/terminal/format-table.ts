@@ -1,6 +1,8 @@
 import { wrapText } from './wrap-text.js';
 
-/** Rows of names and values, values aligned: two spaces in front, two between; long values in several lines. */
+/**
+ * Rows of names and values, values aligned: two spaces in front, two between; long values in several lines.
+ */
 export function formatTable(rows: ReadonlyArray<readonly [name: string, value: string | number]>): string {
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const indent = ' '.repeat(width + 4);

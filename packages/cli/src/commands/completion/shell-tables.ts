@@ -7,8 +7,8 @@ export const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\'
  * The tables of a script for bash or zsh, as functions that set variables. Both shells read them alike.
  *
  * `_mtl_enter PATH WORD` returns whether WORD leads from PATH to another command; `_mtl_command PATH` sets
- * subcommands, flags and what an operand is; `_mtl_value PATH FLAG` sets what the value of a flag is, and fails
- * for a switch.
+ * subcommands, flags and what an operand is; `_mtl_value PATH FLAG` sets what the value of a flag is, and
+ * fails for a switch.
  */
 export function shellTables(all: readonly CompletedCommand[]): string {
   const steps = all.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));

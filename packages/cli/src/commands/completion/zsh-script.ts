@@ -1,7 +1,9 @@
 import type { CompletedCommand } from './completed-command.js';
 import { readWords, shellTables } from './shell-tables.js';
 
-/** The script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the `fpath`. */
+/**
+ * The script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the `fpath`.
+ */
 export function zshScript(commands: readonly CompletedCommand[]): string {
   return `#compdef mtl gpt-train bert-train
 # Completes mtl, gpt-train and bert-train in zsh: source <(mtl completion zsh), after compinit

@@ -162,7 +162,9 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   );
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run, and those of this command */
+/**
+ * @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run, and those of this command
+ */
 function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
   const isKnown = isProfileKnown({ name: profile, variables: process.env });
   checkRequiredFlags(new FlagReader(run), {
