@@ -154,7 +154,7 @@ describe('mtl plan', () => {
       /^note: 2 flags have no effect: --use-flash-attn \(attention .+\); --sequence-parallel \(with .+\)$/m,
     );
     expect(stdout.match(/^note:/gm)).toHaveLength(1);
-    const { stdout: all } = await spawnMtl([...onH100, '--', ...flags, '--verbose'], { cwd });
+    const { stdout: all } = await runMtlIn([...onH100, '--', ...flags, '--verbose'], { cwd });
     expect(all.match(/^note:/gm)).toHaveLength(2);
   });
 
