@@ -1,3 +1,3 @@
-import { library } from '@mtl/tooling/vitest';
+import { library, shared } from '@mtl/tooling/vitest';
 
-export default library();
+export default library(shared);

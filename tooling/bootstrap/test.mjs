@@ -79,8 +79,8 @@ const statuses = {
   ...(nativeTests.length > 0
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
-  // one package after the other, which says itself how many of its files run at once; on the builds just made
-  'tests of packages, apps and tooling': turbo('test', '--concurrency=1', ...(force ? ['--force'] : [])),
+  // two packages at a time, each of which says itself how many of its files run at once; on the builds just made
+  'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 
 const { numPassed, failed, skipped, left, engines } = outcomes.read();

@@ -49,7 +49,9 @@ export const slowSuites = {
     'fuzz/fuzz.test.mjs': 13,
     'guides/guides.test.mjs': 43,
     'native/cuda-resources.test.mjs': 12,
+    'packaging/packed-command.test.mjs': 20,
     'packaging/packed-packages.test.mjs': 136,
+    'packaging/changeset.test.mjs': 7,
   },
 };
 

@@ -49,7 +49,6 @@ const cases: ReadonlyArray<readonly [line: string, offered: readonly string[]]> 
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'exit 0']).status === 0;
 
 const bashOf = (words: readonly string[]): string => `
-  source mtl.bash
   COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}) COMP_CWORD=${words.length - 1}
   _mtl
   printf '%s\\n' "\${COMPREPLY[@]}"`;
@@ -60,23 +59,51 @@ const zshOf = (words: readonly string[]): string => `
   compadd() { shift; for word in "$@"; do if [[ $word == "$wanted"* ]]; then print -r -- $word; fi; done }
   compset() { }
   _files() { setopt local_options null_glob; print -rl -- "$wanted"*(N) }
-  source ./mtl.zsh
   words=(${words.map((word) => `'${word}'`).join(' ')}) CURRENT=${words.length} wanted='${words.at(-1)}'
   _mtl`;
 
+/** How a shell is started and reads its script, and asks for what a line can go on with. */
 const shells = {
-  bash: (line: string) => ['-c', bashOf(line.split(' '))],
-  zsh: (line: string) => ['-f', '-c', zshOf(line.split(' '))],
-  fish: (line: string) => ['--no-config', '-c', `source mtl.fish; complete -C '${line}'`],
+  bash: { flags: ['-c'], source: 'source mtl.bash', ask: (line: string) => bashOf(line.split(' ')) },
+  zsh: {
+    flags: ['-f', '-c'],
+    source: 'compdef() { }; source ./mtl.zsh',
+    ask: (line: string) => zshOf(line.split(' ')),
+  },
+  fish: {
+    flags: ['--no-config', '-c'],
+    source: 'source mtl.fish',
+    ask: (line: string) => `complete -C '${line}'`,
+  },
 } as const;
+
+/** What a shell offers for each line, all in one process. */
+function offeredBy(shell: keyof typeof shells, lines: readonly string[]): string[][] {
+  const { flags, source, ask } = shells[shell];
+  const script = [source, ...lines.map((line) => `${ask(line)}\necho '=='`)].join('\n');
+  const output = execFileSync(shell, [...flags, script], { cwd: directory.path, encoding: 'utf8' });
+  return output.split('==\n').map((text) => {
+    const words = text.split('\n').map((word) => word.split('\t')[0]!.replace(/\/$/, ''));
+    return [...new Set(words)].filter((word) => word !== '').sort();
+  });
+}
 
 for (const shell of ['bash', 'zsh', 'fish'] as const) {
   describe.skipIf(!has(shell))(`mtl completion ${shell} (needs ${shell})`, () => {
-    it.each(cases)('completes %j', (line, offered) => {
-      const output = execFileSync(shell, shells[shell](line), { cwd: directory.path, encoding: 'utf8' });
-      const words = output.split('\n').map((text) => text.split('\t')[0]!.replace(/\/$/, ''));
-      expect([...new Set(words)].filter((word) => word !== '').sort()).toEqual(offered);
+    let all: string[][];
+    beforeAll(() => {
+      all = offeredBy(
+        shell,
+        cases.map(([line]) => line),
+      );
     });
+
+    it.each(cases.map(([line, offered], index) => [line, offered, index] as const))(
+      'completes %j',
+      (_, offered, index) => {
+        expect(all[index]).toEqual(offered);
+      },
+    );
 
     it('is a script that the shell can read', () => {
       const check = spawnSync(shell, ['-n', `mtl.${shell}`], { cwd: directory.path, encoding: 'utf8' });
@@ -101,7 +128,10 @@ describe('mtl completion', () => {
 
   it.skipIf(!has('bash'))('completes a value behind =', () => {
     const words = ['mtl', 'calibrate', '--device', '=', 'cu'];
-    const output = execFileSync('bash', ['-c', bashOf(words)], { cwd: directory.path, encoding: 'utf8' });
+    const output = execFileSync('bash', ['-c', `source mtl.bash\n${bashOf(words)}`], {
+      cwd: directory.path,
+      encoding: 'utf8',
+    });
     expect(output).toBe('cuda\n');
   });
 

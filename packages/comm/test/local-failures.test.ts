@@ -28,7 +28,7 @@ describe('over shared memory, a rank', () => {
     },
   );
 
-  it('that hangs after the job has failed is ended by its own watchdog', async () => {
+  it('that hangs after the job has failed is ended by its own watchdog', { tags: ['whole'] }, async () => {
     const processes = start('hang', { timeoutMs, abortGraceMs: 3000 });
     await errorsOf(processes.slice(0, culprit));
     expect(await processes[culprit]!.ended).toBe(1);

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
 import { isRunning, runInMemoryRanks } from '@mtl/comm/testing';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -18,7 +19,7 @@ import { runRanks } from './support/ranks.js';
 const hosts = [0, 0, 1, 1];
 /** On the second host. */
 const culprit = 3;
-const numStops = Number(process.env.MTL_TEST_STOPS ?? 2);
+const numStops = Number(process.env.MTL_TEST_STOPS ?? inWholeRuns(2)[0] ?? 1);
 const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;
 
 let network: NetworkHosts;
@@ -66,7 +67,9 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     },
   );
 
-  it('lose the cable: every rank names one of the other host at the time-out', async () => {
+  it('lose the cable: every rank names one of the other host at the time-out', {
+    tags: ['whole'],
+  }, async () => {
     const processes = start('none', { timeoutMs });
     await ready(processes);
     network.cut();

@@ -67,7 +67,7 @@ describe('mtl run', () => {
     }
   });
 
-  it('runs the command of a directory with a package.json', async () => {
+  it('runs the command of a directory with a package.json', { tags: ['whole'] }, async () => {
     const directory = join(testDirectory(), 'app');
     mkdirSync(directory);
     writeFileSync(

@@ -1,3 +1,4 @@
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { expect, it } from 'vitest';
 import {
   complete,
@@ -13,7 +14,7 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
   it('that is killed is named by all others within a second', () =>
     expectKilledIsNamedAtOnce(start, culprit));
 
-  it('that ends by process.exit is as good as killed', async () => {
+  it('that ends by process.exit is as good as killed', { tags: ['whole'] }, async () => {
     for (const error of await errorsOf(start('exit').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
     }
@@ -26,7 +27,7 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     }
   });
 
-  it('that fails with a coded error is reported with that code', async () => {
+  it('that fails with a coded error is reported with that code', { tags: ['whole'] }, async () => {
     for (const error of await errorsOf(start('throwCoded').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_EXAMPLE', details: { rank: culprit, ...complete } });
       expect(error.message).toContain(`rank ${culprit} failed: a mistake of the user`);
@@ -49,7 +50,7 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     }
   });
 
-  it('that does not create a group is named by the others', async () => {
+  it('that does not create a group is named by the others', { tags: ['whole'] }, async () => {
     for (const error of await errorsOf(start('noGroup', { timeoutMs }).slice(1))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: 0, operation: 'createGroup' } });
       expect(error.message).toContain('for rank 0 to create group extra');
@@ -57,9 +58,11 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
   });
 
   it.each([
-    ['otherOperation', 'barrier', 'allReduce sum float32 8'],
     ['otherSize', 'allReduce sum float32 7', 'allReduce sum float32 8'],
-    ['otherMessage', 'message float32 7', 'message float32 8'],
+    ...inWholeRuns<(readonly ['otherOperation' | 'otherMessage', string, string])[]>(
+      ['otherOperation', 'barrier', 'allReduce sum float32 8'],
+      ['otherMessage', 'message float32 7', 'message float32 8'],
+    ),
   ] as const)(
     'that does something else (%s) is an error of all, which shows both',
     async (kind, theirs, ours) => {
