@@ -79,7 +79,8 @@ const statuses = {
   ...(nativeTests.length > 0
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
-  // two packages at a time, each of which says itself how many of its files run at once; on the builds just made
+  // two packages at a time, each of which says itself how many of its files run at once; on the builds just
+  // made
   'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 

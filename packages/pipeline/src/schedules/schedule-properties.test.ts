@@ -119,7 +119,7 @@ const everyCase = {
 } satisfies Record<ScheduleName, Case[]>;
 
 describe('every p, m and v', () => {
-  it('is as many cases as it should be', () => {
+  it('is as many cases as it should be', { tags: ['whole'] }, () => {
     expect(Object.values(everyCase).map((cases) => cases.length)).toEqual([
       960, 960, 441, 3840, 960, 960, 960,
     ]);
