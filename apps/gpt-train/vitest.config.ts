@@ -1,3 +1,3 @@
-import { library, shared, waiting } from '@mtl/tooling/vitest';
+import { library, waiting } from '@mtl/tooling/vitest';
 
-export default library({ ...shared, ...waiting, include: ['test/**/*.test.ts', 'bench/**/*.test.mjs'] });
+export default library({ ...waiting, include: ['test/**/*.test.ts', 'bench/**/*.test.mjs'] });

@@ -1,3 +1,3 @@
-import { library, shared } from '@mtl/tooling/vitest';
+import { library } from '@mtl/tooling/vitest';
 
-export default library(shared);
+export default library();

@@ -10,8 +10,9 @@ const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default
 export const waiting = { maxWorkers: 3 };
 
 /**
- * For packages whose tests are quick: files share two processes, and what they import is read once. No file
- * may leave anything behind in its process, as a stubbed module, a live tensor or a changed environment.
+ * For packages whose tests are quick and hold no tensors: files share two processes, and what they import is
+ * read once. No file may leave anything behind in its process, as a stubbed module or a changed environment;
+ * what a garbage collector frees later would spoil tests that count tensors or their memory.
  */
 export const shared = { isolate: false };
 
