@@ -61,7 +61,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('the default preset', () => {
-  it('starts with its golden losses', { tags: ['whole'] }, async () => {
+  it('starts with its golden losses', async () => {
     const golden = JSON.parse(
       readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
     ) as {

@@ -4,7 +4,7 @@ import { commandLineError } from './command-line-error.js';
 import { type MissingWord, missingArgument, missingOption, missingWordsError } from './missing-words.js';
 import { pathOf } from './path-of.js';
 
-/** What a command line lacks by its other words. */
+/** Finds the flags and operands that a command line lacks, judged by those that it has. */
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
 
 /**

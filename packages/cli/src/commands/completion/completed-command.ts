@@ -2,11 +2,11 @@ import { type FlagOfProgram, flagsOfProgram, type ModelKind } from '@mtl/configu
 import type { Argument, Command, Option } from 'commander';
 import { suggestedValues } from '../../command-line/suggested-values.js';
 
-/** What shells complete as a value: some names, files, or nothing. */
+/** A value as shells complete it: by some names, by files, or not at all. */
 export interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
-  /** Whether more values may follow the first. */
+  /** True where more values may follow the first. */
   readonly isVariadic: boolean;
 }
 

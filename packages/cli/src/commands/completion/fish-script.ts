@@ -50,7 +50,7 @@ function flagLine(here: string, { words, text, value }: CompletedFlag): string {
   return `${here} ${names.join(' ')} -d ${quoted(text)}${taken}`;
 }
 
-/** Of a flag that takes several values, those behind the first, which fish takes for operands. */
+/** Completes the second and further values of a flag, which fish takes for operands. */
 function furtherValues(path: string, { words, value }: CompletedFlag): readonly string[] {
   if (value?.isVariadic !== true) return [];
   return [`complete -c mtl -n ${quoted(`__mtl_more ${quoted(path)} ${words[0]}`)} ${valueWords(value)}`];

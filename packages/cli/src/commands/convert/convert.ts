@@ -173,7 +173,7 @@ const conversions: readonly Conversion[] = [
   },
 ];
 
-/** What is named where. */
+/** Names each place that a conversion reads or writes. */
 const usages: Readonly<Record<string, string>> = {
   load: '--load DIR',
   loadHf: '--load-hf DIR',
@@ -186,7 +186,10 @@ const usages: Readonly<Record<string, string>> = {
   directory: 'DIRECTORY',
 };
 
-/** What conversions need that have all given flags, the nearest first; none where the flags contradict. */
+/**
+ * Lists what each conversion that has all given flags still needs, the nearest first; none where the flags
+ * contradict.
+ */
 function missingOfConversions(given: readonly string[]): readonly (readonly string[])[] {
   return conversions
     .filter(({ needs, allows }) => given.every((name) => needs.includes(name) || allows.includes(name)))

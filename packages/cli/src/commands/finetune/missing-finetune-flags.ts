@@ -8,7 +8,7 @@ type GivenFlags = Partial<FinetuneFlags> & {
 };
 
 /**
- * What a fine-tuning run lacks: files to train and to evaluate on, and a model.
+ * Names the flags that a fine-tuning run lacks: those of files to train and to evaluate on, and of a model.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
  */

@@ -163,7 +163,7 @@ function runSimulation(flags: ScheduleFlags): void {
   );
 }
 
-/** Of a terminal its own; a file fits what most programs show. */
+/** The columns of a timeline: a terminal has its own number, a file those that most programs show. */
 function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
   return isTTY === true ? columns : reportColumns;
