@@ -173,7 +173,7 @@ const conversions: readonly Conversion[] = [
   },
 ];
 
-/** Names each place that a conversion reads or writes. */
+/** Gives each flag, and the operand, as a command line has it. */
 const usages: Readonly<Record<string, string>> = {
   load: '--load DIR',
   loadHf: '--load-hf DIR',
