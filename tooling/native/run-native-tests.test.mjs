@@ -32,3 +32,12 @@ it('notes a program that ends by a signal', () => {
   expect(status).toBe(1);
   expect(read('build/failed.txt')).toContain('killed ended with SIGKILL\n');
 });
+
+it('gives a program the texts of --only, whose names are those of its tests that run', () => {
+  folder.writeProgram('build/chosen', 'echo "FAIL $*"; exit 1');
+  const { status } = spawnSync(process.execPath, [script, '--only', 'views,arena', 'build/chosen'], {
+    cwd: folder.path,
+  });
+  expect(status).toBe(1);
+  expect(read('build/failed.txt')).toContain('chosen: views arena\n');
+});

@@ -1,5 +1,12 @@
+const isFast = () => process.env.MTL_TEST_SUITES === 'fast';
+
 /**
  * Cases of a parametrised test that only `npm test -- --all` runs: none where `npm test` runs without it. The
  * tag `whole` does this for a test or a describe.
  */
-export const inWholeRuns = (...cases) => (process.env.MTL_TEST_SUITES === 'fast' ? [] : cases);
+export const inWholeRuns = (...cases) => (isFast() ? [] : cases);
+
+/**
+ * A number of cases: `whole` where `npm test -- --all` or vitest alone runs, `fast` where `npm test` does.
+ */
+export const numberInRuns = ({ whole, fast }) => (isFast() ? fast : whole);

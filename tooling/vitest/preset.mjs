@@ -10,13 +10,13 @@ const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default
 export const waiting = { maxWorkers: 3 };
 
 /**
- * For packages whose tests are quick and hold no tensors: files share two processes, and what they import is
- * read once. No file may leave anything behind in its process, as a stubbed module or a changed environment;
- * what a garbage collector frees later would spoil tests that count tensors or their memory.
+ * For packages whose tests count neither tensors nor their memory: files share two processes, and what they
+ * import is read once. No file may leave anything behind in its process, as a stubbed module or a changed
+ * environment; what a garbage collector frees later would spoil tests that count tensors or their memory.
  */
 export const shared = { isolate: false };
 
-/** For packages whose tests use all cores, or measure how long something takes. */
+/** For packages whose tests use all cores, or measure how long something takes: one file at a time. */
 export const alone = { fileParallelism: false };
 
 /**

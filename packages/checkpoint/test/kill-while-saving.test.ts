@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findCheckpoint, loadCheckpoint, saveCheckpoint } from '../src/index.js';
 import { ownerName, parseSaveOwner } from '../src/save-owner.js';
@@ -14,7 +14,7 @@ import { largeStateOfIteration } from './support/large-state-of-iteration.js';
 import { Random } from './support/random.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
-const kills = inWholeRuns(20)[0] ?? 5;
+const kills = numberInRuns({ whole: 20, fast: 5 });
 /** Fewer kills may all hit a moment between two saves: then it goes on, up to so many. */
 const mostKills = 20;
 const temporary = temporaryDirectory();

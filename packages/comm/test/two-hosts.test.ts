@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
 import { isRunning, runInMemoryRanks } from '@mtl/comm/testing';
-import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -19,7 +19,7 @@ import { runRanks } from './support/ranks.js';
 const hosts = [0, 0, 1, 1];
 /** On the second host. */
 const culprit = 3;
-const numStops = Number(process.env.MTL_TEST_STOPS ?? inWholeRuns(2)[0] ?? 1);
+const numStops = Number(process.env.MTL_TEST_STOPS ?? numberInRuns({ whole: 2, fast: 1 }));
 const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;
 
 let network: NetworkHosts;

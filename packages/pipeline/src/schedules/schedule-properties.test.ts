@@ -1,4 +1,4 @@
-import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
@@ -31,7 +31,8 @@ function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
     Record<ScheduleName, number[]>
   >;
-  const [mostStages, mostMicroBatches] = inWholeRuns(16, 64).length > 0 ? [16, 64] : [8, 24];
+  const mostStages = numberInRuns({ whole: 16, fast: 8 });
+  const mostMicroBatches = numberInRuns({ whole: 64, fast: 24 });
   return range(2, mostStages).flatMap((numStages) =>
     range(1, mostMicroBatches)
       .filter((numMicroBatches) => name !== 'interleaved' || numMicroBatches % numStages === 0)
