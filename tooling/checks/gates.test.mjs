@@ -84,6 +84,35 @@ describe('the gates of the repository', () => {
     });
   });
 
+  it('results that npm test keeps count for the sources that tests read, and for no others', () => {
+    const hashes = () => {
+      const { tasks } = JSON.parse(inCopy('turbo', 'run', 'test', '--dry=json').stdout);
+      return new Map(tasks.filter(({ task }) => task === 'test').map((each) => [each.package, each]));
+    };
+    const before = hashes();
+    expect(before.get('@mtl/tooling').resolvedTaskDefinition.cache).toBe(false); // they read everything
+    const outdatedBy = (path) => {
+      let outdated;
+      planted(
+        path,
+        (text) => `${text}\n`,
+        () => {
+          const after = hashes();
+          outdated = [...before.keys()].filter((name) => after.get(name).hash !== before.get(name).hash);
+        },
+      );
+      return outdated.filter((name) => name !== '@mtl/tooling');
+    };
+    // apps start the command of @mtl/cli, on which they do not depend
+    expect(outdatedBy('packages/cli/src/main.ts')).toEqual(['@mtl/bert-train', '@mtl/cli', '@mtl/gpt-train']);
+    const aboveData = outdatedBy('packages/data/src/index.ts');
+    expect(aboveData).toEqual(expect.arrayContaining(['@mtl/data', '@mtl/models', '@mtl/gpt-train']));
+    expect(aboveData).not.toContain('@mtl/pipeline');
+    expect(outdatedBy('tooling/vitest/preset.mjs')).toEqual(
+      expect.arrayContaining(['@mtl/errors', '@mtl/cli']),
+    );
+  });
+
   it('the house rules pass, and fail on a file that is too long and on a package without README', () => {
     const check = () => inCopy(process.execPath, 'tooling/checks/check-repository.mjs');
     const clean = check();
