@@ -44,3 +44,15 @@ export function setInstructionSet(name: InstructionSet): void {
   if (level < 0) throw new UsageError('MTL_ARGUMENT', `unknown instruction set ${name}`);
   callNative(() => addon().setInstructionSet(level));
 }
+
+/** What computes the matmuls of CPUs: the faster of our kernels and oneDNN, as measured; or one of them. */
+export const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
+
+export type MatmulLibrary = (typeof matmulLibraries)[number];
+
+/** For tests and comparisons. What the chosen one does not compute, the other one does. */
+export function setMatmulLibrary(name: MatmulLibrary): void {
+  const library = matmulLibraries.indexOf(name);
+  if (library < 0) throw new UsageError('MTL_ARGUMENT', `unknown library of matmuls ${name}`);
+  callNative(() => addon().setMatmulLibrary(library));
+}

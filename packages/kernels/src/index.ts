@@ -43,7 +43,10 @@ export {
   hostInformation,
   type InstructionSet,
   instructionSets,
+  type MatmulLibrary,
+  matmulLibraries,
   setInstructionSet,
+  setMatmulLibrary,
   setNumThreads,
 } from './host.js';
 export { numLiveTensors, setPoison } from './leak-detection.js';

@@ -5,6 +5,7 @@ import {
   listOperations,
   numLiveTensors,
   setInstructionSet,
+  setMatmulLibrary,
   setPoison,
   supportsOperation,
   Tensor,
@@ -36,6 +37,24 @@ describe.each(instructionSets.slice(0, detected + 1))(
         it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
       }
     }
+  },
+);
+
+// where oneDNN is faster, too
+describe.each(instructionSets.slice(0, detected + 1))(
+  'own matmuls of %s agree with the reference',
+  (level) => {
+    beforeAll(() => {
+      setInstructionSet(level);
+      setMatmulLibrary('own');
+    });
+    afterAll(() => setMatmulLibrary('faster'));
+    const ofMatmuls = parityCases.filter(
+      ({ operation }) => operation === 'matmul' || operation.startsWith('linear'),
+    );
+    for (const opCase of ofMatmuls)
+      for (const dtype of dtypesOf(opCase))
+        it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
   },
 );
 

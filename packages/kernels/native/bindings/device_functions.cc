@@ -1,6 +1,7 @@
 // Threads, instruction sets and memory accounting of the host, per device where it applies.
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/onednn.h"
+#include "backends/cpu/threads.h"
 #include "bindings/convert.h"
 
 namespace mtl::bindings {
@@ -89,6 +90,12 @@ void choose_instruction_set(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
+void choose_matmul_library(const Napi::CallbackInfo& info) {
+  double library;
+  if (!read_number(info, 0, &library)) return;
+  set_matmul_library(static_cast<MatmulLibrary>(static_cast<int>(library)));
+}
+
 Napi::Value host(const Napi::CallbackInfo& info) {
   Napi::Object result = Napi::Object::New(info.Env());
   Napi::Array compiled = Napi::Array::New(info.Env());
@@ -117,6 +124,7 @@ void register_device_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("isAvailable", Napi::Function::New(env, is_available));
   exports.Set("setNumThreads", Napi::Function::New(env, set_threads));
   exports.Set("setInstructionSet", Napi::Function::New(env, choose_instruction_set));
+  exports.Set("setMatmulLibrary", Napi::Function::New(env, choose_matmul_library));
   exports.Set("host", Napi::Function::New(env, host));
 }
 

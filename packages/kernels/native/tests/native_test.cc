@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/threads.h"
 #include "backends/cpu/reference/element.h"
 
 // Tests cover allocations that the system rejects, so the sanitizer must reject them the same way instead of

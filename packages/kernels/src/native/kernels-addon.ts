@@ -114,6 +114,7 @@ export interface KernelsAddon {
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;
+  setMatmulLibrary(library: number): void;
   host(): {
     numThreads: number;
     compiledInstructionSets: ('plain' | 'avx2' | 'avx512')[];

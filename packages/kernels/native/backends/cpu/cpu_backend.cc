@@ -1,11 +1,10 @@
 #include "backends/cpu/cpu_backend.h"
 
-#include <omp.h>
-#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 
-#include "backends/cpu/onednn.h"
 
 namespace mtl {
 namespace {
@@ -17,6 +16,7 @@ InstructionSet best_level() {
 }
 
 InstructionSet chosen_level = best_level();
+MatmulLibrary chosen_library = MatmulLibrary::kFaster;
 
 Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
 void release(void* data) { host_allocator().release(data); }
@@ -86,9 +86,23 @@ InstructionSet detected_instruction_set() {
   return InstructionSet::kPlain;
 }
 
+bool has_amx() {
+#if defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+  static const bool usable = __builtin_cpu_supports("amx-bf16") &&
+                             syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return usable;
+#else
+  return false;
+#endif
+}
+
 bool contains_instruction_set(InstructionSet level) { return (MTL_COMPILED_LEVELS >> static_cast<int>(level) & 1) != 0; }
 
 InstructionSet active_instruction_set() { return chosen_level; }
+
+MatmulLibrary matmul_library() { return chosen_library; }
+void set_matmul_library(MatmulLibrary library) { chosen_library = library; }
 
 Status set_instruction_set(InstructionSet level) {
   if (level > detected_instruction_set()) {
@@ -100,36 +114,5 @@ Status set_instruction_set(InstructionSet level) {
   chosen_level = level;
   return ok_status();
 }
-
-Status set_num_threads(int num_threads, bool pin) {
-  if (num_threads < 1 || num_threads > 1024) {
-    return error_status("MTL_ARGUMENT", "%d threads asked for, expected 1 to 1024", num_threads);
-  }
-  static cpu_set_t allowed;
-  static const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  omp_set_dynamic(0);
-  omp_set_num_threads(num_threads);
-  if (!known) return ok_status();
-  const int num_cores = CPU_COUNT(&allowed);
-#pragma omp parallel num_threads(num_threads)
-  {
-    cpu_set_t mine = allowed;
-    // The calling thread is not pinned: threads that it starts later (data readers) would inherit its core.
-    if (pin && num_threads <= num_cores && omp_get_thread_num() > 0) {
-      int skip = omp_get_thread_num();
-      CPU_ZERO(&mine);
-      for (int core = 0; core < CPU_SETSIZE; ++core) {
-        if (CPU_ISSET(core, &allowed) && skip-- == 0) {
-          CPU_SET(core, &mine);
-          break;
-        }
-      }
-    }
-    sched_setaffinity(0, sizeof mine, &mine);
-  }
-  return ok_status();
-}
-
-int num_threads() { return omp_get_max_threads(); }
 
 }  // namespace mtl

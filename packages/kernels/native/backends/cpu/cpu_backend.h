@@ -15,6 +15,9 @@ ScratchFunction cpu_scratch_of(const char* op);
 
 // The best instruction set that this machine supports.
 InstructionSet detected_instruction_set();
+// Whether it has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system lets this process
+// use them.
+bool has_amx();
 // Whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
 bool contains_instruction_set(InstructionSet level);
 // The instruction set that kernels are selected for, unless lowered the best that the machine supports and
@@ -23,9 +26,9 @@ InstructionSet active_instruction_set();
 // Lowers or restores the selected instruction set; rejects a set that the machine or the build does not have.
 Status set_instruction_set(InstructionSet level);
 
-// Sets the number of OpenMP threads of the calling thread's kernels, oneDNN's included. With `pin`,
-// thread i > 0 stays on the i-th core that the process may use.
-Status set_num_threads(int num_threads, bool pin);
-int num_threads();
+// What computes the matmuls that both our kernels and oneDNN can.
+enum class MatmulLibrary : int { kFaster = 0, kOwn = 1, kOneDnn = 2 };
+MatmulLibrary matmul_library();
+void set_matmul_library(MatmulLibrary library);
 
 }  // namespace mtl

@@ -16,6 +16,12 @@
 namespace mtl {
 namespace {
 
+// Sizes in bytes of a matmul's two blocks of scratch memory.
+struct MatmulScratch {
+  size_t scratchpad = 0;
+  size_t packed_right = 0;  // the right operand in the library's own layout
+};
+
 struct CachedPrimitive {
   dnnl_primitive_t matmul = nullptr;
   dnnl_memory_t left = nullptr, right = nullptr, bias = nullptr, output = nullptr, scratchpad = nullptr;
@@ -308,38 +314,21 @@ Status onednn_matmul(const MatmulProblem& p) {
   return for_parts(p, [&](const MatmulProblem& part) { return run_part(lib, part); });
 }
 
-Status onednn_scratch(const MatmulProblem& p, MatmulScratch* scratch) {
+Status add_onednn_scratch(const MatmulProblem& p, ScratchBlocks* blocks) {
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
-  *scratch = MatmulScratch{};
-  return for_parts(p, [&](const MatmulProblem& part) {
-    MatmulScratch of_part;
-    MTL_RETURN_IF_ERROR(scratch_of_part(lib, part, &of_part));
-    scratch->scratchpad = std::max(scratch->scratchpad, of_part.scratchpad);
-    scratch->packed_right = std::max(scratch->packed_right, of_part.packed_right);
+  MatmulScratch most;
+  MTL_RETURN_IF_ERROR(for_parts(p, [&](const MatmulProblem& part) {
+    MatmulScratch scratch;
+    MTL_RETURN_IF_ERROR(scratch_of_part(lib, part, &scratch));
+    most.scratchpad = std::max(most.scratchpad, scratch.scratchpad);
+    most.packed_right = std::max(most.packed_right, scratch.packed_right);
     return ok_status();
-  });
-}
-
-bool onednn_multiplies(DType dtype) {
-  if (dtype == DType::kFloat32) return true;
-  if (dtype != DType::kBFloat16) return false;  // float16: needs avx512_fp16 and version 3
-  static const bool multiplies_bfloat16 = [] {
-    const std::lock_guard<std::mutex> lock(mutex);
-    MatmulProblem problem{};
-    problem.batch = 1;
-    problem.rows = problem.columns = problem.inner = 16;
-    problem.input_dtype = problem.output_dtype = problem.bias_dtype = DType::kBFloat16;
-    Library* lib = nullptr;
-    Description description;
-    Status status = library(&lib);
-    if (status.ok()) status = description.create(lib, problem.contiguous());
-    const bool described = status.ok();
-    discard(status);
-    return described;
-  }();
-  return multiplies_bfloat16;
+  }));
+  blocks->add(static_cast<int64_t>(most.scratchpad));
+  blocks->add(static_cast<int64_t>(most.packed_right));
+  return ok_status();
 }
 
 const char* onednn_version() {

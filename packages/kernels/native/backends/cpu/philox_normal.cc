@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/reference/element.h"
+#include "backends/cpu/threads.h"
 #include "core/philox.h"
 #include "ops/philox_normal.h"
 
@@ -25,8 +26,7 @@ Status philox_normal_on_host(const OpCall& call) {
   const PhiloxKey key = {static_cast<uint32_t>(call.integer(Op::kKeyLow)),
                          static_cast<uint32_t>(call.integer(Op::kKeyHigh))};
   const int64_t rows = output.dim(0), columns = output.dim(1);
-#pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * columns, [&](int64_t row) {
     PhiloxBlock block = {};
     int64_t current = -1;
     for (int64_t column = 0; column < columns; ++column) {
@@ -38,7 +38,7 @@ Status philox_normal_on_host(const OpCall& call) {
       }
       reference::set(output, row * columns + column, mean + deviation * normal_of(block, static_cast<int>(element % 4)));
     }
-  }
+  });
   return ok_status();
 }
 

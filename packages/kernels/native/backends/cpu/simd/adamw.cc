@@ -80,9 +80,8 @@ Status adamw_of(const OpCall& call) {
                           1.0f / scalars[2], call.flag(Op::kClearGradient)};
   const float decayed = 1.0f - scalars[0] * static_cast<float>(call.attribute(Op::kWeightDecay));
   constexpr int64_t kChunk = 16384;
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t chunk = 0; chunk < size; chunk += kChunk) {
-    const int64_t chunk_end = chunk + kChunk < size ? chunk + kChunk : size;
+  for_each(divide_up(size, kChunk), size, [&](int64_t number) {
+    const int64_t chunk = number * kChunk, chunk_end = smaller(chunk + kChunk, size);
     int64_t segment = segment_at(segments, num_segments, chunk);
     for (int64_t start = chunk; start < chunk_end; ++segment) {
       const bool known = segment < num_segments;
@@ -91,7 +90,7 @@ Status adamw_of(const OpCall& call) {
       update(b, c, known && segments[2 * segment + 1] != 0 ? decayed : 1.0f, start, end);
       start = end;
     }
-  }
+  });
   return ok_status();
 }
 

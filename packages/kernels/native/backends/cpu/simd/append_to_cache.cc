@@ -24,11 +24,10 @@ void append(const TensorView& cache, const TensorView& rows, int64_t position, i
 Status run(const OpCall& call) {
   const TensorView& key = call.tensor(Op::kKey);
   const int64_t position = call.integer(Op::kPosition), groups = key.dim(2);
-#pragma omp parallel for schedule(static) if (key.size() >= kParallelElements)
-  for (int64_t number = 0; number < key.dim(1) * groups; ++number) {
+  for_each(key.dim(1) * groups, key.size(), [&](int64_t number) {
     append(call.tensor(Op::kKeyCache), key, position, number / groups, number % groups);
     append(call.tensor(Op::kValueCache), call.tensor(Op::kValue), position, number / groups, number % groups);
-  }
+  });
   return ok_status();
 }
 

@@ -419,7 +419,7 @@ struct BackwardPlan {
 template <typename T>
 BackwardPlan backward_plan(const AttentionProblem& problem) {
   BackwardPlan plan = {};
-  plan.threads = omp_get_max_threads();
+  plan.threads = num_threads();
   plan.groups = problem.batch * problem.groups;
   if (plan.groups == 0) return plan;
   plan.members = problem.heads / problem.groups;
@@ -454,9 +454,7 @@ Status backward_all(const AttentionProblem& problem) {
   // Each thread takes several consecutive groups: they are neighbours in memory, and the next one is known
   // for prefetching.
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
-#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
-  for (int64_t task = 0; task < groups * parts; ++task) {
-    const int thread = omp_get_thread_num();
+  for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {base + bytes_of_thread * thread, 0};
     const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, members, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
@@ -464,15 +462,14 @@ Status backward_all(const AttentionProblem& problem) {
     const BackwardHead<T> next_head = next.head<T>(0);
     backward_group<Gemm>(group, parts == 1 && task + 1 < groups ? &next_head : nullptr, scratch, query_gradients,
                          member_size, task % parts, parts);
-  }
+  });
   if (parts == 1) return ok_status();
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t task = 0; task < groups * members * tiles; ++task) {
+  for_each(groups * members * tiles, groups * parts * part_size, [&](int64_t task) {
     const int64_t head = task / tiles, group = head / members, member = head % members;
     write_query_gradients(BackwardGroup{problem, group}.head<T>(member),
                           buffers + group * parts * part_size + member * member_size, part_size, parts,
                           task % tiles * kTile);
-  }
+  });
   return ok_status();
 }
 

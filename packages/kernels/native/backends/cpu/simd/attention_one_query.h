@@ -99,7 +99,7 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
 
 inline int one_query_threads(const AttentionProblem& problem) {
   const int64_t elements = problem.batch * problem.heads * problem.num_keys * problem.head_size;
-  return elements < kParallelElements ? 1 : omp_get_max_threads();
+  return threads_for(elements);
 }
 
 inline int64_t one_query_bytes_of_thread(const AttentionProblem& problem) {
@@ -132,9 +132,8 @@ Status attend_one_query_all(const AttentionProblem& problem) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
                         static_cast<long long>(one_query_bytes(problem)));
   }
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (int64_t head = 0; head < num_heads; ++head) {
-    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * omp_get_thread_num(), 0};
+  for_tasks(num_heads, 1, threads, [&](int64_t head, int thread) {
+    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};
     const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
     const KeyRange seen = Visibility::keys_of(visibility_of(problem, batch), 0);
     const auto seen_rows = [&](const AttentionOperand& operand) -> Matrix<const T> {
@@ -146,7 +145,7 @@ Status attend_one_query_all(const AttentionProblem& problem) {
                                  matrix_of<T>(problem, problem.output, batch, of_batch, 1).data,
                                  static_cast<float>(problem.scale)},
                      carve_one_query(&carver, head_size));
-  }
+  });
   return ok_status();
 }
 

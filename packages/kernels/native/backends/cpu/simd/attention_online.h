@@ -2,8 +2,6 @@
 // and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
-#include <omp.h>
-
 #include "backends/cpu/simd/attention_mask.h"
 #include "backends/cpu/simd/attention_math.h"
 #include "core/caching_allocator.h"
@@ -327,7 +325,7 @@ int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
 // Scratch memory of `forward_all`.
 template <typename T>
 int64_t forward_bytes(const AttentionProblem& problem) {
-  return forward_bytes_of_thread<T>(problem) * omp_get_max_threads();
+  return forward_bytes_of_thread<T>(problem) * num_threads();
 }
 
 // All heads, in parallel. Results do not depend on which thread computes which part.
@@ -335,7 +333,7 @@ template <typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
   const int64_t num_keys = problem.num_keys, head_size = problem.head_size;
-  const int threads = omp_get_max_threads();
+  const int threads = num_threads();
   using Gemm = typename GemmOf<T>::Type;
   const int64_t bytes_of_thread = forward_bytes_of_thread<T>(problem);
   const Scratch memory(static_cast<size_t>(forward_bytes<T>(problem)));
@@ -347,15 +345,14 @@ Status forward_all(const AttentionProblem& problem) {
   // Each thread takes several consecutive heads: they are neighbours in memory, and the next one is known for
   // prefetching.
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
-#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
-  for (int64_t task = 0; task < num_heads * parts; ++task) {
-    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * omp_get_thread_num(), 0};
+  for_tasks(num_heads * parts, chunk, threads, [&](int64_t task, int thread) {
+    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};
     const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
     const int64_t head = task / parts;
     const ForwardHead<T> next_head = forward_head_of<T>(problem, smaller(head + 1, num_heads - 1));
     forward_head<Gemm>(forward_head_of<T>(problem, head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
                        task % parts, parts);
-  }
+  });
   return ok_status();
 }
 

@@ -26,9 +26,6 @@ typedef uint32_t Word __attribute__((may_alias));
 
 MTL_INLINE VUint load_words_whole(const Word* source) { return *reinterpret_cast<const VUintU*>(source); }
 MTL_INLINE void store_words(Word* destination, VUint words) { *reinterpret_cast<VUintU*>(destination) = words; }
-MTL_INLINE int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-MTL_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-MTL_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 MTL_INLINE float largest(VFloat value) {
 #if MTL_ISA_LEVEL == 2

@@ -64,8 +64,7 @@ Status forward_of(const OpCall& call) {
   const T *const input = call.data<T>(Op::kInput), *const bias = call.data<T>(Op::kBias),
       *const residual = call.data<T>(Op::kResidual);
   const Dropout dropout = dropout_of(call, Op::kSamples);
-#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * hidden, [&](int64_t row) {
     for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;
       VFloat value = load_up_to(input + at, left);
@@ -74,7 +73,7 @@ Status forward_of(const OpCall& call) {
       if (residual != nullptr) value += load_up_to(residual + at, left);
       store_up_to(output + at, value, left);
     });
-  }
+  });
   return ok_status();
 }
 
@@ -85,14 +84,13 @@ Status backward_of(const OpCall& call) {
   T* const input_gradient = call.data<T>(Op::kInputGradient);
   const T* const output_gradient = call.data<T>(Op::kOutputGradient);
   const Dropout dropout = dropout_of(call, Op::kSamples);
-#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * hidden, [&](int64_t row) {
     for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;
       const VFloat gradient = load_up_to(output_gradient + at, left);
       store_up_to(input_gradient + at, select(mask, gradient * dropout.scale, VFloat{}), left);
     });
-  }
+  });
   return ok_status();
 }
 

@@ -36,8 +36,7 @@ MTL_INLINE VFloat gelu_derivative(VFloat z) {
 // out[row, f] = gelu(in + bias), or gradient[row, f] * gelu'(in + bias) when `gradient` is given.
 template <bool kErf, bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
-#pragma omp parallel for schedule(static) if (rows * columns >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * columns, [&](int64_t row) {
     const int64_t start = row * columns;
     for (int64_t column = 0; column < columns; column += kLanes) {
       const int64_t left = columns - column;
@@ -50,7 +49,7 @@ void run(T* output, const T* gradient, const T* input, const T* bias, int64_t ro
         store_up_to(output + at, gelu<kErf>(z), left);
       }
     }
-  }
+  });
 }
 
 Status forward(const OpCall& call) {

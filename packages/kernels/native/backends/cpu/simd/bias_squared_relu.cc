@@ -8,8 +8,7 @@ namespace {
 // out[row, f] = max(in + bias, 0)^2, or gradient[row, f] * 2 max(in + bias, 0) when `gradient` is given.
 template <bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
-#pragma omp parallel for schedule(static) if (rows * columns >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * columns, [&](int64_t row) {
     const int64_t start = row * columns;
     for (int64_t column = 0; column < columns; column += kLanes) {
       const int64_t left = columns - column, at = start + column;
@@ -18,7 +17,7 @@ void run(T* output, const T* gradient, const T* input, const T* bias, int64_t ro
       z = maximum(splat(0.0f), z);  // NaN stays NaN
       store_up_to(output + at, kBackward ? load_up_to(gradient + at, left) * (z + z) : z * z, left);
     }
-  }
+  });
 }
 
 Status forward(const OpCall& call) {

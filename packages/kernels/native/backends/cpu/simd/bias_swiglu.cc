@@ -23,15 +23,14 @@ Status forward(const OpCall& call) {
     const int64_t rows = call.tensor(Op::kOutput).rows(), width = call.tensor(Op::kOutput).dim(-1);
     T* const output = call.data<T>(Op::kOutput);
     const T *const input = call.data<T>(Op::kInput), *const bias = call.data<T>(Op::kBias);
-#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
-    for (int64_t row = 0; row < rows; ++row) {
+    for_each(rows, rows * width, [&](int64_t row) {
       const T* const from = input + row * 2 * width;
       for (int64_t f = 0; f < width; f += kLanes) {
         const int64_t left = width - f;
         const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
         store_up_to(output + row * width + f, up * (gate * sigmoid(gate, exponential(-gate))), left);
       }
-    }
+    });
     return ok_status();
   });
 }
@@ -44,8 +43,7 @@ Status backward(const OpCall& call) {
     T* const input_gradient = call.data<T>(Op::kInputGradient);
     const T *const output_gradient = call.data<T>(Op::kOutputGradient), *const input = call.data<T>(Op::kInput),
                    *const bias = call.data<T>(Op::kBias);
-#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
-    for (int64_t row = 0; row < rows; ++row) {
+    for_each(rows, rows * width, [&](int64_t row) {
       const T* const from = input + row * 2 * width;
       T* const to = input_gradient + row * 2 * width;
       for (int64_t f = 0; f < width; f += kLanes) {
@@ -57,7 +55,7 @@ Status backward(const OpCall& call) {
         store_up_to(to + f, gradient * up * (s + gate * s * (e * s)), left);
         store_up_to(to + width + f, gradient * (gate * s), left);
       }
-    }
+    });
     return ok_status();
   });
 }

@@ -3,8 +3,6 @@
 // on timing.
 #pragma once
 
-#include <omp.h>
-
 #include "backends/cpu/simd/simd.h"
 #include "core/caching_allocator.h"
 
@@ -12,7 +10,7 @@ namespace mtl {
 namespace {
 
 inline int column_sums_threads(int64_t rows, int64_t num_sums) {
-  return rows * num_sums >= kParallelElements ? omp_get_max_threads() : 1;
+  return rows * num_sums >= kParallelElements ? num_threads() : 1;
 }
 
 // Scratch memory of `column_sums`.
@@ -29,10 +27,9 @@ Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, cons
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "no memory for column sums");
   float* const buffers = static_cast<float*>(scratch.data);
   for (int64_t index = 0; index < num_sums * num_threads; ++index) buffers[index] = 0.0f;
-#pragma omp parallel for schedule(static, 1) num_threads(num_threads) if (num_threads > 1)
-  for (int thread = 0; thread < num_threads; ++thread) {
+  on_threads(num_threads, [&](int thread) {
     add_rows(rows * thread / num_threads, rows * (thread + 1) / num_threads, buffers + thread * num_sums);
-  }
+  });
   for (int64_t index = 0; index < num_sums; ++index) {
     float total = buffers[index];
     for (int thread = 1; thread < num_threads; ++thread) total += buffers[thread * num_sums + index];

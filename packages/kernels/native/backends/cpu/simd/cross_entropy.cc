@@ -43,14 +43,13 @@ Status statistics_of(const OpCall& call) {
   const int32_t* const labels = call.data<int32_t>(Op::kLabels);
   float *const maxima = call.data<float>(Op::kRowMaximum), *const sums = call.data<float>(Op::kRowSum),
       *const label_logits = call.data<float>(Op::kLabelLogit);
-#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
     maxima[row] = row_maximum(from, num_columns);
     sums[row] = sum_of_exponentials(from, num_columns, maxima[row]);
     const int64_t label = labels[row] - first_column;
     label_logits[row] = label >= 0 && label < num_columns ? load_one(from + label) : 0.0f;
-  }
+  });
   return ok_status();
 }
 
@@ -81,12 +80,11 @@ Status backward_of(const OpCall& call) {
   const float *const maxima = call.data<float>(Op::kRowMaximum), *const sums = call.data<float>(Op::kRowSum);
   const float *const label_logits = call.data<float>(Op::kLabelLogit), *const weights = call.data<float>(Op::kWeights);
   float* const losses = call.data<float>(Op::kLoss);
-#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
     // subtract first: added to a large maximum, the logarithm would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
-    if (gradients == nullptr) continue;
+    if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
@@ -95,7 +93,7 @@ Status backward_of(const OpCall& call) {
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
                     weight == 0.0f ? 0.0f : weight / sums[row]);
     if (own) store_one(gradient + label, weight * (label_probability - 1.0f));
-  }
+  });
   return ok_status();
 }
 

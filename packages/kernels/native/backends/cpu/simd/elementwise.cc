@@ -9,8 +9,8 @@ constexpr int64_t kChunk = 4096;
 // Calls body(first, last) for chunks of [0, size) on all threads.
 template <typename Body>
 MTL_INLINE void for_chunks(int64_t size, const Body& body) {
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t start = 0; start < size; start += kChunk) body(start, start + kChunk < size ? start + kChunk : size);
+  for_each(divide_up(size, kChunk), size,
+           [&](int64_t chunk) { body(chunk * kChunk, smaller((chunk + 1) * kChunk, size)); });
 }
 
 template <typename To, typename From>
@@ -32,7 +32,7 @@ Status cast(const OpCall& call) {
         return ok_status();
       }
       const RowLayout outputs = row_layout_of(to), inputs = row_layout_of(from);
-      for_row_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
+      for_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
         RowWalk<To> output_row(output, outputs, first);
         RowWalk<From> input_row(input, inputs, first);
         for (int64_t row = first; row < last; ++row, output_row.next(), input_row.next()) {
@@ -55,7 +55,7 @@ Status scale(const OpCall& call) {
       using To = __typeof__(*output_type);
       using From = const __typeof__(*input_type);
       const RowLayout outputs = row_layout_of(to), inputs = row_layout_of(from);
-      for_row_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
+      for_ranges(to.rows(), to.size(), [&](int64_t first, int64_t last) {
         RowWalk<To> output_row(call.data<To>(Op::kOutput), outputs, first);
         RowWalk<From> input_row(call.data<From>(Op::kInput), inputs, first);
         for (int64_t row = first; row < last; ++row, output_row.next(), input_row.next()) {

@@ -15,8 +15,7 @@ Status forward_of(const OpCall& call) {
   T* const output = call.data<T>(Op::kOutput);
   const int32_t* const ids = call.data<int32_t>(Op::kIds);
   const T* const table = call.data<T>(Op::kTable);
-#pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
-  for (int64_t token = 0; token < tokens; ++token) {
+  for_each(tokens, tokens * hidden, [&](int64_t token) {
     const int64_t row = ids[token] - first_row;
     const bool inside = row >= 0 && row < vocabulary;
     T* const to = output + token * hidden;
@@ -26,7 +25,7 @@ Status forward_of(const OpCall& call) {
       if (accumulate) value += load_up_to(to + h, left);
       store_up_to(to + h, value, left);
     }
-  }
+  });
   return ok_status();
 }
 
@@ -41,9 +40,8 @@ Status backward_of(const OpCall& call) {
   const T* const output_gradient = call.data<T>(Op::kOutputGradient);
   const int32_t* const ids = call.data<int32_t>(Op::kIds);
   constexpr int64_t kColumns = 64;
-#pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
-  for (int64_t start = 0; start < hidden; start += kColumns) {
-    const int64_t end = start + kColumns < hidden ? start + kColumns : hidden;
+  for_each(divide_up(hidden, kColumns), tokens * hidden, [&](int64_t columns) {
+    const int64_t start = columns * kColumns, end = smaller(start + kColumns, hidden);
     for (int64_t token = 0; token < tokens; ++token) {
       const int64_t row = ids[token] - first_row;
       if (row < 0 || row >= vocabulary) continue;
@@ -52,7 +50,7 @@ Status backward_of(const OpCall& call) {
         store_up_to(to, load_up_to(to, end - h) + load_up_to(output_gradient + token * hidden + h, end - h), end - h);
       }
     }
-  }
+  });
   return ok_status();
 }
 

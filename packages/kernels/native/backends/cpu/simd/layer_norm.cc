@@ -44,8 +44,7 @@ Status forward_of(const OpCall& call) {
   T* const output = call.data<T>(Op::kOutput);
   float *const mean = call.data<float>(Op::kMean), *const rstd = call.data<float>(Op::kRstd);
   const float epsilon = static_cast<float>(call.attribute(Op::kEpsilon));
-#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
-  for (int64_t row = 0; row < rows; ++row) {
+  for_each(rows, rows * hidden, [&](int64_t row) {
     const T* const from = input + row * hidden;
     const Moments moments = moments_of(from, hidden, epsilon);
     mean[row] = moments.mean;
@@ -56,7 +55,7 @@ Status forward_of(const OpCall& call) {
       store_up_to(output + row * hidden + h, normalized * load_up_to(weight + h, left) + load_up_to(bias + h, left),
                   left);
     }
-  }
+  });
   return ok_status();
 }
 
@@ -117,8 +116,7 @@ Status backward_of(const OpCall& call) {
   float *const weight_gradient = call.data<float>(Op::kWeightGradient),
       *const bias_gradient = call.data<float>(Op::kBiasGradient);
   if (weight_gradient == nullptr) {
-#pragma omp parallel for schedule(static) if (rows * b.hidden >= kParallelElements)
-    for (int64_t row = 0; row < rows; ++row) input_gradient_of_row(b, row);
+    for_each(rows, rows * b.hidden, [&](int64_t row) { input_gradient_of_row(b, row); });
     return ok_status();
   }
   return column_sums(

@@ -17,14 +17,12 @@ Status momentum(const OpCall& call) {
   const float factor = scalars[3], decay = static_cast<float>(call.attribute(Op::kDecay));
   const float gain = static_cast<float>(1.0 - call.attribute(Op::kDecay));
   const bool nesterov = call.flag(Op::kNesterov);
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t i = 0; i < size; i += kLanes) {
-    const int64_t left = size - i;
+  for_each_vector(size, [&](int64_t i, int64_t left) {
     const VFloat g = load_up_to(gradient + i, left) * factor, old = load_up_to(average + i, left);
     const VFloat m = old + gain * (g - old);
     store_up_to(average + i, m, left);
     store_up_to(gradient + i, nesterov ? g + decay * (m - g) : m, left);
-  }
+  });
   return ok_status();
 }
 
@@ -36,8 +34,7 @@ Status normalize_into(const OpCall& call) {
   const double norm = sqrt(call.data<double>(Op::kSquares)[0]), epsilon = call.attribute(Op::kEpsilon);
   const float factor = static_cast<float>(1.0 / (norm < epsilon ? epsilon : norm));
   const int64_t size = call.tensor(Op::kInput).size();
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t i = 0; i < size; i += kLanes) store_up_to(output + i, load_up_to(input + i, size - i) * factor, size - i);
+  for_each_vector(size, [&](int64_t i, int64_t left) { store_up_to(output + i, load_up_to(input + i, left) * factor, left); });
   return ok_status();
 }
 
@@ -55,8 +52,7 @@ Status polynomial_of(const OpCall& call) {
               linear = static_cast<float>(call.attribute(Op::kLinear)),
               quadratic = static_cast<float>(call.attribute(Op::kQuadratic));
   const int64_t size = call.tensor(Op::kGram).dim(0);
-#pragma omp parallel for schedule(static) if (size * size >= kParallelElements)
-  for (int64_t row = 0; row < size; ++row) {
+  for_each(size, size * size, [&](int64_t row) {
     const int64_t start = row * size;
     const float diagonal =
         constant + linear * load_one(gram + start + row) + quadratic * load_one(square + start + row);
@@ -65,7 +61,7 @@ Status polynomial_of(const OpCall& call) {
       store_up_to(output + at, linear * load_up_to(gram + at, left) + quadratic * load_up_to(square + at, left), left);
     }
     store_one(output + start + row, diagonal);
-  }
+  });
   return ok_status();
 }
 
@@ -87,14 +83,12 @@ Status update_of(const OpCall& call) {
     return ok_status();
   }
   const float rate = scalars[0], keep = 1.0f - rate * static_cast<float>(call.attribute(Op::kWeightDecay));
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t i = 0; i < size; i += kLanes) {
-    const int64_t left = size - i;
+  for_each_vector(size, [&](int64_t i, int64_t left) {
     const VFloat p = load_up_to(parameter + i, left) * keep - rate * load_up_to(direction + i, left);
     store_up_to(parameter + i, p, left);
     if (model != nullptr) store_up_to(model + i, p, left);
     if (clears) store_up_to(direction + i, VFloat{}, left);
-  }
+  });
   return ok_status();
 }
 

@@ -59,8 +59,7 @@ Status sum_of_squares(const OpCall& call) {
   const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
   double* const partial = static_cast<double*>(scratch.data);
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-  for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
+  for_each(num_chunks, size, [&](int64_t chunk) {
     const int64_t start = chunk * kChunk, end = start + kChunk < size ? start + kChunk : size;
     VFloat squares[4] = {};
     int64_t i = start;
@@ -76,7 +75,7 @@ Status sum_of_squares(const OpCall& call) {
     }
     for (; i < end; ++i) total += static_cast<double>(input[i]) * input[i];
     partial[chunk] = total;
-  }
+  });
   double* const output = call.data<double>(Op::kOutput);
   double total = call.flag(Op::kAccumulate) ? output[0] : 0.0;
   for (int64_t chunk = 0; chunk < num_chunks; ++chunk) total += partial[chunk];

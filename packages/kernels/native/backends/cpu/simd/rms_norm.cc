@@ -34,7 +34,7 @@ Status forward_of(const OpCall& call) {
   const T* const weight = call.data<T>(Op::kWeight);
   float* const rstds = call.data<float>(Op::kRstd);
   const float epsilon = static_cast<float>(call.attribute(Op::kEpsilon));
-  for_row_ranges(rows, rows * hidden, [&](int64_t first, int64_t last) {
+  for_ranges(rows, rows * hidden, [&](int64_t first, int64_t last) {
     RowWalk<const T> from(call.data<T>(Op::kInput), inputs, first);
     RowWalk<T> to(call.data<T>(Op::kOutput), outputs, first);
     for (int64_t row = first; row < last; ++row, from.next(), to.next()) {
@@ -116,7 +116,7 @@ Status backward_of(const OpCall& call) {
   };
   float* const weight_gradient = call.data<float>(Op::kWeightGradient);
   if (weight_gradient == nullptr) {
-    for_row_ranges(rows, rows * hidden, [&](int64_t first, int64_t last) { run(first, last, nullptr); });
+    for_ranges(rows, rows * hidden, [&](int64_t first, int64_t last) { run(first, last, nullptr); });
     return ok_status();
   }
   return column_sums(rows, hidden, run, [&](int64_t h, float total) { weight_gradient[h] += total; });

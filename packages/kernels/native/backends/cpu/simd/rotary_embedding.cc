@@ -75,7 +75,7 @@ Status run_of(const OpCall& call) {
   const int32_t* const positions = call.data<int32_t>(Op::kPositions);
   const float* const angles = call.data<float>(Op::kTable);
   const float sign = call.flag(Op::kInverse) ? -1.0f : 1.0f;
-  for_row_ranges(num_positions, rows * size, [&](int64_t first, int64_t last) {
+  for_ranges(num_positions, rows * size, [&](int64_t first, int64_t last) {
     RowWalk<const T> from(call.data<T>(Op::kInput), inputs, first * heads);
     RowWalk<T> to(call.data<T>(Op::kOutput), outputs, first * heads);
     for (int64_t at = first; at < last; ++at) {

@@ -1,24 +1,12 @@
-// Rows of contiguous tensors and strided views, threaded: each thread takes a contiguous range of rows, and
-// walks from row to row without divisions.
+// Rows of contiguous tensors and strided views: a thread walks from row to row of its range without
+// divisions.
 #pragma once
-
-#include <omp.h>
 
 #include "backends/cpu/simd/simd.h"
 #include "core/row_layout.h"
 
 namespace mtl {
 namespace {
-
-// Calls body(first row, last row) in each thread; `elements` is the work of all rows.
-template <typename Body>
-MTL_INLINE void for_row_ranges(int64_t rows, int64_t elements, const Body& body) {
-  const int num_threads = elements >= kParallelElements ? omp_get_max_threads() : 1;
-#pragma omp parallel for schedule(static, 1) num_threads(num_threads) if (num_threads > 1)
-  for (int thread = 0; thread < num_threads; ++thread) {
-    body(rows * thread / num_threads, rows * (thread + 1) / num_threads);
-  }
-}
 
 // The elements of one row after the other. A null tensor has null rows.
 template <typename T>

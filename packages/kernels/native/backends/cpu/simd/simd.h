@@ -11,6 +11,7 @@
 #include <immintrin.h>
 #endif
 
+#include "backends/cpu/threads.h"
 #include "core/op_registry.h"
 
 // MTL_REGISTER_CPU(op, kernel) or, for a kernel with scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
@@ -21,8 +22,8 @@
 namespace mtl {
 namespace {
 
-#if MTL_ISA_LEVEL == 2
-constexpr int kLanes = 16;
+#if MTL_ISA_LEVEL == 2 || defined(MTL_EMULATE_AMX)
+constexpr int kLanes = 16;  // as tiles of AMX have
 #elif MTL_ISA_LEVEL == 1
 constexpr int kLanes = 8;
 #else
@@ -38,7 +39,10 @@ typedef float VFloatU __attribute__((vector_size(kLanes * 4), aligned(4), may_al
 typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef uint16_t VHalfU __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
 
-#define MTL_INLINE static inline __attribute__((always_inline))
+MTL_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+MTL_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+MTL_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+MTL_INLINE int64_t round_up(int64_t a, int64_t multiple) { return divide_up(a, multiple) * multiple; }
 
 struct float16 {
   uint16_t bits;
@@ -47,9 +51,6 @@ struct float16 {
 MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
 MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
-
-// Below this number of elements one thread is faster: about the cost of entering a parallel region.
-constexpr int64_t kParallelElements = 16384;
 
 // ---- loads and stores of float, bfloat16 and float16, as float vectors ----
 
@@ -169,6 +170,12 @@ MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
   } else {
     store_partial(destination, value, count);
   }
+}
+
+// Calls body(i, elements from i on) for the first element i of each vector, on several threads.
+template <typename Body>
+MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
+  for_each(divide_up(size, kLanes), size, [&](int64_t vector) { body(vector * kLanes, size - vector * kLanes); });
 }
 
 // ---- arithmetic ----

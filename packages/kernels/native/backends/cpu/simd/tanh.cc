@@ -20,10 +20,9 @@ Status forward(const OpCall& call) {
     T* const output = call.data<T>(Op::kOutput);
     const T* const input = call.data<T>(Op::kInput);
     const int64_t size = call.tensor(Op::kInput).size();
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-    for (int64_t i = 0; i < size; i += kLanes) {
-      store_up_to(output + i, hyperbolic_tangent(load_up_to(input + i, size - i)), size - i);
-    }
+    for_each_vector(size, [&](int64_t i, int64_t left) {
+      store_up_to(output + i, hyperbolic_tangent(load_up_to(input + i, left)), left);
+    });
     return ok_status();
   });
 }
@@ -35,13 +34,12 @@ Status backward(const OpCall& call) {
     T* const input_gradient = call.data<T>(Op::kInputGradient);
     const T *const output_gradient = call.data<T>(Op::kOutputGradient), *const output = call.data<T>(Op::kOutput);
     const int64_t size = call.tensor(Op::kOutput).size();
-#pragma omp parallel for schedule(static) if (size >= kParallelElements)
-    for (int64_t i = 0; i < size; i += kLanes) {
-      const VFloat value = load_up_to(output + i, size - i);
+    for_each_vector(size, [&](int64_t i, int64_t left) {
+      const VFloat value = load_up_to(output + i, left);
       // this form of 1 - v^2 keeps its precision where |v| is near 1
       const VFloat derivative = (1.0f - value) * (1.0f + value);
-      store_up_to(input_gradient + i, load_up_to(output_gradient + i, size - i) * derivative, size - i);
-    }
+      store_up_to(input_gradient + i, load_up_to(output_gradient + i, left) * derivative, left);
+    });
     return ok_status();
   });
 }

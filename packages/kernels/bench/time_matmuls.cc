@@ -1,0 +1,142 @@
+// Times matmuls by our kernel and by oneDNN, for bench/matmuls.mjs, which names one shape a line:
+//   rows columns inner transpose_left transpose_right accumulate float32|bfloat16
+// The answer is the seconds of one call of each. Operands are stored as training stores them, and lie in
+// memory as in training: those of consecutive calls are different ones, as many as it takes to leave the
+// caches.
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/onednn.h"
+#include "backends/cpu/threads.h"
+#include "core/caching_allocator.h"
+
+namespace mtl {
+namespace {
+
+constexpr double kSeconds = 0.05;  // of calls of one kernel
+constexpr int64_t kBytes = int64_t{64} << 20;  // of the operands of consecutive calls
+
+struct Shape {
+  int64_t rows, columns, inner;
+  bool transpose_left, transpose_right, accumulate;
+  DType dtype;
+
+  DType output_dtype() const { return accumulate ? DType::kFloat32 : dtype; }
+  int64_t bytes() const {
+    return (rows * inner + inner * columns) * static_cast<int64_t>(size_of(dtype)) +
+           rows * columns * static_cast<int64_t>(size_of(output_dtype()));
+  }
+};
+
+// In the memory that tensors have.
+class Matrix {
+ public:
+  Matrix(int64_t elements, DType dtype) : memory_(static_cast<size_t>(elements) * size_of(dtype)) {
+    for (int64_t i = 0; i < elements; ++i) {
+      const float value = 0.01f * static_cast<float>(i * 7919 % 193 - 96);
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      if (dtype == DType::kFloat32) {
+        static_cast<uint32_t*>(data())[i] = bits;
+      } else {
+        static_cast<uint16_t*>(data())[i] = static_cast<uint16_t>(bits >> 16);
+      }
+    }
+  }
+  void* data() { return memory_.data; }
+
+ private:
+  Scratch memory_;
+};
+
+TensorView matrix_view(Matrix* matrix, DType dtype, int64_t rows, int64_t columns, bool transposed) {
+  TensorView view;
+  view.data = matrix->data();
+  view.dtype = dtype;
+  view.rank = 2;
+  view.shape[0] = transposed ? columns : rows;
+  view.shape[1] = transposed ? rows : columns;
+  return view;
+}
+
+// One matmul with operands of its own.
+class Call {
+ public:
+  explicit Call(const Shape& s)
+      : left_(s.rows * s.inner, s.dtype),
+        right_(s.inner * s.columns, s.dtype),
+        output_(s.rows * s.columns, s.output_dtype()),
+        tensors_{matrix_view(&output_, s.output_dtype(), s.rows, s.columns, false),
+                 matrix_view(&left_, s.dtype, s.rows, s.inner, s.transpose_left),
+                 matrix_view(&right_, s.dtype, s.inner, s.columns, s.transpose_right)},
+        attributes_{double(s.transpose_left), double(s.transpose_right), double(s.accumulate)} {}
+
+  OpCall op_call() const {
+    OpCall call;
+    call.op = "matmul";
+    call.tensors = tensors_;
+    call.num_tensors = 4;
+    call.attributes = attributes_;
+    call.num_attributes = 3;
+    return call;
+  }
+
+ private:
+  Matrix left_, right_, output_;
+  TensorView tensors_[4];
+  double attributes_[3];
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Seconds of one call, or a negative number after an error.
+template <typename Body>
+double time(const std::vector<std::unique_ptr<Call>>& calls, const Body& body) {
+  const auto start = std::chrono::steady_clock::now();
+  int64_t count = 0;
+  do {
+    for (const auto& call : calls) {
+      const Status status = body(call->op_call());
+      if (!status.ok()) {
+        std::cerr << status.message << std::endl;
+        return -1;
+      }
+      ++count;
+    }
+  } while (seconds_since(start) < kSeconds);
+  return seconds_since(start) / static_cast<double>(count);
+}
+
+int serve() {
+  set_matmul_library(MatmulLibrary::kOwn);
+  Shape shape;
+  std::string dtype, before, line;
+  std::vector<std::unique_ptr<Call>> calls;
+  while (std::cin >> shape.rows >> shape.columns >> shape.inner >> shape.transpose_left >> shape.transpose_right >>
+         shape.accumulate >> dtype) {
+    shape.dtype = dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
+    calls.clear();
+    for (int64_t bytes = 0; bytes < kBytes; bytes += shape.bytes()) calls.push_back(std::make_unique<Call>(shape));
+    const KernelFunction kernel = cpu_backend()->find_kernel("matmul");
+    const auto library = [](const OpCall& call) { return onednn_matmul(matmul_problem_of(call)); };
+    for (const auto& call : {calls.front().get()}) discard(kernel(call->op_call())), discard(library(call->op_call()));
+    const double ours = time(calls, kernel);
+    std::cout << ours << ' ' << time(calls, library) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mtl
+
+int main() {
+  std::cout << "oneDNN " << mtl::onednn_version() << ", " << mtl::num_threads() << " threads" << std::endl;
+  return mtl::serve();
+}

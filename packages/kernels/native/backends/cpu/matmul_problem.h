@@ -1,0 +1,35 @@
+// One matmul on host memory, as the kernels that compute it see it.
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate). Rows of a stored
+// matrix may be further apart than they are long; the matrices of a batch follow one another.
+struct MatmulProblem {
+  void* output;
+  const void* left;
+  const void* right;
+  const void* bias;  // [columns], or null
+  int64_t batch, rows, columns, inner;
+  bool transpose_left;   // left is stored [inner, rows]
+  bool transpose_right;  // right is stored [columns, inner]
+  bool accumulate;
+  DType input_dtype, output_dtype, bias_dtype;
+  int64_t left_row_length, right_row_length, output_row_length;  // from one stored row to the next, in elements
+
+  // Without space between rows.
+  MatmulProblem contiguous() const {
+    MatmulProblem problem = *this;
+    problem.left_row_length = transpose_left ? rows : inner;
+    problem.right_row_length = transpose_right ? inner : columns;
+    problem.output_row_length = columns;
+    return problem;
+  }
+};
+
+// Of a call of the op `matmul`.
+MatmulProblem matmul_problem_of(const OpCall& call);
+
+}  // namespace mtl

@@ -1,0 +1,177 @@
+// The operands of a matmul in the order in which its innermost loop reads them.
+//
+// Both operands are cut along their outer dimension (rows of the left one, columns of the right one) into
+// panels of kLanes lanes. A panel holds, for one step of the inner dimension after the other, 32 bits of each
+// lane: a float32 number, or two neighbours of the inner dimension in bfloat16, which processors multiply and
+// add in pairs. Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at
+// a time (kLeftByRow), each kLanes steps of a panel are transposed: kLanes steps of one lane after the other.
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+// How elements become 32-bit lanes. `elements` of the inner dimension are left, `lanes` of the outer one;
+// what is beyond becomes zero.
+template <typename T>
+struct Singles {
+  using Element = T;
+  static constexpr int kElements = 1;  // of the inner dimension in a step
+
+  // One step of kLanes lanes, which are neighbours in memory.
+  MTL_INLINE VUint lanes_of_step(const T* first, int64_t, int64_t lanes, int64_t) {
+    return float_to_bits(load_up_to(first, lanes));
+  }
+  // kLanes steps of one lane, which are neighbours in memory.
+  MTL_INLINE VUint steps_of_lane(const T* first, int64_t elements) {
+    return float_to_bits(load_up_to(first, elements));
+  }
+};
+
+struct BFloat16Pairs {
+  using Element = bfloat16;
+  static constexpr int kElements = 2;
+
+  MTL_INLINE VUint lanes_of_step(const bfloat16* first, int64_t stride, int64_t lanes, int64_t elements) {
+    const VUint low = elements > 0 ? halves(first, lanes) : VUint{};
+    return elements > 1 ? low | halves(first + stride, lanes) << 16 : low;
+  }
+  MTL_INLINE VUint steps_of_lane(const bfloat16* first, int64_t elements) {
+    if (__builtin_expect(elements >= 2 * kLanes, 1)) return *reinterpret_cast<const VUintU*>(first);
+    VUint steps = {};
+    for (int64_t i = 0; i < elements; ++i) steps[i / 2] |= static_cast<uint32_t>(first[i].bits) << (i % 2 * 16);
+    return steps;
+  }
+
+ private:
+  MTL_INLINE VUint halves(const bfloat16* first, int64_t lanes) {
+    if (__builtin_expect(lanes >= kLanes, 1)) return widen(*reinterpret_cast<const VHalfU*>(first));
+    VUint values = {};
+    for (int64_t lane = 0; lane < lanes; ++lane) values[lane] = first[lane].bits;
+    return values;
+  }
+};
+
+// Where the element of a lane and an index of the inner dimension is stored.
+template <typename T>
+struct StoredOperand {
+  const T* data;
+  int64_t lane_stride, inner_stride;  // one of them is 1
+  int64_t lanes, inner;
+
+  const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
+};
+
+// Whether memory holds the steps of a lane as panels do: 32 bits for each.
+template <typename Lanes, typename T>
+MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
+  return sizeof(T) * Lanes::kElements == 4 && !Lanes::kLeftByRow && operand.inner_stride == 1 &&
+         operand.lane_stride % Lanes::kElements == 0 && operand.inner % Lanes::kElements == 0;
+}
+
+template <typename Lanes>
+MTL_INLINE int64_t num_steps(int64_t inner) {
+  return round_up(divide_up(inner, Lanes::kElements), Lanes::kStepMultiple);
+}
+
+// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, of all 2 kHalf x 2 kHalf blocks.
+template <int kHalf>
+MTL_INLINE void exchange_halves(VUint* rows) {
+  VInt upper, lower;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const bool is_high = (lane & kHalf) != 0;
+    upper[lane] = is_high ? kLanes + lane - kHalf : lane;
+    lower[lane] = is_high ? kLanes + lane : lane + kHalf;
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < kLanes; ++row) {
+    if ((row & kHalf) != 0) continue;
+    const VUint high = rows[row], low = rows[row + kHalf];
+    rows[row] = __builtin_shuffle(high, low, upper);
+    rows[row + kHalf] = __builtin_shuffle(high, low, lower);
+  }
+}
+
+MTL_INLINE void transpose(VUint rows[kLanes]) {
+  if constexpr (kLanes >= 16) exchange_halves<8>(rows);
+  if constexpr (kLanes >= 8) exchange_halves<4>(rows);
+  exchange_halves<2>(rows);
+  exchange_halves<1>(rows);
+}
+
+// Some steps of some panels of an operand, and where they go to.
+template <typename T>
+struct PackedPart {
+  const StoredOperand<T>& operand;
+  int64_t first_panel, last_panel;
+  int64_t first_step, last_step;
+  VUint* packed;         // the first step of the first panel
+  int64_t panel_length;  // from one panel to the next, in vectors
+};
+
+// kLanes steps of one panel, each of all lanes or (kByRow) each lane's, of operands whose steps are
+// neighbours in memory; `count` of the steps are written.
+template <typename Lanes, bool kByRow, typename T>
+MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t panel, int64_t step, int64_t count,
+                                        VUint* packed) {
+  const int64_t first_lane = panel * kLanes, lanes = operand.lanes - first_lane, inner = step * Lanes::kElements;
+  VUint rows[kLanes];
+#pragma GCC unroll 16
+  for (int lane = 0; lane < kLanes; ++lane) {
+    rows[lane] = lane < lanes ? Lanes::steps_of_lane(operand.at(first_lane + lane, inner), operand.inner - inner)
+                              : VUint{};
+  }
+  if constexpr (!kByRow) transpose(rows);
+  if (__builtin_expect(count == kLanes, 1)) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) packed[i] = rows[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) packed[i] = rows[i];
+  }
+}
+
+// The same of operands whose lanes are neighbours in memory.
+template <typename Lanes, typename T>
+MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, int64_t step) {
+  const int64_t lane = panel * kLanes, inner = step * Lanes::kElements;
+  return Lanes::lanes_of_step(operand.at(lane, inner), operand.inner_stride, operand.lanes - lane, operand.inner - inner);
+}
+
+// Panels are packed several at a time where their lanes are neighbours in memory: whole cache lines, and few
+// streams.
+constexpr int64_t kPanelsTogether = 4;
+
+template <typename Lanes, bool kByRow, typename T>
+void pack(const PackedPart<T>& part) {
+  const StoredOperand<T>& operand = part.operand;
+  if (operand.lane_stride != 1) {
+    for (int64_t panel = part.first_panel; panel < part.last_panel; ++panel) {
+      VUint* const packed = part.packed + (panel - part.first_panel) * part.panel_length;
+      for (int64_t step = part.first_step; step < part.last_step; step += kLanes) {
+        pack_neighbouring_steps<Lanes, kByRow>(operand, panel, step, smaller(kLanes, part.last_step - step),
+                                               packed + step - part.first_step);
+      }
+    }
+    return;
+  }
+  for (int64_t first = part.first_panel; first < part.last_panel; first += kPanelsTogether) {
+    const int64_t last = smaller(first + kPanelsTogether, part.last_panel);
+    VUint* const packed = part.packed + (first - part.first_panel) * part.panel_length;
+    for (int64_t step = part.first_step; step < part.last_step; ++step) {
+      for (int64_t panel = first; panel < last; ++panel) {
+        packed[(panel - first) * part.panel_length + step - part.first_step] = step_of_panel<Lanes>(operand, panel, step);
+      }
+    }
+    if constexpr (kByRow) {
+      for (int64_t panel = first; panel < last; ++panel) {
+        for (int64_t step = 0; step < part.last_step - part.first_step; step += kLanes) {
+          transpose(packed + (panel - first) * part.panel_length + step);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,78 @@
+// The threads of CPU kernels: one pool for each calling thread (worker threads may be ranks), started at its
+// first use. Kernels reach threads only through this file.
+#pragma once
+
+#include <stdint.h>
+
+#include "core/status.h"
+
+namespace mtl {
+
+// How many threads a kernel of the calling thread may use, itself included.
+int num_threads();
+// Sets that number, of oneDNN's too. With `pin`, thread i > 0 stays on the i-th core that the process may
+// use.
+Status set_num_threads(int num_threads, bool pin);
+
+// Calls body(context, i) for i from 0 to `count` - 1, each in a thread of its own where the pool has that
+// many. Returns when all calls have; what they wrote is then visible to the caller. Must not be nested.
+void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
+
+// Below this number of elements one thread is faster: about the cost of waking the others.
+constexpr int64_t kParallelElements = 16384;
+
+// As vectors (simd.h), once for each instruction set.
+namespace {
+
+#define MTL_INLINE static inline __attribute__((always_inline))
+
+// Calls body(i) for i from 0 to `count` - 1.
+template <typename Body>
+MTL_INLINE void on_threads(int count, const Body& body) {
+  run_on_threads(
+      count, [](const void* context, int thread) { (*static_cast<const Body*>(context))(thread); }, &body);
+}
+
+MTL_INLINE int threads_for(int64_t elements) { return elements >= kParallelElements ? num_threads() : 1; }
+
+// Calls body(first, last) for equal ranges of 0 to `count`, one in each thread; `elements` is the work of
+// all.
+template <typename Body>
+MTL_INLINE void for_ranges(int64_t count, int64_t elements, const Body& body) {
+  const int threads = threads_for(elements);
+  on_threads(threads, [&](int thread) { body(count * thread / threads, count * (thread + 1) / threads); });
+}
+
+// Calls body(i) for i from 0 to `count` - 1.
+template <typename Body>
+MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
+  for_ranges(count, elements, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) body(i);
+  });
+}
+
+// Numbers from 0, each handed out once: threads take the next piece of work when they are ready.
+class TaskCounter {
+ public:
+  // The first of `chunk` numbers.
+  int64_t take(int64_t chunk = 1) { return __atomic_fetch_add(&next_, chunk, __ATOMIC_RELAXED); }
+
+ private:
+  int64_t next_ = 0;
+};
+
+// Calls body(task, thread) for `count` tasks of unequal work, of which a thread takes `chunk` consecutive
+// ones at a time.
+template <typename Body>
+MTL_INLINE void for_tasks(int64_t count, int64_t chunk, int threads, const Body& body) {
+  TaskCounter counter;
+  TaskCounter* const next = &counter;
+  on_threads(threads, [=, &body](int thread) {
+    for (int64_t first = next->take(chunk); first < count; first = next->take(chunk)) {
+      for (int64_t task = first; task < count && task < first + chunk; ++task) body(task, thread);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mtl
