@@ -18,6 +18,9 @@ set_source_files_properties(${EMULATION_SOURCES} PROPERTIES COMPILE_OPTIONS -O2)
 
 add_library(mtl_cuda_emulated SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:cuda_emulated> ${CUDA_SHARED_SOURCES})
 target_link_libraries(mtl_cuda_emulated PRIVATE compile_options ${CMAKE_DL_LIBS})
+if(NOT MTL_SANITIZE) # a source that is missing is noticed here, not when the library is opened
+  target_link_options(mtl_cuda_emulated PRIVATE -Wl,-z,defs)
+endif()
 
 file(GLOB EMULATED_CUBLASLT CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cublaslt/*.cc)
 add_library(cublaslt_emulated SHARED EXCLUDE_FROM_ALL ${EMULATED_CUBLASLT})
