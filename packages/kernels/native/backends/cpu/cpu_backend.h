@@ -15,8 +15,8 @@ ScratchFunction cpu_scratch_of(const char* op);
 
 // The best instruction set that this machine supports.
 InstructionSet detected_instruction_set();
-// Whether it has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system lets this process
-// use them.
+// The processor has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system lets this
+// process use them.
 bool has_amx();
 // Whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
 bool contains_instruction_set(InstructionSet level);
@@ -26,7 +26,7 @@ InstructionSet active_instruction_set();
 // Lowers or restores the selected instruction set; rejects a set that the machine or the build does not have.
 Status set_instruction_set(InstructionSet level);
 
-// What computes the matmuls that both our kernels and oneDNN can.
+// This setting says who computes the matmuls that both our kernels and oneDNN can.
 enum class MatmulLibrary : int { kFaster = 0, kOwn = 1, kOneDnn = 2 };
 MatmulLibrary matmul_library();
 void set_matmul_library(MatmulLibrary library);

@@ -29,7 +29,7 @@ struct MatmulProblem {
   }
 };
 
-// Of a call of the op `matmul`.
+// The problem that a call of the op `matmul` states.
 MatmulProblem matmul_problem_of(const OpCall& call);
 
 }  // namespace mtl

@@ -15,7 +15,8 @@ int num_threads();
 Status set_num_threads(int num_threads, bool pin);
 
 // Calls body(context, i) for i from 0 to `count` - 1, each in a thread of its own where the pool has that
-// many. Returns when all calls have; what they wrote is then visible to the caller. Must not be nested.
+// many. Returns when all calls have; what they wrote is then visible to the caller. A call within another one
+// may ask for one thread only.
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
 
 // Below this number of elements one thread is faster: about the cost of waking the others.

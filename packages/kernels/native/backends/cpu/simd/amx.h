@@ -17,7 +17,7 @@ constexpr int kAmxBytes = 64;  // of a row
 
 #ifndef MTL_EMULATE_AMX
 
-// Of the calling thread: all eight tiles are whole.
+// The calling thread gets eight tiles of full size.
 MTL_INLINE void begin_amx() {
   struct {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};

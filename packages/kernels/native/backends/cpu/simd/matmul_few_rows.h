@@ -8,7 +8,7 @@ namespace mtl {
 namespace {
 
 constexpr int kFewRows = 4;
-constexpr int kFewFloatRows = 2;  // with more of them a packed float32 operand is faster
+constexpr int kFewFloatRows = 2;  // with more of them oneDNN is faster in float32
 constexpr int kDotColumns = MTL_ISA_LEVEL == 2 ? 4 : 2;  // at once: their sums stay in registers
 
 MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
