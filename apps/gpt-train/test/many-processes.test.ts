@@ -60,6 +60,10 @@ describe('gpt-train on several processes', () => {
       const { code, output } = await runRanks({ numProcesses, flags: all, directory });
       expect(output).not.toContain('error');
       expect(code).toBe(0);
+      if (flags === inPipelines) {
+        expect(output).toContain('profile of 2 steps');
+        expect(output).toMatch(/^waiting for other ranks +[1-9]\d*\.\d+ +\d/m);
+      }
       for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
     }
     expectSameCurve(curve, undisturbed);

@@ -122,12 +122,19 @@ export function runOperation(name: string, operands: Operands): void {
     if (operand.isRequired) numMissing--;
   }
   if (numMissing > 0) throw missingOperand(name, operands);
-  callNative(() => addon().run(operation.number));
-  observer?.(name, operands);
+  if (observer === undefined) callNative(() => addon().run(operation.number));
+  else {
+    const start = performance.now();
+    callNative(() => addon().run(operation.number));
+    observer(name, operands, (performance.now() - start) / 1000);
+  }
 }
 
-/** Called after an operation with its name, and its tensors and attributes by the names of its schema. */
-export type OperationObserver = (name: string, operands: Operands) => void;
+/**
+ * Called after an operation with its name, its tensors and attributes by the names of its schema, and the
+ * seconds that the native call took; on a GPU that only enqueues it.
+ */
+export type OperationObserver = (name: string, operands: Operands, seconds: number) => void;
 
 let observer: OperationObserver | undefined;
 

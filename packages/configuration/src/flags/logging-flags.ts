@@ -19,7 +19,10 @@ export const loggingFlags = {
   'compare-with-plan': toggle(
     'Prints how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
   ),
-  'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
+  'profile-steps': counts(
+    'Steps of which a trace is written: what every rank did, and when. On CPUs also prints where the time of the first rank went: each operation with its share of what this machine can reach.',
+    'FIRST LAST',
+  ),
   'profile-trace': text(
     'That trace, for mtl watch, which finds it in the --save directory, ui.perfetto.dev and mtl schedule --compare.',
     { placeholder: 'FILE', default: 'trace.json', defaultText: 'trace.json in the --save directory' },

@@ -1,5 +1,6 @@
 import type { MeasuredRates } from '@mtl/planner';
-import type { OperationSamples, TimedOperation } from './operation-clock.js';
+import type { RecordedOperation } from '../plan/recorded-operation.js';
+import type { OperationSamples } from './operation-clock.js';
 import { meanWithSpread, medianWithSpread } from './statistics.js';
 
 type Entries = Pick<MeasuredRates, 'matmuls' | 'attention' | 'kernels'>;
@@ -42,7 +43,7 @@ const round = (value: number): number => Number(value.toPrecision(3));
 
 function entryOf<Entry extends { readonly points: unknown[] }>(
   entries: Map<string, Entry>,
-  { name, dtype = 'fp32', variant }: TimedOperation,
+  { name, dtype = 'fp32', variant }: RecordedOperation,
 ): Entry {
   const key = `${name} ${dtype} ${variant}`;
   const entry =

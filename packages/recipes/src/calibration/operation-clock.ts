@@ -1,14 +1,11 @@
 import { countedFlops, observeOperations } from '@mtl/kernels';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
-import type { FusedAttentionOperation, KernelOperation, MatmulOperation } from '@mtl/planner';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
-import { recordedOperation } from '../plan/recorded-operation.js';
-
-export type TimedOperation = MatmulOperation | KernelOperation | FusedAttentionOperation;
+import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
 /** An operation, and what it took each time. */
 export interface OperationSamples {
-  readonly operation: TimedOperation;
+  readonly operation: RecordedOperation;
   /** From the end of the operation before it to its own end: with what the host does in between. */
   readonly seconds: number[];
 }
@@ -98,7 +95,7 @@ export class OperationClock implements DryRunListener {
 
 function addSample(
   step: TimedStep,
-  { operation, seconds }: { readonly operation: TimedOperation; readonly seconds: number },
+  { operation, seconds }: { readonly operation: RecordedOperation; readonly seconds: number },
 ): void {
   const key = JSON.stringify(operation);
   const samples = step.samples.get(key) ?? { operation, seconds: [] };

@@ -32,11 +32,14 @@ const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: n
   linear_residual_forward: { onGpu: 1, onCpu: 3 },
 };
 
+/** A native operation as what its time depends on. */
+export type RecordedOperation = MatmulOperation | KernelOperation | FusedAttentionOperation;
+
 /** What a native operation means for time: its shapes, FLOPs and bytes. */
 export function recordedOperation(
   { name, operands }: { readonly name: string; readonly operands: Operands },
   flops: number,
-): MatmulOperation | KernelOperation | FusedAttentionOperation {
+): RecordedOperation {
   const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
   const variant = drawsNumbers(operands) ? { variant: 'dropout' } : {};
   if (name.includes('attention')) {

@@ -1,20 +1,73 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { StepProfiler } from '@mtl/pipeline';
+import { type RecordedActivity, type StepListener, StepProfiler } from '@mtl/pipeline';
+import { formatStepProfile } from '../profile/format-step-profile.js';
+import { OperationProfile, type StepProfile } from '../profile/operation-profile.js';
+import { measureRoofline } from '../profile/roofline.js';
 import type { TrainingProcesses } from './training-processes.js';
+import { waitedSeconds } from './waited-seconds.js';
 
-/** What records the steps that --profile-steps names; none without it. All ranks call it. */
+export interface TrainingProfilerOptions {
+  readonly world: World | undefined;
+  readonly processes: TrainingProcesses;
+  /** Told where the time went, on the first rank of a run on CPUs. */
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * What records the steps that --profile-steps names: a trace of all ranks, and the operations of each rank.
+ * None without the flag. All ranks call it.
+ */
 export function trainingProfiler(
-  { logging }: Pick<PretrainingConfiguration, 'logging'>,
-  { world, processes }: { readonly world: World | undefined; readonly processes: TrainingProcesses },
-): StepProfiler | undefined {
-  if (logging.profile === undefined) return undefined;
-  return new StepProfiler({
-    ...logging.profile,
+  { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
+  { world, processes, onMessage }: TrainingProfilerOptions,
+): StepListener | undefined {
+  const { profile } = logging;
+  if (profile === undefined) return undefined;
+  const trace = new StepProfiler({
+    ...profile,
     group: world?.group ?? new SingleProcessGroup('world'),
     pipeline: processes.groups.pp,
     takeOperations: () => operationsOf(world),
   });
+  if (parallel.device !== 'cpu') return trace;
+  const operations = new OperationProfile({
+    ...profile,
+    waitedSeconds: () => waitedSeconds(processes.groups),
+    // measured by all ranks at once, which share the processor and its memory
+    onProfile: (steps) => onMessage(describe(steps)),
+  });
+  return new BothListeners(operations, trace);
+}
+
+function describe(steps: StepProfile): string {
+  const computed = steps.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
+  return formatStepProfile(steps, measureRoofline(new Set(computed)));
+}
+
+/** Tells two listeners; the spans of the second one hold those of the first. */
+class BothListeners implements StepListener {
+  readonly #inner: StepListener;
+  readonly #outer: StepListener;
+
+  constructor(inner: StepListener, outer: StepListener) {
+    this.#inner = inner;
+    this.#outer = outer;
+  }
+
+  beginStep(step: number): void {
+    this.#outer.beginStep(step);
+    this.#inner.beginStep(step);
+  }
+
+  span<Result>(activity: RecordedActivity, body: () => Result): Result {
+    return this.#outer.span(activity, () => this.#inner.span(activity, body));
+  }
+
+  endStep(step: number): void {
+    this.#inner.endStep(step);
+    this.#outer.endStep(step);
+  }
 }
 
 /**

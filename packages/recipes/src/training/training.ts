@@ -240,7 +240,7 @@ export class Training {
       checkHuggingFaceArchitecture({ kind: configuration.kind, model });
     await timeMatmulsOfRun(configuration, { model, processes, onMessage, variables: process.env });
     const dtype = dtypeOfPrecision[training.precision];
-    const profiler = trainingProfiler(configuration, { world, processes });
+    const profiler = trainingProfiler(configuration, { world, processes, onMessage });
     const assembled: Assembled = new AssembledTraining({
       configuration,
       model,

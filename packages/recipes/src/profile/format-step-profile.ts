@@ -1,0 +1,95 @@
+import type { ProfiledOperation, StepProfile } from './operation-profile.js';
+import { leastSeconds, type Roofline } from './roofline.js';
+
+/** Matmuls of one size that are listed at most, by their time. */
+const numListedMatmuls = 16;
+/** Operations that take less of a step are one line. */
+const leastPart = 0.002;
+
+/** Where the time of steps went, as tables: by operation, and the matmuls by their sizes. */
+export function formatStepProfile(profile: StepProfile, roofline: Roofline): string {
+  const { numSteps, seconds, waitedSeconds, operations } = profile;
+  const total = operations.reduce((sum, operation) => sum + operation.seconds, 0);
+  const rest = Math.max(0, seconds - total - waitedSeconds);
+  const line = (name: string, operation: ProfiledOperation): string[] => [
+    name,
+    operation.dtype,
+    (operation.calls / numSteps).toFixed(0),
+    ...timeOf(operation.seconds, profile),
+    operation.flops === 0 ? '' : (operation.flops / operation.seconds / 1e9).toFixed(0),
+    (operation.bytes / operation.seconds / 1e9).toFixed(1),
+    percent(leastSeconds(operation, roofline) / operation.seconds),
+  ];
+  const withoutWork = (name: string, itsSeconds: number): string[] => [
+    ...[name, '', ''],
+    ...timeOf(itsSeconds, profile),
+    ...['', '', ''],
+  ];
+  const columns = ['dtype', 'calls', 'ms', 'of step', 'GFLOP/s', 'GB/s', 'of roofline'];
+  const named = byName(operations);
+  const few = named.filter((operation) => operation.seconds < leastPart * seconds);
+  const matmuls = operations.filter(({ sizes }) => sizes !== undefined).slice(0, numListedMatmuls);
+  return [
+    `profile of ${numSteps} steps, means of one: ${milliseconds(seconds / numSteps)} ms`,
+    ...alignColumns([
+      ['operation', ...columns],
+      ...named.filter((one) => !few.includes(one)).map((operation) => line(operation.name, operation)),
+      withoutWork(
+        'other operations',
+        few.reduce((sum, operation) => sum + operation.seconds, 0),
+      ),
+      withoutWork('waiting for other ranks', waitedSeconds),
+      withoutWork('the rest: TypeScript, threads, data', rest),
+    ]),
+    '',
+    ...alignColumns([
+      ['matmul, rows x columns x depth', ...columns],
+      ...matmuls.map((operation) => line(`${operation.name} ${operation.sizes}`, operation)),
+    ]),
+    '',
+    ...describeRoofline(roofline),
+  ].join('\n');
+}
+
+/** Operations of all sizes together. */
+function byName(operations: readonly ProfiledOperation[]): ProfiledOperation[] {
+  const all = new Map<string, ProfiledOperation>();
+  for (const operation of operations) {
+    const key = `${operation.name} ${operation.dtype}`;
+    const known = all.get(key);
+    if (known === undefined) all.set(key, { ...operation, sizes: undefined });
+    else for (const sum of ['calls', 'seconds', 'flops', 'bytes'] as const) known[sum] += operation[sum];
+  }
+  return [...all.values()].sort((a, b) => b.seconds - a.seconds);
+}
+
+const timeOf = (seconds: number, { numSteps, seconds: all }: StepProfile): string[] => [
+  milliseconds(seconds / numSteps),
+  percent(seconds / all),
+];
+
+function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[] {
+  const matmuls = Object.entries(flopsPerSecond).map(
+    ([dtype, rate]) => `${(rate / 1e9).toFixed(0)} in ${dtype}`,
+  );
+  const memory = `a sum in memory ${(bytesPerSecond / 1e9).toFixed(1)} GB/s`;
+  return [
+    'roofline, measured here on the threads of this rank:',
+    `  a matmul of 1,024 x 1,024 x 1,024 ${matmuls.join(' and ')} GFLOP/s, ${memory}`,
+    '  bytes count every operand once; above 100 % an operation found them in the caches',
+  ];
+}
+
+const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
+const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
+
+/** Rows of equal length: names to the left, numbers to the right. */
+function alignColumns(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
+      .join('  ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,136 @@
+import { countedFlops, type Operands, observeOperations } from '@mtl/kernels';
+import type { RecordedActivity, StepListener } from '@mtl/pipeline';
+import type { ComputeDtype, MatmulOperation } from '@mtl/planner';
+import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
+
+/** What operations of one kind and of the same sizes took and had to do, in all profiled steps. */
+export interface ProfiledOperation {
+  /** The native operation's, with its variant. */
+  readonly name: string;
+  readonly dtype: ComputeDtype;
+  /** Of a matmul: `rows x columns x depth`, and which operand is read transposed. */
+  readonly sizes: string | undefined;
+  calls: number;
+  seconds: number;
+  /** Of all calls; 2 per multiply-add. */
+  flops: number;
+  /** What all calls have to read and write, each operand once. */
+  bytes: number;
+}
+
+/** Where the time of some steps went on one rank. */
+export interface StepProfile {
+  readonly numSteps: number;
+  /** Of all steps together, from the first pass of each to its end. */
+  readonly seconds: number;
+  /** Seconds in which the rank waited for others. */
+  readonly waitedSeconds: number;
+  readonly operations: readonly ProfiledOperation[];
+}
+
+export interface OperationProfileOptions {
+  /** The steps to profile, by the trainer's numbers, both included. */
+  readonly first: number;
+  readonly last: number;
+  /** Seconds that this rank has waited for others since it started. */
+  readonly waitedSeconds: () => number;
+  /** Told once, after the last step. */
+  readonly onProfile: (profile: StepProfile) => void;
+}
+
+/**
+ * Times every operation of some steps on the host, and counts the FLOPs and bytes that each has to do; of a
+ * GPU, where operations are only enqueued, the times say nothing.
+ */
+export class OperationProfile implements StepListener {
+  readonly #options: OperationProfileOptions;
+  readonly #operations = new Map<string, ProfiledOperation>();
+  #isProfiling = false;
+  #stepStart = 0;
+  #seconds = 0;
+  #waitedAtStart = 0;
+  #waited = 0;
+  /** Counted up to the last operation that was observed: spans lie in each other. */
+  #flops = 0;
+
+  constructor(options: OperationProfileOptions) {
+    this.#options = options;
+  }
+
+  beginStep(step: number): void {
+    const { first, last, waitedSeconds } = this.#options;
+    this.#isProfiling = step >= first && step <= last;
+    if (!this.#isProfiling) return;
+    this.#waitedAtStart = waitedSeconds();
+    this.#stepStart = performance.now();
+  }
+
+  span<Result>(_activity: RecordedActivity, body: () => Result): Result {
+    if (!this.#isProfiling) return body();
+    this.#flops = countedFlops();
+    return observeOperations((name, operands, seconds) => {
+      const flops = countedFlops() - this.#flops;
+      this.#flops += flops;
+      this.#add(recordedOperation({ name, operands }, flops), { operands, seconds });
+    }, body);
+  }
+
+  endStep(step: number): void {
+    if (!this.#isProfiling) return;
+    this.#isProfiling = false;
+    const { first, last, waitedSeconds, onProfile } = this.#options;
+    this.#seconds += (performance.now() - this.#stepStart) / 1000;
+    this.#waited += waitedSeconds() - this.#waitedAtStart;
+    if (step < last) return;
+    onProfile({
+      numSteps: last - first + 1,
+      seconds: this.#seconds,
+      waitedSeconds: this.#waited,
+      operations: [...this.#operations.values()].sort((a, b) => b.seconds - a.seconds),
+    });
+  }
+
+  #add(
+    operation: RecordedOperation,
+    { operands, seconds }: { readonly operands: Operands; readonly seconds: number },
+  ): void {
+    const { name, variant, dtype = 'fp32' } = operation;
+    const sizes = operation.kind === 'matmul' ? sizesOf(operation, operands) : undefined;
+    const key = `${name} ${variant} ${dtype} ${sizes}`;
+    const known = this.#operations.get(key);
+    const entry = known ?? {
+      name: variant === undefined ? name : `${name}, ${variant}`,
+      dtype,
+      sizes,
+      calls: 0,
+      seconds: 0,
+      flops: 0,
+      bytes: 0,
+    };
+    if (known === undefined) this.#operations.set(key, entry);
+    entry.calls += 1;
+    entry.seconds += seconds;
+    entry.flops += flopsOf(operation);
+    entry.bytes += bytesOf(operation);
+  }
+}
+
+function sizesOf({ rows, columns, depth }: MatmulOperation, operands: Operands): string {
+  const sizes = `${rows} x ${columns} x ${Math.round(depth)}`;
+  if (operands.transposeLeft === true) return `${sizes}, left transposed`;
+  return operands.transposeRight === true ? `${sizes}, right transposed` : sizes;
+}
+
+function flopsOf(operation: RecordedOperation): number {
+  if (operation.kind === 'kernel') return 0;
+  if (operation.kind === 'fused-attention') return operation.flops;
+  const { batch, rows, columns, depth } = operation;
+  return 2 * batch * rows * columns * depth;
+}
+
+function bytesOf(operation: RecordedOperation): number {
+  if (operation.kind !== 'matmul') return operation.bytes;
+  const { batch, rows, columns, depth, resultBytes, dtype } = operation;
+  const elementBytes = dtype === 'fp32' ? 4 : 2;
+  return batch * (elementBytes * depth * (rows + columns) + resultBytes * rows * columns);
+}
