@@ -1,4 +1,4 @@
-import { type MeshAxis, meshAxes } from '@mtl/comm';
+import { denseAxes, type MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 
@@ -83,7 +83,7 @@ export class Parameter {
     const isWhole = this.size === sizeOf(this.globalShape);
     this.shardedOver = options.shardedOver ?? (isWhole ? ['pp'] : ['tp', 'pp']);
     const { rowsShardedOver = [] } = options;
-    this.partialOver = meshAxes.filter(
+    this.partialOver = denseAxes.filter(
       (axis) => this.isReplicatedOver(axis) && (axis === 'pp' || rowsShardedOver.includes(axis)),
     );
     this.initialization = options.initialization;

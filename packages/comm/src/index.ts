@@ -24,13 +24,21 @@ export type {
   ReduceOperation,
   Work,
 } from './process-group.js';
-export { type MeshAxis, type MeshCoordinates, meshAxes, ProcessMesh } from './process-mesh.js';
+export {
+  type DenseAxis,
+  denseAxes,
+  type ExpertAxis,
+  expertAxes,
+  type MeshAxis,
+  type MeshCoordinates,
+  ProcessMesh,
+} from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
 export { everyInterfaceNotice } from './store/every-interface-notice.js';
 export { NativeStore, type NativeStoreOptions } from './store/native-store.js';
 export { StoreServer, type StoreServerOptions } from './store/store-server.js';
 export type { Store } from './store.js';
-export { createMeshGroups, type MeshGroups } from './world/create-mesh-groups.js';
+export { createMeshGroups, type GroupDeclaration, type MeshGroups } from './world/create-mesh-groups.js';
 export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
 export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';

@@ -1,66 +1,103 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
 
 /**
- * Axes of the mesh, in rank order: neighbouring ranks differ in tp first, in pp last (Narayanan et al. 2021,
- * 3.1).
+ * The axes of the mesh as all weights but those of experts see it, in rank order: neighbouring ranks differ
+ * in tensor parallelism (tp) first, then in context (cp), data (dp) and pipeline (pp) parallelism (Narayanan
+ * et al. 2021, 3.1).
  */
-export const meshAxes = ['tp', 'cp', 'dp', 'pp'] as const;
+export const denseAxes = ['tp', 'cp', 'dp', 'pp'] as const;
 
-export type MeshAxis = (typeof meshAxes)[number];
+/**
+ * The axes of the same processes as experts see them, in rank order: tensor parallelism within an expert
+ * (etp), different experts (ep), copies of the same experts (edp), and the stages of the dense view (pp).
+ */
+export const expertAxes = ['etp', 'ep', 'edp', 'pp'] as const;
 
-/** Where a process stands on each axis. */
+export type DenseAxis = (typeof denseAxes)[number];
+export type ExpertAxis = (typeof expertAxes)[number];
+export type MeshAxis = DenseAxis | ExpertAxis;
+
+/** Where a process stands on each axis of both views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
+const views: readonly (readonly MeshAxis[])[] = [denseAxes, expertAxes];
+const knownAxes: readonly string[] = [...new Set(views.flat())];
+
 function checkAxes(axes: readonly string[]): void {
-  const known: readonly string[] = meshAxes;
-  const unknown = [...axes].find((axis) => !known.includes(axis));
+  const unknown = axes.find((axis) => !knownAxes.includes(axis));
   if (unknown === undefined) return;
   throw new ConfigurationError('MTL_MESH', `a mesh has no axis ${unknown}`, {
-    expected: meshAxes.join(', '),
+    expected: knownAxes.join(', '),
+  });
+}
+
+/** The view that has all of these axes. */
+function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
+  checkAxes(axes);
+  const view = views.find((known) => axes.every((axis) => known.includes(axis)));
+  if (view !== undefined) return view;
+  throw new UsageError('MTL_MESH', `no view of a mesh has all of the axes ${axes.join(', ')}`, {
+    expected: `axes among ${denseAxes.join(', ')}, or among ${expertAxes.join(', ')}`,
   });
 }
 
 /**
- * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism. An
- * immutable value with rank mathematics only: it knows nothing of processes that run.
+ * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism, and the
+ * same processes as experts are spread over them. An immutable value with rank mathematics only: it knows
+ * nothing of processes that run.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;
   readonly worldSize: number;
 
   /**
-   * Sizes default to 1.
+   * Sizes default to 1; etp to tp, as Megatron-LM's, and edp to what is left of tp x cp x dp.
    *
-   * @throws ConfigurationError MTL_MESH for a size that is not a positive integer, and for no axis of a mesh
+   * @throws ConfigurationError `MTL_MESH` for a size that is not a positive integer, for no axis of a mesh,
+   *   and for etp x ep x edp that is not tp x cp x dp
    */
   constructor(sizes: Partial<MeshCoordinates> = {}) {
     checkAxes(Object.keys(sizes));
-    const { tp = 1, cp = 1, dp = 1, pp = 1 } = sizes;
-    this.sizes = Object.freeze({ tp, cp, dp, pp });
-    for (const axis of meshAxes) {
-      const size = this.sizes[axis];
+    const { tp = 1, cp = 1, dp = 1, pp = 1, etp = tp, ep = 1 } = sizes;
+    const stageSize = tp * cp * dp;
+    const { edp = Math.max(1, Math.floor(stageSize / (etp * ep))) } = sizes;
+    this.sizes = Object.freeze({ tp, cp, dp, pp, etp, ep, edp });
+    for (const [axis, size] of Object.entries(this.sizes)) {
       if (Number.isSafeInteger(size) && size > 0) continue;
       throw new ConfigurationError('MTL_MESH', `a mesh of ${size} along ${axis}`, {
         expected: 'a positive integer',
       });
     }
-    this.worldSize = tp * cp * dp * pp;
+    if (etp * ep * edp !== stageSize) {
+      throw new ConfigurationError(
+        'MTL_MESH',
+        `experts over ${etp} x ${ep} x ${edp} processes (etp, ep, edp) of a stage of ${tp} x ${cp} x ${dp} (tp, cp, dp)`,
+        {
+          expected: `as many: ${stageSize}`,
+          remedy: `choose etp and ep whose product divides ${stageSize}`,
+        },
+      );
+    }
+    this.worldSize = stageSize * pp;
   }
 
   coordinatesOf(rank: number): MeshCoordinates {
     this.#checkRank(rank);
-    const coordinates: Record<MeshAxis, number> = { tp: 0, cp: 0, dp: 0, pp: 0 };
-    let rest = rank;
-    for (const axis of meshAxes) {
-      coordinates[axis] = rest % this.sizes[axis];
-      rest = Math.floor(rest / this.sizes[axis]);
+    const coordinates: Record<MeshAxis, number> = { tp: 0, cp: 0, dp: 0, pp: 0, etp: 0, ep: 0, edp: 0 };
+    for (const axes of views) {
+      let rest = rank;
+      for (const axis of axes) {
+        coordinates[axis] = rest % this.sizes[axis];
+        rest = Math.floor(rest / this.sizes[axis]);
+      }
     }
     return coordinates;
   }
 
-  rankOf(coordinates: MeshCoordinates): number {
+  /** By the coordinates of the dense view. */
+  rankOf(coordinates: Readonly<Record<DenseAxis, number>>): number {
     let rank = 0;
-    for (const axis of meshAxes.toReversed()) {
+    for (const axis of denseAxes.toReversed()) {
       const [position, size] = [coordinates[axis], this.sizes[axis]];
       if (!Number.isInteger(position) || position < 0 || position >= size) {
         throw new UsageError('MTL_MESH', `no coordinate ${position} on axis ${axis} of ${size}`);
@@ -70,13 +107,17 @@ export class ProcessMesh {
     return rank;
   }
 
-  /** The ranks that differ from `rank` only along `axes`, itself included, ascending. */
+  /**
+   * The ranks that differ from `rank` only along `axes`, itself included, ascending.
+   *
+   * @throws UsageError `MTL_MESH` for axes that are not all of one view
+   */
   groupOf(rank: number, axes: readonly MeshAxis[]): readonly number[] {
-    checkAxes(axes);
+    const fixed = viewOf(axes).filter((axis) => !axes.includes(axis));
     const own = this.coordinatesOf(rank);
     return Array.from({ length: this.worldSize }, (_, other) => other).filter((other) => {
       const coordinates = this.coordinatesOf(other);
-      return meshAxes.every((axis) => axes.includes(axis) || coordinates[axis] === own[axis]);
+      return fixed.every((axis) => coordinates[axis] === own[axis]);
     });
   }
 

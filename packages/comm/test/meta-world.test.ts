@@ -14,7 +14,12 @@ describe('MetaWorld', () => {
     const mesh = new ProcessMesh({ tp: 8, pp: 64, dp: 6 });
     const rank = mesh.rankOf({ tp: 7, cp: 0, dp: 5, pp: 62 });
     const world = new MetaWorld({ rank, size: 3072 });
-    const groups = createMeshGroups(world, mesh);
+    const groups = createMeshGroups(world, mesh, {
+      tp: ['tp'],
+      dp: ['dp'],
+      pp: ['pp'],
+      embedding: { axes: ['pp'], stages: [0, 63] },
+    });
     expect([groups.tp.rank, groups.dp.rank, groups.pp.rank]).toEqual([7, 5, 62]);
     expect([groups.tp.size, groups.dp.size, groups.pp.size, world.group.size]).toEqual([8, 6, 64, 3072]);
     expect(groups.tp.engine).toBe('meta');

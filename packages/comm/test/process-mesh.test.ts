@@ -1,20 +1,38 @@
-import { type MeshAxis, meshAxes, ProcessMesh } from '@mtl/comm';
+import { denseAxes, expertAxes, type MeshAxis, ProcessMesh } from '@mtl/comm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const size = fc.integer({ min: 1, max: 4 });
-const meshes = fc.record({ tp: size, cp: size, dp: size, pp: size }).map((sizes) => new ProcessMesh(sizes));
-const axisSets = fc.uniqueArray(fc.constantFrom<MeshAxis>(...meshAxes));
+/** With experts over any two factors of a stage. */
+const meshes = fc
+  .record({ tp: size, cp: size, dp: size, pp: size, first: fc.nat(), second: fc.nat() })
+  .map(({ first, second, ...sizes }) => {
+    const stageSize = sizes.tp * sizes.cp * sizes.dp;
+    const etp = divisorOf(stageSize, first);
+    return new ProcessMesh({ ...sizes, etp, ep: divisorOf(stageSize / etp, second) });
+  });
+const views: readonly (readonly MeshAxis[])[] = [denseAxes, expertAxes];
+const axisSets = fc.constantFrom(...views).chain((view) => {
+  const axes = fc.uniqueArray(fc.constantFrom(...view));
+  return axes.map((some) => ({ axes: some, others: view.filter((axis) => !some.includes(axis)) }));
+});
+function divisorOf(number: number, seed: number): number {
+  const divisors = Array.from({ length: number }, (_, index) => index + 1).filter(
+    (each) => number % each === 0,
+  );
+  return divisors[seed % divisors.length]!;
+}
 const ranksOf = (mesh: ProcessMesh): number[] => Array.from({ length: mesh.worldSize }, (_, rank) => rank);
 
 describe('ProcessMesh', () => {
   it('maps ranks to coordinates and back, tp fastest and pp slowest', () => {
     fc.assert(
       fc.property(meshes, (mesh) => {
-        const { tp, cp, dp } = mesh.sizes;
+        const { tp, cp, dp, etp, ep, edp } = mesh.sizes;
         for (const rank of ranksOf(mesh)) {
           const at = mesh.coordinatesOf(rank);
           expect(at.tp + tp * (at.cp + cp * (at.dp + dp * at.pp))).toBe(rank);
+          expect(at.etp + etp * (at.ep + ep * (at.edp + edp * at.pp))).toBe(rank);
           expect(mesh.rankOf(at)).toBe(rank);
         }
       }),
@@ -23,7 +41,7 @@ describe('ProcessMesh', () => {
 
   it('divides all ranks into groups of equal size along any axes', () => {
     fc.assert(
-      fc.property(meshes, axisSets, (mesh, axes) => {
+      fc.property(meshes, axisSets, (mesh, { axes }) => {
         const groups = mesh.groupsAlong(axes);
         expect(groups.flat().toSorted((a, b) => a - b)).toEqual(ranksOf(mesh));
         const members = axes.reduce((product, axis) => product * mesh.sizes[axis], 1);
@@ -41,12 +59,39 @@ describe('ProcessMesh', () => {
 
   it('meets the groups along the other axes in one rank', () => {
     fc.assert(
-      fc.property(meshes, axisSets, fc.nat(), (mesh, axes, seed) => {
+      fc.property(meshes, axisSets, fc.nat(), (mesh, { axes, others }, seed) => {
         const rank = seed % mesh.worldSize;
-        const others = meshAxes.filter((axis) => !axes.includes(axis));
         const shared = mesh.groupOf(rank, axes).filter((each) => mesh.groupOf(rank, others).includes(each));
         expect(shared).toEqual([rank]);
       }),
+    );
+  });
+
+  it('spreads experts over the ranks of a stage, etp fastest (the groups are those of Megatron-LM)', () => {
+    const mesh = new ProcessMesh({ tp: 2, dp: 4, etp: 1, ep: 4 });
+    expect(mesh.sizes).toEqual({ tp: 2, cp: 1, dp: 4, pp: 1, etp: 1, ep: 4, edp: 2 });
+    expect(mesh.groupsAlong(['ep'])).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+    ]);
+    expect(mesh.groupsAlong(['edp'])).toEqual([
+      [0, 4],
+      [1, 5],
+      [2, 6],
+      [3, 7],
+    ]);
+    // without more: every expert sharded as dense weights are, all of them on each replica
+    expect(new ProcessMesh({ tp: 2, cp: 2, dp: 3 }).sizes).toMatchObject({ etp: 2, ep: 1, edp: 6 });
+  });
+
+  it('refuses experts that do not fit the ranks of a stage, and axes of two views', () => {
+    for (const sizes of [{ ep: 3 }, { etp: 8 }, { etp: 2, ep: 2, edp: 2 }]) {
+      expect(() => new ProcessMesh({ tp: 2, dp: 2, ...sizes })).toThrow(
+        expect.objectContaining({ code: 'MTL_MESH', remedy: 'choose etp and ep whose product divides 4' }),
+      );
+    }
+    expect(() => new ProcessMesh({ tp: 2, dp: 2 }).groupOf(0, ['tp', 'ep'])).toThrow(
+      /no view of a mesh has all of the axes tp, ep/,
     );
   });
 

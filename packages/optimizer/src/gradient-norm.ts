@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { meshAxes } from '@mtl/comm';
+import { denseAxes } from '@mtl/comm';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { type FlatRange, intersectionOf } from './flat-layout.js';
 import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
@@ -64,7 +64,7 @@ function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroup
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
   // along dp the slices see to it
-  return meshAxes.every(
+  return denseAxes.every(
     (axis) =>
       axis === 'dp' || !parameter.isReplicatedOver(axis) || (copiesAlong(groups, axis)?.rank ?? 0) === 0,
   );

@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { meshAxes } from '@mtl/comm';
+import { denseAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
@@ -334,7 +334,7 @@ function updateOf({
  * is implied.
  */
 function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
-  return meshAxes.flatMap((axis) => {
+  return denseAxes.flatMap((axis) => {
     const group = copiesAlong(groups, axis);
     if (axis === 'dp' || group === undefined || group.size === 1) return [];
     const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
@@ -352,7 +352,7 @@ function checkGroups(groups: ParallelGroups, { sharing }: ParameterBuffers): voi
       { expected: 'buffers and optimizer of the same data-parallel group' },
     );
   }
-  if (world !== undefined || meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
+  if (world !== undefined || denseAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
   throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
     expected: 'groups.world: gradient norms are summed over it',
   });

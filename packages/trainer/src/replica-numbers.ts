@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { meshAxes } from '@mtl/comm';
+import { denseAxes } from '@mtl/comm';
 import { copiesAlong, type DataParallelSharing, type ParallelGroups } from '@mtl/optimizer';
 
 /**
@@ -18,7 +18,7 @@ export function replicaNumbers(
       assigned[turn]! += parameter.size;
       let replica = distributed ? 0 : (rank - turn + size) % size;
       let scale = distributed ? 1 : size;
-      for (const axis of meshAxes) {
+      for (const axis of denseAxes) {
         if (axis === 'dp' || !parameter.isReplicatedOver(axis)) continue;
         const copies = copiesAlong(groups, axis);
         replica += (copies?.rank ?? 0) * scale;

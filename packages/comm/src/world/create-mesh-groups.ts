@@ -3,50 +3,36 @@ import type { ProcessGroup } from '../process-group.js';
 import type { MeshAxis, ProcessMesh } from '../process-mesh.js';
 import type { World } from '../world.js';
 
-/** The groups of a rank in a mesh. A group of one is there as well: its operations do nothing. */
-export interface MeshGroups {
-  /** One along each axis: the ranks that differ from this one only there. */
-  readonly tp: ProcessGroup;
-  readonly cp: ProcessGroup;
-  readonly dp: ProcessGroup;
-  readonly pp: ProcessGroup;
-  /** dp and cp: the ranks that hold the same parameters, over which gradients are reduced. */
-  readonly dpCp: ProcessGroup;
-  /** tp and cp: the ranks over which the tokens and features of one micro-batch are sharded. */
-  readonly tpCp: ProcessGroup;
-  /** tp and pp: the ranks that hold one copy of the model together. */
-  readonly model: ProcessGroup;
-  /** The two pipeline stages that share the word embedding; undefined on the others. */
-  readonly embedding: ProcessGroup | undefined;
-  close(): void;
-}
-
-/** In the order in which all ranks create them. */
-const axesOfGroups: Readonly<Record<Exclude<keyof MeshGroups, 'embedding' | 'close'>, readonly MeshAxis[]>> =
-  {
-    tp: ['tp'],
-    cp: ['cp'],
-    dp: ['dp'],
-    pp: ['pp'],
-    dpCp: ['dp', 'cp'],
-    tpCp: ['tp', 'cp'],
-    model: ['tp', 'pp'],
-  };
+/**
+ * Who communicates: ranks that differ along axes of one view of the mesh, and of these the ones of some
+ * pipeline stages, if `stages` names them.
+ */
+export type GroupDeclaration =
+  | readonly MeshAxis[]
+  | { readonly axes: readonly MeshAxis[]; readonly stages: readonly number[] };
 
 /**
- * Creates the groups of this rank, in the same order on all ranks. Groups with the same members are the same
- * object.
- *
- * `ends`: the pipeline ranks of the first and of the last layers; default: the first and the last
- * rank
- *
- * @throws ConfigurationError MTL_MESH when the mesh is of another size than the world
+ * The declared groups of a rank, by name; undefined is a group of stages that are not this rank's. A group of
+ * one is there as well: its operations do nothing.
  */
-export function createMeshGroups(
+export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration>>> = {
+  readonly [Name in keyof Declared]: Declared[Name] extends readonly MeshAxis[]
+    ? ProcessGroup
+    : ProcessGroup | undefined;
+} & { close(): void };
+
+/**
+ * Creates the groups of this rank that are declared and no others, in the order of the declarations, which
+ * all ranks must give alike. Groups with the same members are the same object, under the first of their
+ * names: one communicator.
+ *
+ * @throws ConfigurationError `MTL_MESH` when the mesh is of another size than the world
+ */
+export function createMeshGroups<const Declared extends Readonly<Record<string, GroupDeclaration>>>(
   world: World,
   mesh: ProcessMesh,
-  { ends = [0, mesh.sizes.pp - 1] }: { readonly ends?: readonly [number, number] } = {},
-): MeshGroups {
+  declared: Declared,
+): MeshGroups<Declared> {
   if (mesh.worldSize !== world.size) {
     const { tp, cp, dp, pp } = mesh.sizes;
     throw new ConfigurationError(
@@ -58,26 +44,28 @@ export function createMeshGroups(
       },
     );
   }
-  // the same members, the same communicator: fewer threads and buffers
   const created = new Map<string, ProcessGroup>();
-  const create = (name: string, ranks: readonly number[]): ProcessGroup => {
-    const key = ranks.join(' ');
-    const group = created.get(key) ?? world.createGroup({ name, ranks });
-    created.set(key, group);
-    return group;
-  };
-  const names = Object.keys(axesOfGroups) as (keyof typeof axesOfGroups)[];
-  const groups = Object.fromEntries(
-    names.map((name) => [name, create(name, mesh.groupOf(world.rank, axesOfGroups[name]))]),
-  ) as Record<keyof typeof axesOfGroups, ProcessGroup>;
-  const coordinates = mesh.coordinatesOf(world.rank);
-  const stages = [...new Set(ends)].sort((a, b) => a - b);
-  const members = stages.map((pp) => mesh.rankOf({ ...coordinates, pp }));
+  const entries = Object.entries(declared).map(([name, declaration]) => {
+    const ranks = membersOf(declaration, { mesh, rank: world.rank });
+    if (!ranks.includes(world.rank)) return [name, undefined];
+    const members = ranks.join(' ');
+    const group = created.get(members) ?? world.createGroup({ name, ranks });
+    created.set(members, group);
+    return [name, group];
+  });
   return {
-    ...groups,
-    embedding: stages.includes(coordinates.pp) ? create('embedding', members) : undefined,
+    ...Object.fromEntries(entries),
     close: () => {
       for (const group of created.values()) group.close();
     },
   };
+}
+
+function membersOf(
+  declaration: GroupDeclaration,
+  { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
+): readonly number[] {
+  if (!('stages' in declaration)) return mesh.groupOf(rank, declaration);
+  const { axes, stages } = declaration;
+  return mesh.groupOf(rank, axes).filter((other) => stages.includes(mesh.coordinatesOf(other).pp));
 }

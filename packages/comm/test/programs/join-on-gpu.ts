@@ -44,7 +44,7 @@ try {
   const hashes = collectives(world, { ...cases, device });
   const onGpu = Tensor.from([rank + 1], { shape: [1], dtype, device: 'cuda' });
   const onHost = Tensor.from([10 * (rank + 1)], { shape: [1], dtype });
-  const parallel = createMeshGroups(world, new ProcessMesh({ tp: size }));
+  const parallel = createMeshGroups(world, new ProcessMesh({ tp: size }), { tp: ['tp'] });
   const lateMs = Number(LATE_MS);
   const sum = (): void => {
     if (rank === 0) Atomics.wait(sleeper, 0, 0, lateMs);

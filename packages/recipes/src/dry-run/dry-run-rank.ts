@@ -1,4 +1,4 @@
-import { type MeshAxis, type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
+import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
@@ -20,7 +20,7 @@ import type { MetaRun } from './meta-run.js';
 /**
  * Who a rank communicates with: the ranks along an axis, the other owner of a tied embedding, or all ranks.
  */
-export type CommunicationScope = Exclude<MeshAxis, 'cp'> | 'embedding' | 'world';
+export type CommunicationScope = 'tp' | 'dp' | 'pp' | 'embedding' | 'world';
 
 /** What a training run takes on one rank. */
 export interface DryRunRank {

@@ -1,5 +1,6 @@
-import { type MeshCoordinates, ProcessMesh } from '@mtl/comm';
+import type { MeshCoordinates } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun } from '../layout/mesh-of-run.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
@@ -43,7 +44,7 @@ export async function dryRun(
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
-  const mesh = meshOf(configuration);
+  const mesh = meshOfRun(configuration.parallel);
   for (const rank of distinctRanks(configuration)) {
     if (!isRun(mesh.coordinatesOf(rank))) continue;
     const listener = listenerOf?.(mesh.coordinatesOf(rank));
@@ -58,15 +59,10 @@ export async function dryRun(
  */
 export function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
   const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp } = configuration.parallel;
-  const mesh = meshOf(configuration);
+  const mesh = meshOfRun(configuration.parallel);
   return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
     const isAtEnd = stage === 0 || stage === pp - 1;
     const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
     return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
   });
-}
-
-function meshOf({ parallel }: PretrainingConfiguration): ProcessMesh {
-  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
-  return new ProcessMesh({ tp, pp, dp });
 }

@@ -1,4 +1,3 @@
-import { ProcessMesh } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
 import { formatBytes } from '@mtl/trainer';
@@ -6,6 +5,7 @@ import { dryRunModel } from '../dry-run/dry-run-model.js';
 import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
 import { metaRun } from '../dry-run/meta-run.js';
+import { meshOfRun } from '../layout/mesh-of-run.js';
 import { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './smaller-runs.js';
 
 const moreProcesses =
@@ -70,12 +70,7 @@ function remedyOf(
  */
 async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
   try {
-    const {
-      tensorModelParallelSize: tp,
-      pipelineModelParallelSize: pp,
-      dataParallelSize: dp,
-    } = configuration.parallel;
-    const mesh = new ProcessMesh({ tp, pp, dp });
+    const mesh = meshOfRun(configuration.parallel);
     const { pp: stage } = mesh.coordinatesOf(rank);
     const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
     const { model } = await dryRunModel(configuration);

@@ -1,4 +1,3 @@
-import { ProcessMesh } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
@@ -16,6 +15,7 @@ import {
 import { modelFlops } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
+import { meshOfRun } from '../layout/mesh-of-run.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { microBatchesOf } from '../training/micro-batches-of.js';
@@ -161,8 +161,7 @@ function groupedRanks(
   { parallel }: PretrainingConfiguration,
   memoryOf: (tp: number, pp: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
-  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp, dataParallelSize: dp } = parallel;
-  const mesh = new ProcessMesh({ tp, pp, dp });
+  const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
     const coordinates = mesh.coordinatesOf(rank);

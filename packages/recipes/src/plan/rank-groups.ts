@@ -1,10 +1,5 @@
-import type { ParallelConfiguration } from '@mtl/configuration';
 import type { RankGroup } from '@mtl/planner';
-
-export type MeshSizes = Pick<
-  ParallelConfiguration,
-  'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
->;
+import type { MeshSizes } from '../layout/mesh-of-run.js';
 
 /** A group by its name: an axis of the mesh, or which ranks else. */
 export type GroupNamed = (name: string) => RankGroup;

@@ -1,15 +1,18 @@
-import { broadcastJson, createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
-import type { ParallelConfiguration } from '@mtl/configuration';
+import {
+  broadcastJson,
+  createMeshGroups,
+  type MeshCoordinates,
+  type ProcessMesh,
+  type World,
+} from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
+import { type MeshSizes, meshOfRun } from '../layout/mesh-of-run.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a process alone. */
   readonly world: World | undefined;
-  readonly parallel: Pick<
-    ParallelConfiguration,
-    'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
-  >;
+  readonly parallel: MeshSizes;
   /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
   readonly ends?: readonly [number, number] | undefined;
 }
@@ -27,11 +30,7 @@ export class TrainingProcesses {
   readonly isFirst: boolean;
 
   constructor({ world, parallel, ends }: TrainingProcessesOptions) {
-    this.mesh = new ProcessMesh({
-      tp: parallel.tensorModelParallelSize,
-      dp: parallel.dataParallelSize,
-      pp: parallel.pipelineModelParallelSize,
-    });
+    this.mesh = meshOfRun(parallel);
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
@@ -90,13 +89,13 @@ function groupsAlong(
   world: World,
   { mesh, ends }: { readonly mesh: ProcessMesh; readonly ends: readonly [number, number] | undefined },
 ): ParallelGroups {
+  const { pp } = mesh.sizes;
   const axes = (['tp', 'dp', 'pp'] as const).filter((axis) => mesh.sizes[axis] > 1);
-  const groups = createMeshGroups(world, mesh, ends && { ends });
-  return {
-    ...Object.fromEntries(axes.map((axis) => [axis, groups[axis]])),
-    world: world.group,
-    ...(mesh.sizes.pp > 1 ? { embedding: groups.embedding } : {}),
-  };
+  const { close: _, ...groups } = createMeshGroups(world, mesh, {
+    ...Object.fromEntries(axes.map((axis) => [axis, [axis]])),
+    ...(pp > 1 ? { embedding: { axes: ['pp'], stages: ends ?? [0, pp - 1] } } : {}),
+  });
+  return { ...groups, world: world.group };
 }
 
 /** Resolves when a promise does, or after a time; rejects when it does. */

@@ -10,7 +10,8 @@ import {
   type RankGroup,
   recordedMessageSeconds,
 } from '@mtl/planner';
-import { isPipelineInside, type MeshSizes, rankGroups } from '../rank-groups.js';
+import type { MeshSizes } from '../../layout/mesh-of-run.js';
+import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { addParts, type PartCost, type RecordedParts, recordParts, scaledPart } from './recorded-parts.js';
 
