@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
-import type { Tensor } from '@mtl/kernels';
-import type { ProcessGroup, ReduceOperation } from './process-group.js';
+import { sizeOf, type Tensor } from '@mtl/kernels';
+import type { AllToAllOptions, ProcessGroup, ReduceOperation } from './process-group.js';
 
 type Members = Pick<ProcessGroup, 'size' | 'rank'>;
 
@@ -42,22 +42,58 @@ export function checkParts(
   );
 }
 
-/** @throws UsageError MTL_SHAPE unless both hold the same number of parts, one for every member. */
-export function checkExchange({
-  input,
-  output,
-  group,
-}: {
-  input: Tensor;
-  output: Tensor;
-  group: Members;
-}): void {
+/** What an all-to-all sends to each member and receives from it, in elements, by position in the group. */
+export interface UnequalParts {
+  readonly sent: readonly number[];
+  readonly received: readonly number[];
+}
+
+/**
+ * The parts of an all-to-all; undefined for equal ones.
+ *
+ * @throws UsageError `MTL_SHAPE` unless both tensors hold the same number of equal parts, one for every
+ *   member, or the rows that their splits say
+ */
+export function checkExchange(
+  { input, output, inputSplits, outputSplits }: AllToAllOptions,
+  group: Members,
+): UnequalParts | undefined {
   for (const tensor of [output, input]) checkTensor('allToAll', tensor);
+  if (inputSplits !== undefined || outputSplits !== undefined) {
+    return checkSplits({ input, output, inputSplits, outputSplits }, group);
+  }
   if (output.size === input.size && input.size % group.size === 0 && output.dtype === input.dtype) return;
   throw new UsageError(
     'MTL_SHAPE',
     `allToAll of ${input.size} ${input.dtype} into ${output.size} ${output.dtype} elements`,
     { expected: `equal sizes that divide by ${group.size}, of the same dtype` },
+  );
+}
+
+function checkSplits(
+  { input, output, inputSplits = [], outputSplits = [] }: AllToAllOptions,
+  group: Members,
+): UnequalParts {
+  const isRows = (splits: readonly number[], { shape }: Tensor): boolean =>
+    splits.length === group.size &&
+    splits.every((rows) => Number.isSafeInteger(rows) && rows >= 0) &&
+    splits.reduce((sum, rows) => sum + rows, 0) === shape[0];
+  const rowShape = input.shape.slice(1);
+  const isAlike = `${rowShape}` === `${output.shape.slice(1)}` && input.dtype === output.dtype;
+  const keeps = inputSplits[group.rank] === outputSplits[group.rank];
+  if (isAlike && keeps && isRows(inputSplits, input) && isRows(outputSplits, output)) {
+    const rowSize = sizeOf(rowShape);
+    const elements = (splits: readonly number[]): number[] => splits.map((rows) => rows * rowSize);
+    return { sent: elements(inputSplits), received: elements(outputSplits) };
+  }
+  const written = ({ dtype, shape }: Tensor, splits: readonly number[]): string =>
+    `${dtype} [${shape.join(', ')}] by splits ${splits.join(', ') || '(none)'}`;
+  throw new UsageError(
+    'MTL_SHAPE',
+    `allToAll of ${written(input, inputSplits)} into ${written(output, outputSplits)} on member ${group.rank}`,
+    {
+      expected: `rows of the same shape and dtype; ${group.size} splits of each that add up to its rows; as many rows to itself as from itself`,
+    },
   );
 }
 

@@ -6,8 +6,10 @@ import {
   checkPeer,
   checkReduction,
   checkTensor,
+  type UnequalParts,
 } from './check-operation.js';
 import type {
+  AllToAllOptions,
   CommunicationOperation,
   EngineName,
   OperationCount,
@@ -30,6 +32,8 @@ export interface CheckedOperation {
   readonly reduction?: ReduceOperation;
   /** The root of a broadcast or the other rank of a message: a position in the group. */
   readonly peer?: number;
+  /** Of an all-to-all whose parts are not equal. */
+  readonly parts?: UnequalParts | undefined;
 }
 
 /** A process group that checks the operands of every operation before its engine starts it. */
@@ -75,9 +79,10 @@ export abstract class CheckedGroup implements ProcessGroup {
     return this.start({ operation: 'broadcast', input: tensor, output: tensor, peer: root });
   }
 
-  allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
-    checkExchange({ input, output, group: this });
-    return this.start({ operation: 'allToAll', input, output });
+  allToAll(tensors: AllToAllOptions): Work {
+    const parts = checkExchange(tensors, this);
+    const { input, output } = tensors;
+    return this.start({ operation: 'allToAll', input, output, parts });
   }
 
   send(tensor: Tensor, { to }: { readonly to: number }): Work {

@@ -17,6 +17,7 @@ export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/na
 export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
 export { ncclMessageChannels } from './nccl/nccl-message-channels.js';
 export type {
+  AllToAllOptions,
   CommunicationOperation,
   EngineName,
   OperationCount,

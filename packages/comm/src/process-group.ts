@@ -40,6 +40,19 @@ export interface Work {
   readonly isDone: boolean;
 }
 
+/** The operands of an all-to-all. */
+export interface AllToAllOptions {
+  readonly output: Tensor;
+  readonly input: Tensor;
+  /**
+   * Rows (of the first dimension) of `input` for each member, by position in the group. Default: as many for
+   * each. The names are those of PyTorch's `all_to_all_single`, input_split_sizes and output_split_sizes.
+   */
+  readonly inputSplits?: readonly number[] | undefined;
+  /** Rows of `output` from each member; with `inputSplits` only. */
+  readonly outputSplits?: readonly number[] | undefined;
+}
+
 export interface OperationCount {
   readonly calls: number;
   /** Bytes that this rank gave to the others, counted where they are handed over. */
@@ -80,8 +93,12 @@ export interface ProcessGroup {
   }): Work;
   /** In place: every member's tensor becomes that of `root` (a position in the group). */
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
-  /** output = one part from every rank, in order; input = one part for every rank. They must not overlap. */
-  allToAll(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
+  /**
+   * output = one part from every rank, in order; input = one part for every rank, of equal sizes unless
+   * splits are given. They must not overlap. Engines compare what each rank sends with what its receiver
+   * expects (not NCCL).
+   */
+  allToAll(tensors: AllToAllOptions): Work;
   /**
    * To `to` (a position in the group). Sends and receives of a pair match in order, apart from all other
    * operations.

@@ -29,7 +29,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
       const { results, engines } = await runRanks<Hashes>({ module, hosts, argument });
       expect(results).toEqual(expected);
       expect(new Set(engines)).toEqual(new Set(['gloo']));
-      expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 10);
+      expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 11);
     },
   );
 

@@ -1,7 +1,7 @@
 import { glooProblem } from '@mtl/comm';
-import { describe } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { commonFailures } from './support/common-failures.js';
-import { failingRanks } from './support/failing-ranks.js';
+import { errorsOf, failingRanks, timeoutMs } from './support/failing-ranks.js';
 
 /**
  * Ranks that take themselves for the only one of their host: nothing but Gloo's connections tells them of
@@ -11,4 +11,11 @@ const start = failingRanks(() => ({ hosts: [0, 1, 2] }));
 
 describe.skipIf(glooProblem() !== undefined)('over gloo (libgloo-dev), a rank', () => {
   commonFailures({ start, culprit: 2 });
+
+  it('of the same host is named by the one that waits for its message, whatever place it has there', async () => {
+    const [first] = start('silentSender', { hosts: [0, 1, 1, 0], timeoutMs });
+    const [error] = await errorsOf([first!]);
+    expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: 3, operation: 'receive' } });
+    expect(error!.message).toContain(`rank 3 did not come within ${timeoutMs / 1000} s`);
+  });
 });

@@ -57,7 +57,7 @@ describe('InMemoryGroup', () => {
       [1, 8, 1, 0, 1, [0, 0]],
     ]);
     const refused = [
-      ...Array.from({ length: 3 }, () => 'MTL_SHAPE'),
+      ...Array.from({ length: 5 }, () => 'MTL_SHAPE'),
       ...Array.from({ length: 3 }, () => 'MTL_GROUP'),
       ...Array.from({ length: 2 }, () => 'MTL_ARGUMENT'),
     ];

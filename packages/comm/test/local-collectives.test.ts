@@ -28,7 +28,7 @@ describe('local collectives', () => {
         bufferBytes,
       });
       expect(results).toEqual(expected);
-      expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 10);
+      expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 11);
     },
   );
 

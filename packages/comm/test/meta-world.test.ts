@@ -38,6 +38,13 @@ describe('MetaWorld', () => {
       group.broadcast(whole, { root: 0 }).wait();
       group.broadcast(whole, { root: 2 }).wait();
       group.allToAll({ output: whole, input: meta(800) }).wait();
+      const [inputSplits, outputSplits] = [
+        [3, 1, 0, 4],
+        [0, 1, 5, 0],
+      ];
+      const rows = (count: number): Tensor =>
+        Tensor.empty({ shape: [count, 10], dtype: 'bfloat16', device: 'meta' });
+      group.allToAll({ output: rows(6), input: rows(8), inputSplits, outputSplits }).wait();
       group.send(part, { to: 3 }).wait();
       group.receive(part, { from: 0 }).wait();
       group.barrier().wait();
@@ -53,6 +60,7 @@ describe('MetaWorld', () => {
       // the last of the ring
       { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 0, isOnDevice },
       { group: 'world', operation: 'allToAll', bytes: 1600, sentBytes: 1200, isOnDevice },
+      { group: 'world', operation: 'allToAll', bytes: 160, sentBytes: 140, isOnDevice },
       { group: 'world', operation: 'send', bytes: 400, sentBytes: 400, isOnDevice, peer: 3 },
       { group: 'world', operation: 'receive', bytes: 400, sentBytes: 0, isOnDevice, peer: 0 },
       { group: 'world', operation: 'barrier', bytes: 0, sentBytes: 0, isOnDevice: false },

@@ -138,6 +138,23 @@ bool Fields::integers(const char* name, std::vector<int>* values) {
   return check(convert_integers(value_of(name), values), name, "an array of integers");
 }
 
+bool Fields::counts(const char* name, std::vector<uint64_t>* values) {
+  const Napi::Value found = value_of(name);
+  bool is_list = !found.IsEmpty() && found.IsArray();
+  if (is_list) {
+    const Napi::Array array = found.As<Napi::Array>();
+    values->resize(array.Length());
+    for (uint32_t element = 0; is_list && element < array.Length(); ++element) {
+      int64_t value = -1;
+      is_list = convert_integer(array.Get(element), &value) && value >= 0;
+      (*values)[element] = static_cast<uint64_t>(value);
+    }
+  }
+  return check(is_list, name, "an array of whole numbers from 0");
+}
+
+bool Fields::has(const char* name) const { return !is_failed_ && object_.Has(name); }
+
 bool Fields::flag(const char* name, bool* value) {
   const Napi::Value found = value_of(name);
   const bool is_boolean = !found.IsEmpty() && found.IsBoolean();

@@ -33,6 +33,9 @@ class Fields {
   bool integer(const char* name, int64_t* value);
   bool text(const char* name, std::string* text);
   bool integers(const char* name, std::vector<int>* values);
+  // Whole numbers from 0.
+  bool counts(const char* name, std::vector<uint64_t>* values);
+  bool has(const char* name) const;
   bool flag(const char* name, bool* value);
   bool bytes(const char* name, std::string* bytes);
   bool list_of_bytes(const char* name, std::vector<std::string>* list);

@@ -81,8 +81,31 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// (group, {operation, reduction, peer, input, output}) => ticket. Shapes and ranks were checked in
-// TypeScript.
+// Of an all-to-all of unequal parts: reads `sent` and `received`, elements by position in the group, which
+// must add up to the tensors.
+Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received,
+                  OperationRequest* request) {
+  const size_t size = static_cast<size_t>(group.identity().size());
+  const auto adds_up = [&](const std::vector<uint64_t>& lengths, size_t bytes) {
+    const uint64_t count = bytes / size_of(request->dtype);
+    uint64_t sum = 0;
+    for (const uint64_t length : lengths) {
+      if (length > count - sum) return false;
+      sum += length;
+    }
+    return lengths.size() == size && sum == count;
+  };
+  if (request->kind != OperationKind::kAllToAll || !adds_up(sent, request->input_bytes) ||
+      !adds_up(received, request->output_bytes)) {
+    return error_status("MTL_ARGUMENT", "the parts of an operation of group %s are not those of its tensors",
+                        group.identity().name.c_str());
+  }
+  request->parts = std::make_shared<const Parts>(Parts::of(sent, received));
+  return ok_status();
+}
+
+// (group, {operation, reduction, peer, input, output, sent?, received?}) => ticket. Shapes and ranks were
+// checked in TypeScript.
 Napi::Value start(const Napi::CallbackInfo& info) {
   OpenGroup* group = read_group(info, 0);
   int64_t kind, reduction, peer, input_handle, output_handle;
@@ -92,6 +115,9 @@ Napi::Value start(const Napi::CallbackInfo& info) {
       !fields.integer("input", &input_handle) || !fields.integer("output", &output_handle)) {
     return {};
   }
+  std::vector<uint64_t> sent, received;
+  const bool has_parts = fields.has("sent");
+  if (has_parts && (!fields.counts("sent", &sent) || !fields.counts("received", &received))) return {};
   HeldTensor input, output;
   Status status = refuse_in_graph("communication between ranks");
   if (status.ok()) status = hold_tensor(input_handle, &input);
@@ -101,12 +127,6 @@ Napi::Value start(const Napi::CallbackInfo& info) {
   if (output_handle == input_handle) output.memory = input.memory;
   Memory memory = Memory::kHost;
   if (status.ok()) status = check_memory(*group->group, input, output, &memory);
-  if (!status.ok()) {
-    let_go(input.hold);
-    let_go(output.hold);
-    throw_status(info.Env(), status);
-    return {};
-  }
   OperationRequest request;
   request.kind = static_cast<OperationKind>(kind);
   request.dtype = static_cast<DType>(input_handle != 0 ? input.memory.dtype : output.memory.dtype);
@@ -117,6 +137,13 @@ Napi::Value start(const Napi::CallbackInfo& info) {
   request.input_bytes = input.memory.bytes;
   request.output = output.memory.data;
   request.output_bytes = output.memory.bytes;
+  if (status.ok() && has_parts) status = read_parts(*group->group, sent, received, &request);
+  if (!status.ok()) {
+    let_go(input.hold);
+    let_go(output.hold);
+    throw_status(info.Env(), status);
+    return {};
+  }
   request.release = [first = input.hold, second = output.hold] {
     let_go(first);
     let_go(second);

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "mtl/dtype.h"
 
@@ -32,6 +34,23 @@ enum class Memory : int32_t { kHost, kDevice };
 inline bool is_message(OperationKind kind) {
   return kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
+
+// Consecutive elements.
+struct ElementRange {
+  uint64_t start = 0, length = 0;
+};
+
+// What an all-to-all of unequal parts sends to every member and receives from it, by position in the group:
+// elements of the input and of the output.
+struct Parts {
+  std::vector<ElementRange> sent, received;
+
+  // One part after the other, of these lengths.
+  static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
+};
+
+// `count` of an all-to-all of unequal parts, of which only pairs of members know the same.
+constexpr uint64_t kUnequalParts = ~uint64_t{0};
 
 // Plain data that is stored in shared memory and sent in packets: must be equal on all members, otherwise the
 // operation is rejected.
@@ -61,8 +80,12 @@ struct Operation {
   void* output = nullptr;       // destination of the result; equal to `input` for in-place operations
   size_t input_bytes = 0;
   size_t output_bytes = 0;
+  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
+  // Of an all-to-all of `size` members: the elements of the input for `member`, of the output from it.
+  ElementRange part_to(int member, int size) const;
+  ElementRange part_from(int member, int size) const;
   // "collective 12" or "message 3", as in error messages.
   std::string sequence_text() const;
 };

@@ -77,6 +77,14 @@ Status Call::mismatch(int other, const Description& theirs) const {
                                                 to_text(theirs).c_str(), sequence.c_str()));
 }
 
+Status Call::compare_parts(int from, int to, uint64_t sent, uint64_t expected) const {
+  if (sent == expected) return ok_status();
+  const int sender = group->ranks[static_cast<size_t>(from)], receiver = group->ranks[static_cast<size_t>(to)];
+  return fail("MTL_MISMATCH", sender == job->rank() ? receiver : sender,
+              format_text("rank %d sends %llu elements to rank %d, which expects %llu", sender,
+                          static_cast<unsigned long long>(sent), receiver, static_cast<unsigned long long>(expected)));
+}
+
 Status Call::left(int member) const {
   const int rank = group->ranks[static_cast<size_t>(member)];
   return fail("MTL_RANK_LEFT", rank, format_text("rank %d has left the group and will not take part", rank));

@@ -51,6 +51,9 @@ struct Call {
   Status timed_out(const std::vector<int>& late) const;
   // MTL_MISMATCH, showing what this rank and member `other` called.
   Status mismatch(int other, const Description& theirs) const;
+  // MTL_MISMATCH of an all-to-all of unequal parts, unless member `from` sends as many elements to member
+  // `to` as that one expects.
+  Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
   // MTL_RANK_LEFT: `member` closed the group or left the job in order, so it will never arrive.
   Status left(int member) const;
 };

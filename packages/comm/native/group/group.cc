@@ -32,7 +32,7 @@ Group::Work Group::start(OperationRequest request) {
   operation.description.reduction = request.reduction;
   operation.description.root = request.kind == OperationKind::kBroadcast ? request.peer : -1;
   const size_t described = request.kind == OperationKind::kReceive ? request.output_bytes : request.input_bytes;
-  operation.description.count = described / size_of(request.dtype);
+  operation.description.count = request.parts != nullptr ? kUnequalParts : described / size_of(request.dtype);
   operation.description.sequence = next_sequence(request);
   operation.memory = request.memory;
   operation.peer = request.peer;
@@ -40,6 +40,7 @@ Group::Work Group::start(OperationRequest request) {
   operation.output = request.output;
   operation.input_bytes = request.input_bytes;
   operation.output_bytes = request.output_bytes;
+  operation.parts = std::move(request.parts);
   Counters& counters = counters_[static_cast<size_t>(request.kind)];
   task.release = [&counters, &task, release = std::move(request.release)] {
     counters.sent_bytes += task.call.sent_bytes;

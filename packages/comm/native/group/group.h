@@ -29,6 +29,7 @@ struct OperationRequest {
   size_t input_bytes = 0;
   void* output = nullptr;
   size_t output_bytes = 0;
+  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
   std::function<void()> release;
 };
 

@@ -46,6 +46,36 @@ MTL_TEST(a_trace_keeps_the_latest_and_counts_what_it_drops) {
   EXPECT(num_dropped == 0);
 }
 
+// Elements that member `from` sends to member `to`: some none, some of several chunks.
+uint64_t length_between(int from, int to) { return static_cast<uint64_t>((7 * from + 3 * to) % 5) * 700; }
+
+MTL_TEST(unequal_parts_arrive_one_after_the_other_on_every_member) {
+  for (const int size : {1, 2, 3, 5}) {
+    ThreadedGroup threads(size, 4096);
+    threads.run([&](int member) {
+      std::vector<uint64_t> sent, received;
+      std::vector<float> input, expected;
+      for (int other = 0; other < size; ++other) {
+        sent.push_back(length_between(member, other));
+        received.push_back(length_between(other, member));
+        for (uint64_t index = 0; index < sent.back(); ++index) {
+          input.push_back(static_cast<float>(1e6 * member + 1e5 * other + static_cast<double>(index)));
+        }
+        for (uint64_t index = 0; index < received.back(); ++index) {
+          expected.push_back(static_cast<float>(1e6 * other + 1e5 * member + static_cast<double>(index)));
+        }
+      }
+      std::vector<float> output(expected.size());
+      OperationRequest request = request_of(OperationKind::kAllToAll, &input, &output);
+      request.parts = std::make_shared<const Parts>(Parts::of(sent, received));
+      EXPECT(succeeded(threads.group(member).start(std::move(request)).wait()));
+      EXPECT(output == expected);
+      const uint64_t others = input.size() - sent[static_cast<size_t>(member)];
+      EXPECT(threads.group(member).count_of(OperationKind::kAllToAll).sent_bytes == others * sizeof(float));
+    });
+  }
+}
+
 MTL_TEST(all_reduces_of_all_sizes_are_right_on_every_member) {
   for (const int size : {1, 2, 3, 5}) {
     ThreadedGroup threads(size, 4096);

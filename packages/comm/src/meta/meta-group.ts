@@ -1,5 +1,5 @@
 import { CommunicationError } from '@mtl/errors';
-import { hasValues, refuseInGraph, Tensor } from '@mtl/kernels';
+import { bytesPerElement, hasValues, refuseInGraph, Tensor } from '@mtl/kernels';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
 import type { CommunicationOperation, OperationCount, Work } from '../process-group.js';
@@ -59,7 +59,7 @@ export class MetaGroup extends CheckedGroup {
     const { output } = call;
     refuseInGraph('meta-cuda', 'communication between ranks');
     const isOfValues = output !== undefined && hasValues(output.device);
-    if (isOfValues && call.operation === 'receive') throw this.#unknownMessage(call.peer!);
+    if (isOfValues && call.operation === 'receive') throw this.#unknownMessage(call.peer!, 'receive');
     if (isOfValues) this.#combine(call);
     const started = this.#count(call);
     const wait = (): void => {
@@ -69,20 +69,23 @@ export class MetaGroup extends CheckedGroup {
     return { wait, isDone: true };
   }
 
-  #unknownMessage(from: number): CommunicationError {
+  #unknownMessage(from: number, operation: CommunicationOperation): CommunicationError {
     const rank = this.ranks[from];
     return new CommunicationError('MTL_META', `group ${this.name}: values that rank ${rank} would send`, {
       expected: 'a tensor on device meta, which has none: only this rank exists',
-      details: { rank, group: this.name, operation: 'receive' },
+      details: { rank, group: this.name, operation },
     });
   }
 
-  #count({ operation, input, output, peer }: CheckedOperation): MetaOperation {
+  #count({ operation, input, output, peer, parts }: CheckedOperation): MetaOperation {
     const { rank, size } = this;
     const tensor = input ?? output;
     const bytes = tensor?.bytes ?? 0;
     const root = operation === 'broadcast' ? peer : undefined;
-    const sent = sentBytes(operation, { inputBytes: bytes, size, rank, root });
+    const sent =
+      parts === undefined
+        ? sentBytes(operation, { inputBytes: bytes, size, rank, root })
+        : bytes - parts.sent[rank]! * bytesPerElement(input!.dtype);
     const count = this.#counts.get(operation) ?? { calls: 0, sentBytes: 0 };
     count.calls += 1;
     count.sentBytes += sent;
@@ -100,9 +103,19 @@ export class MetaGroup extends CheckedGroup {
   }
 
   /** The output if all ranks had the input of this one. */
-  #combine({ operation, input, output, reduction }: CheckedOperation): void {
+  #combine({ operation, input, output, reduction, parts }: CheckedOperation): void {
     if (input === undefined || output === undefined || operation === 'broadcast') return;
     const all = input.toArray();
+    if (parts !== undefined) {
+      const length = parts.sent[this.rank]!;
+      const from = parts.received.findIndex((received) => received !== length);
+      if (from >= 0) throw this.#unknownMessage(from, operation);
+      const start = parts.sent.slice(0, this.rank).reduce((sum, each) => sum + each, 0);
+      const own = all.slice(start, start + length);
+      const received = this.ranks.flatMap(() => own);
+      write(output, received);
+      return;
+    }
     const part = output.size / (operation === 'allToAll' ? this.size : 1);
     const isWhole = operation === 'allReduce' || operation === 'allGather';
     const own = isWhole ? all : all.slice(this.rank * part, (this.rank + 1) * part);

@@ -22,7 +22,7 @@ export function sentBytes(operation: CommunicationOperation, options: SentBytesO
     case 'allGather':
       return inputBytes * others;
     case 'reduceScatter':
-    case 'allToAll':
+    case 'allToAll': // of equal parts
       return (inputBytes * others) / size;
     case 'broadcast':
       // along the ring from the root; the last one passes nothing on

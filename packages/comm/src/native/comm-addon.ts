@@ -82,6 +82,9 @@ export interface OperationFields {
   readonly peer: number;
   readonly input: number;
   readonly output: number;
+  /** Of an all-to-all of unequal parts: elements for each member, and from it. */
+  readonly sent?: readonly number[];
+  readonly received?: readonly number[];
 }
 
 interface KeyWait {

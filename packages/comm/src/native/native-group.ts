@@ -55,7 +55,8 @@ export class NativeGroup extends CheckedGroup {
     callNative(() => addon().closeGroup(this.#handle));
   }
 
-  protected start({ operation, input, output, reduction = 'sum', peer = noPeer }: CheckedOperation): Work {
+  protected start(call: CheckedOperation): Work {
+    const { operation, input, output, reduction = 'sum', peer = noPeer, parts } = call;
     const ticket = callNative(() =>
       addon().startOperation(this.#handle, {
         operation: communicationOperations.indexOf(operation),
@@ -63,6 +64,7 @@ export class NativeGroup extends CheckedGroup {
         peer,
         input: input?.handle ?? noTensor,
         output: output?.handle ?? noTensor,
+        ...parts,
       }),
     );
     return new NativeWork(this.#handle, ticket, this.#deviceWaits);

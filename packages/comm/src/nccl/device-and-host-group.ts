@@ -1,5 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 import type {
+  AllToAllOptions,
   CommunicationOperation,
   EngineName,
   OperationCount,
@@ -61,7 +62,7 @@ export class DeviceAndHostGroup implements ProcessGroup {
     return this.#groupOf(tensor).broadcast(tensor, options);
   }
 
-  allToAll(tensors: { readonly output: Tensor; readonly input: Tensor }): Work {
+  allToAll(tensors: AllToAllOptions): Work {
     return this.#groupOf(tensors.output).allToAll(tensors);
   }
 

@@ -2,6 +2,7 @@ import { CommunicationError, UsageError } from '@mtl/errors';
 import {
   bfloat16Bits,
   bfloat16Value,
+  bytesPerElement,
   type DType,
   float16Bits,
   float16Value,
@@ -31,6 +32,9 @@ interface Exchange {
   readonly valuesFor: (member: number) => TypedArray | undefined;
   /** Members whose values are waited for. */
   readonly from: readonly number[];
+  /** Elements from each member of an all-to-all of unequal parts. */
+  readonly received?: readonly number[] | undefined;
+  readonly elementBytes: number;
   /** Takes the received values by member; this rank's own included where it has any. */
   readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
 }
@@ -70,14 +74,14 @@ export class InMemoryGroup extends CheckedGroup {
   close(): void {}
 
   protected start(call: CheckedOperation): Work {
-    const { operation, input, output, reduction, peer } = call;
+    const { operation, input, output, reduction, peer, parts } = call;
     const isMessage = operation === 'send' || operation === 'receive';
     const tensor = input ?? output;
     const words = [
       isMessage ? 'message' : operation,
       ...(operation === 'broadcast' ? ['root', peer] : []),
       ...(reduction === undefined ? [] : [reduction]),
-      ...(tensor === undefined ? [] : [tensor.dtype, tensor.size]),
+      ...(tensor === undefined ? [] : [tensor.dtype, parts === undefined ? tensor.size : 'in unequal parts']),
     ];
     const target = output?.view({ shape: output.shape });
     const members = this.ranks.map((_, member) => member);
@@ -87,6 +91,8 @@ export class InMemoryGroup extends CheckedGroup {
       sequence: isMessage ? this.#nextMessage(operation, peer!) : `collective ${this.#numCollectives++}`,
       valuesFor: this.#valuesFor(call),
       from: isMessage ? members.filter((member) => operation === 'receive' && member === peer) : members,
+      received: parts?.received,
+      elementBytes: tensor === undefined ? 0 : bytesPerElement(tensor.dtype),
       finish: (all) => {
         if (target !== undefined) write(target, resultOf(call, all));
       },
@@ -98,12 +104,16 @@ export class InMemoryGroup extends CheckedGroup {
     return `message ${numMessages[peer]!++}`;
   }
 
-  #valuesFor({ operation, input, peer }: CheckedOperation): Exchange['valuesFor'] {
+  #valuesFor({ operation, input, peer, parts }: CheckedOperation): Exchange['valuesFor'] {
     if (operation === 'barrier') return () => new Uint8Array(0);
     if (input === undefined) return () => undefined;
     const own = input.read();
     if (operation === 'send') return (member) => (member === peer ? own : undefined);
     if (operation === 'broadcast' && peer !== this.rank) return () => newTypedArray(input.dtype, 0);
+    if (parts !== undefined) {
+      const starts = parts.sent.map((_, member) => sum(parts.sent.slice(0, member)));
+      return (member) => own.slice(starts[member]!, starts[member]! + parts.sent[member]!);
+    }
     if (operation === 'allToAll' || operation === 'reduceScatter') {
       const partSize = input.size / this.size;
       return (member) => own.slice(member * partSize, (member + 1) * partSize);
@@ -148,7 +158,7 @@ export class InMemoryGroup extends CheckedGroup {
 
   #receive(member: number, { tag, call }: { tag: string; call: Exchange }): ArrayBufferLike {
     const { channels, timeoutMs } = this.#options;
-    const { operation, sequence, description } = call;
+    const { operation, sequence, description, received, elementBytes } = call;
     const peer = this.ranks[member]!;
     const message = channels.receive(peer, tag, timeoutMs);
     const details = { rank: peer, group: this.name, operation, sequence, waitedMs: timeoutMs };
@@ -167,9 +177,20 @@ export class InMemoryGroup extends CheckedGroup {
         { details },
       );
     }
+    const sent = message.values.byteLength / elementBytes;
+    if (received !== undefined && sent !== received[member]) {
+      const own = this.ranks[this.rank];
+      throw new CommunicationError(
+        'MTL_MISMATCH',
+        `${where}: rank ${peer} sends ${sent} elements to rank ${own}, which expects ${received[member]}`,
+        { details },
+      );
+    }
     return message.values;
   }
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
 /** What the output of an operation becomes. */
 function resultOf(

@@ -95,6 +95,19 @@ const operations: Record<string, Run> = {
     input.dispose();
     return output;
   },
+  allToAllOfUnequalParts: (group, { dtype, size, device }) => {
+    const members = group.ranks.map((_, member) => member);
+    const inputSplits = members.map((to) => rowsBetween(group.rank, to, size));
+    const outputSplits = members.map((from) => rowsBetween(from, group.rank, size));
+    const rows = (splits: number[]): number => splits.reduce((total, each) => total + each, 0);
+    const [sent, received] = [rows(inputSplits), rows(outputSplits)];
+    const flat = filled({ dtype, size: 2 * sent, device }, group.rank);
+    const input = flat.view({ shape: [sent, 2] });
+    const output = Tensor.empty({ shape: [received, 2], dtype, device });
+    group.allToAll({ output, input, inputSplits, outputSplits }).wait();
+    for (const tensor of [flat, input]) tensor.dispose();
+    return output;
+  },
   // around the ring, received before it is sent: a receive never holds up a send
   sendAndReceive: (group, { dtype, size, device }) => {
     const own = filled({ dtype, size, device }, group.rank);
@@ -108,6 +121,10 @@ const operations: Record<string, Run> = {
     return other;
   },
 };
+
+/** Some none, some more than the average. */
+const rowsBetween = (from: number, to: number, size: number): number =>
+  Math.floor((size * ((from * 7 + to * 3 + 2) % 5)) / 3);
 
 function allReduce(group: ProcessGroup, each: Case, operation: 'sum' | 'max' | 'min'): Tensor {
   const tensor = filled(each, group.rank);

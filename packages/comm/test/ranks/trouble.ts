@@ -18,6 +18,7 @@ export interface Trouble {
     | 'otherOperation'
     | 'otherSize'
     | 'otherMessage'
+    | 'otherParts'
     | 'noGroup'
     | 'silentSender';
 }
@@ -32,6 +33,7 @@ export default function trouble(world: World, { kind }: Trouble): string {
   say({ ready: rank });
   if (isCulprit && kind !== 'none') misbehave(world, kind);
   else if (kind === 'otherMessage' || kind === 'silentSender') receiveOrReduce(world);
+  else if (kind === 'otherParts') exchangeParts(world, { toFirst: 2 });
   else if (kind === 'noGroup') world.createGroup({ name: 'extra', ranks: group.ranks });
   // until something happens: long enough for any of the tests' time-outs
   for (let index = 0; index < 1_000_000; index++) group.allReduce(tensor).wait();
@@ -43,6 +45,15 @@ function receiveOrReduce({ group, rank, size }: World): void {
   const tensor = Tensor.zeros({ shape: [8], dtype: 'float32' });
   if (rank === 0) group.receive(tensor, { from: size - 1 }).wait();
   else group.allReduce(tensor).wait();
+}
+
+/** An all-to-all of two elements for each rank, and of `toFirst` for rank 0. */
+function exchangeParts({ group, rank, size }: World, { toFirst }: { readonly toFirst: number }): void {
+  const inputSplits = group.ranks.map((_, member) => (member === 0 ? toFirst : 2));
+  const outputSplits = group.ranks.map((_, member) => (member === 0 && rank === 0 ? toFirst : 2));
+  const input = Tensor.zeros({ shape: [2 * (size - 1) + toFirst], dtype: 'float32' });
+  const output = Tensor.zeros({ shape: [2 * size], dtype: 'float32' });
+  group.allToAll({ output, input, inputSplits, outputSplits }).wait();
 }
 
 function misbehave(world: World, kind: Trouble['kind']): void {
@@ -73,6 +84,9 @@ function misbehave(world: World, kind: Trouble['kind']): void {
       break;
     case 'otherSize':
       group.allReduce(short).wait();
+      break;
+    case 'otherParts':
+      exchangeParts(world, { toFirst: 3 });
       break;
     case 'otherMessage':
       group.send(short, { to: 0 }).wait();

@@ -57,6 +57,13 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     }
   });
 
+  it('that sends another number of elements than is expected is an error of all', async () => {
+    for (const error of await errorsOf(start('otherParts'))) {
+      expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
+      expect(error.message).toContain(`rank ${culprit} sends 3 elements to rank 0, which expects 2`);
+    }
+  });
+
   it.each([
     ['otherSize', 'allReduce sum float32 7', 'allReduce sum float32 8'],
     ...inWholeRuns<(readonly ['otherOperation' | 'otherMessage', string, string])[]>(

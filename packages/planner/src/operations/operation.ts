@@ -72,8 +72,8 @@ export interface RankGroup {
 export interface CollectiveOperation {
   readonly kind: 'collective';
   readonly name: string;
-  readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter';
-  /** Of the whole tensor. */
+  readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all';
+  /** Of the whole tensor; of an all-to-all, what one rank sends. */
   readonly bytes: number;
   readonly group: RankGroup;
 }

@@ -64,12 +64,12 @@ const rates = z.strictObject({
     .min(1),
   /**
    * Collectives of all these processes, and messages between two of them (`message`), by the bytes of the
-   * whole tensor. Absent: those of the link.
+   * whole tensor. Absent: those of the link; an all-to-all: an all-gather, of which as many bytes arrive.
    */
   collectives: z
     .array(
       z.strictObject({
-        name: z.enum(['all-reduce', 'all-gather', 'reduce-scatter', 'message']),
+        name: z.enum(['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'message']),
         points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1),
       }),
     )

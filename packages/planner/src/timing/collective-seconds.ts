@@ -20,7 +20,8 @@ export function measuredSeconds(
 ): number | undefined {
   if (hardware.state !== 'measured') return undefined;
   const { collectives, numProcesses } = hardware.rates[0]!;
-  const points = collectives?.find(({ name }) => name === collective)?.points;
+  const named = (wanted: string) => collectives?.find(({ name }) => name === wanted)?.points;
+  const points = named(collective) ?? (collective === 'all-to-all' ? named('all-gather') : undefined);
   if (points === undefined) return undefined;
   const seconds = secondsOfBytes(points, bytes);
   if (collective === 'message' || numProcesses === 1) return seconds;
@@ -30,7 +31,9 @@ export function measuredSeconds(
 
 /**
  * Time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an all-reduce. Between
- * nodes, the ranks of a group on one node share the adapters that belong to them.
+ * nodes, the ranks of a group on one node share the adapters that belong to them. An all-to-all sends to each
+ * rank its part: within a node as many bytes as a gather, but between nodes all ranks of a node send at once
+ * what is for others, which no ring passes on.
  */
 export function collectiveSeconds(
   { collective, bytes, group }: Pick<CollectiveOperation, 'collective' | 'bytes' | 'group'>,
@@ -47,6 +50,11 @@ export function collectiveSeconds(
   const between = link.bytesPerSecond.value * link.efficiency.value * adapters;
   const bandwidth = isInside ? inside : Math.min(inside, between * software.linkFactor.value);
   const latency = link.latencySeconds.value;
+  if (collective === 'all-to-all' && !isInside) {
+    const leaving = (group.perNode * bytes * (group.size - group.perNode)) / group.size;
+    const staying = (bytes * (group.perNode - 1)) / group.size;
+    return Math.max(leaving / (between * software.linkFactor.value), staying / inside) + latency;
+  }
   const steps = isInside ? group.size - 1 : group.size / group.perNode - 1;
   return rounds * ((((group.size - 1) / group.size) * bytes) / bandwidth + steps * latency);
 }

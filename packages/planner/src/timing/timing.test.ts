@@ -77,6 +77,19 @@ describe('collectiveSeconds', () => {
     expect(collectiveSeconds({ ...allReduce(32, 4), group }, profile) / four).toBeGreaterThan(3.5);
   });
 
+  it('sends the parts of an all-to-all over the adapters of a node once', () => {
+    const exchange = (size: number, perNode: number) =>
+      collectiveSeconds({ ...allReduce(size, perNode), collective: 'all-to-all' }, profile);
+    // within a node: as many bytes as a gather
+    expect(exchange(8, 8)).toBe(collectiveSeconds({ ...allReduce(8, 8), collective: 'all-gather' }, profile));
+    // four nodes of eight ranks, each with an adapter of its own: 24 of 32 parts of its gigabyte leave the
+    // node
+    const { linkBetween } = hardware;
+    const rate =
+      linkBetween.bytesPerSecond.value * linkBetween.efficiency.value * profile.software.linkFactor.value;
+    expect(exchange(32, 8)).toBeCloseTo((24 / 32) * (1e9 / rate) + linkBetween.latencySeconds.value, 9);
+  });
+
   it('is 0 for one rank', () => {
     expect(collectiveSeconds(allReduce(1, 1), profile)).toBe(0);
   });

@@ -36,6 +36,10 @@ export function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
       const output = zeros(bytes, size);
       return { tensors: [output, input], work, run: () => group.reduceScatter({ output, input }).wait() };
     }),
+    timed(group, 'all-to-all', (bytes) => {
+      const [output, input] = [zeros(bytes), zeros(bytes)];
+      return { tensors: [output, input], work, run: () => group.allToAll({ output, input }).wait() };
+    }),
     timed(group, 'message', (bytes) => {
       const tensor = zeros(bytes);
       // there and back, half of which is one message; pairs of neighbours

@@ -166,7 +166,7 @@ function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): Co
     allGather: 'all-gather',
     reduceScatter: 'reduce-scatter',
     broadcast: 'all-gather',
-    allToAll: 'all-gather',
+    allToAll: 'all-to-all',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
   // the recorded bytes of a gather are the part that this rank contributes

@@ -193,21 +193,41 @@ Status GlooCollectives::broadcast(void* data, size_t bytes, int root, Call* call
   return mesh_->run(transfers, call);
 }
 
-Status GlooCollectives::all_to_all(const void* input, void* output, size_t part_bytes, Call* call) {
+Status GlooCollectives::all_to_all(const void* input, void* output, const Exchange& exchange, Call* call) {
   const char* outgoing = static_cast<const char*>(input);
   char* incoming = static_cast<char*>(output);
   std::vector<Transfer> transfers;
   for (int other = 0; other < size(); ++other) {
-    const size_t at = static_cast<size_t>(other) * part_bytes;
+    const ByteRange sent = exchange.sent[static_cast<size_t>(other)], received = exchange.received[static_cast<size_t>(other)];
     if (other == own_) {
-      if (part_bytes > 0) std::memcpy(incoming + at, outgoing + at, part_bytes);
+      if (sent.length > 0) std::memcpy(incoming + received.start, outgoing + sent.start, sent.length);
       continue;
     }
     const int member = members_[static_cast<size_t>(other)];
-    transfers.push_back({member, Channel::kData, false, incoming + at, part_bytes});
-    transfers.push_back({member, Channel::kData, true, sendable(outgoing + at), part_bytes});
+    transfers.push_back({member, Channel::kData, false, incoming + received.start, received.length});
+    transfers.push_back({member, Channel::kData, true, sendable(outgoing + sent.start), sent.length});
   }
   return mesh_->run(transfers, call);
+}
+
+Status GlooCollectives::agree_on_parts(const Parts& parts, Call* call) {
+  std::vector<uint64_t> theirs(members_.size());
+  std::vector<Transfer> transfers;
+  for (int other = 0; other < size(); ++other) {
+    if (other == own_) continue;
+    const size_t index = static_cast<size_t>(other);
+    const int member = members_[index];
+    transfers.push_back({member, Channel::kData, false, &theirs[index], sizeof(uint64_t)});
+    transfers.push_back({member, Channel::kData, true, sendable(&parts.sent[index].length), sizeof(uint64_t)});
+  }
+  const uint64_t sent = call->sent_bytes;
+  MTL_RETURN_IF_ERROR(mesh_->run(transfers, call));
+  call->sent_bytes = sent;  // what is agreed on is not counted
+  for (int other = 0; other < size(); ++other) {
+    const size_t index = static_cast<size_t>(other);
+    if (other != own_) MTL_RETURN_IF_ERROR(call->compare_parts(members_[index], members_[static_cast<size_t>(own_)], theirs[index], parts.received[index].length));
+  }
+  return ok_status();
 }
 
 }  // namespace mtl::comm::gloo

@@ -16,6 +16,15 @@ struct Values {
   Reduction reduction = Reduction::kSum;
 };
 
+// Consecutive bytes, and those that an all-to-all sends to every member and receives from it, by index among
+// the members.
+struct ByteRange {
+  size_t start = 0, length = 0;
+};
+struct Exchange {
+  std::vector<ByteRange> sent, received;
+};
+
 class GlooCollectives {
  public:
   // `members`: positions in the mesh's group, ascending, including the own one.
@@ -33,7 +42,9 @@ class GlooCollectives {
   Status all_gather(const void* input, void* output, size_t input_bytes, Call* call);
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
-  Status all_to_all(const void* input, void* output, size_t part_bytes, Call* call);
+  Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
+  // Of an all-to-all of unequal parts between all members: compares what pairs send and expect.
+  Status agree_on_parts(const Parts& parts, Call* call);
 
  private:
   struct Range {

@@ -37,8 +37,18 @@ Status run_collective(GlooCollectives* collectives, const Operation& operation, 
       return collectives->all_gather(operation.input, operation.output, operation.input_bytes, call);
     case OperationKind::kBroadcast:
       return collectives->broadcast(operation.output, operation.output_bytes, description.root, call);
-    case OperationKind::kAllToAll:
-      return collectives->all_to_all(operation.input, operation.output, operation.input_bytes / size, call);
+    case OperationKind::kAllToAll: {
+      if (operation.parts != nullptr) MTL_RETURN_IF_ERROR(collectives->agree_on_parts(*operation.parts, call));
+      const size_t element = size_of(description.dtype);
+      Exchange exchange;
+      for (int member = 0; member < collectives->size(); ++member) {
+        const ElementRange to = operation.part_to(member, collectives->size()),
+                           from = operation.part_from(member, collectives->size());
+        exchange.sent.push_back({to.start * element, to.length * element});
+        exchange.received.push_back({from.start * element, from.length * element});
+      }
+      return collectives->all_to_all(operation.input, operation.output, exchange, call);
+    }
     default:
       return ok_status();  // a barrier is complete once all have agreed on it
   }

@@ -1,5 +1,6 @@
 // Collectives in three stages: within the host, across hosts, within the host. H hosts of m members each, n =
 // H m; k elements are one member's part.
+#include <algorithm>
 #include <cstring>
 
 #include "engines/gloo/hierarchical_communicator.h"
@@ -168,32 +169,110 @@ Status HierarchicalCommunicator::broadcast(const Operation& operation, Call* cal
   return is_root_host ? ok_status() : share(0);
 }
 
-Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* call) {
-  const uint64_t members = topology_.own_members().size();
-  const uint64_t num_hosts = static_cast<uint64_t>(topology_.num_hosts());
-  const size_t part = operation.input_bytes / (members * num_hosts);
-  const size_t bytes = operation.input_bytes;
-  const char* input = static_cast<const char*>(operation.input);
-  char* first = scratch(0, bytes);
-  char* second = scratch(1, bytes);
-  if (bytes == 0) return ok_status();
-  // [m][H][k]: for each member of this host, the data for it and its peers
-  for_each_member([&](size_t member, size_t host, size_t place) {
-    std::memcpy(first + (place * num_hosts + host) * part, input + member * part, part);
-  });
-  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllToAll, first, second, bytes, bytes}, call));
-  // by sender [m][H][k], to [H][m][k]: the data for a host is contiguous
-  for (uint64_t place = 0; place < members; ++place) {
-    for (uint64_t host = 0; host < num_hosts; ++host) {
-      std::memcpy(first + (host * members + place) * part, second + (place * num_hosts + host) * part, part);
+Status HierarchicalCommunicator::lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call) {
+  const int size = group_.size();
+  const size_t members = static_cast<size_t>(size);
+  if (operation.parts == nullptr) {
+    lengths->assign(members * members, operation.description.count / members);
+    return ok_status();
+  }
+  std::vector<uint64_t> own, all(2 * members * members);  // [sent, received] of every member
+  for (const ElementRange& part : operation.parts->sent) own.push_back(part.length);
+  for (const ElementRange& part : operation.parts->received) own.push_back(part.length);
+  Operation gathering;
+  gathering.kind = OperationKind::kAllGather;
+  gathering.input = own.data();
+  gathering.output = all.data();
+  gathering.input_bytes = own.size() * sizeof(uint64_t);
+  gathering.output_bytes = all.size() * sizeof(uint64_t);
+  const uint64_t sent = call->sent_bytes;
+  MTL_RETURN_IF_ERROR(all_gather(gathering, call));
+  call->sent_bytes = sent;  // what is agreed on is not counted
+  for (size_t from = 0; from < members; ++from) {
+    for (size_t to = 0; to < members; ++to) {
+      const uint64_t length = all[2 * from * members + to];
+      MTL_RETURN_IF_ERROR(call->compare_parts(static_cast<int>(from), static_cast<int>(to), length,
+                                              all[(2 * to + 1) * members + from]));
+      lengths->push_back(length);
     }
   }
+  return ok_status();
+}
+
+Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* call) {
+  std::vector<uint64_t> lengths;
+  MTL_RETURN_IF_ERROR(lengths_of_parts(operation, &lengths, call));
+  const size_t members = topology_.own_members().size(), num_hosts = topology_.hosts.size();
+  const size_t own_host = static_cast<size_t>(topology_.own_host), own_place = static_cast<size_t>(topology_.own_place);
+  const uint64_t element = size_of(operation.description.dtype);
+  const auto member_at = [&](size_t host, size_t place) { return topology_.hosts[host][place]; };
+  const auto bytes_between = [&](int from, int to) {
+    return static_cast<size_t>(lengths[static_cast<size_t>(from) * static_cast<size_t>(group_.size()) + static_cast<size_t>(to)] * element);
+  };
+  const int own = member_at(own_host, own_place);
+  // Within the host: [m][H], for each member of it the data for it and its peers.
+  std::vector<uint64_t> to_place(members), from_place(members), to_host(num_hosts), from_host(num_hosts);
+  size_t passed_on = 0;
+  for (size_t place = 0; place < members; ++place) {
+    for (size_t host = 0; host < num_hosts; ++host) {
+      to_place[place] += bytes_between(own, member_at(host, place));
+      const size_t through = bytes_between(member_at(own_host, place), member_at(host, own_place));
+      from_place[place] += through;
+      to_host[host] += through;
+      from_host[host] += bytes_between(member_at(host, place), own);
+      passed_on += through;
+    }
+  }
+  char* first = scratch(0, std::max(operation.input_bytes, passed_on));
+  char* second = scratch(1, std::max(operation.output_bytes, passed_on));
+  const char* input = static_cast<const char*>(operation.input);
+  size_t at = 0;
+  const auto append = [&](char* target, const char* source, size_t bytes) {
+    if (bytes > 0) std::memcpy(target + at, source, bytes);
+    at += bytes;
+  };
+  for (size_t place = 0; place < members; ++place) {
+    for (size_t host = 0; host < num_hosts; ++host) {
+      const int member = member_at(host, place);
+      append(first, input + operation.part_to(member, group_.size()).start * element, bytes_between(own, member));
+    }
+  }
+  LocalStep within{OperationKind::kAllToAll, first, second, operation.input_bytes, passed_on};
+  if (operation.parts != nullptr) within.parts = std::make_shared<const Parts>(Parts::of(to_place, from_place));
+  MTL_RETURN_IF_ERROR(in_host(within, call));
+  // From [m][H], by sender of this host, to [H][m]: the data for a host is contiguous.
+  at = 0;
+  for (size_t host = 0; host < num_hosts; ++host) {
+    size_t begin = 0;
+    for (size_t place = 0; place < members; ++place) {
+      size_t skipped = begin;
+      for (size_t before = 0; before < host; ++before) {
+        skipped += bytes_between(member_at(own_host, place), member_at(before, own_place));
+      }
+      append(first, second + skipped, bytes_between(member_at(own_host, place), member_at(host, own_place)));
+      begin += from_place[place];
+    }
+  }
+  Exchange exchange;
+  size_t sent_at = 0, received_at = 0;
+  for (size_t host = 0; host < num_hosts; ++host) {
+    exchange.sent.push_back({sent_at, to_host[host]});
+    exchange.received.push_back({received_at, from_host[host]});
+    sent_at += to_host[host];
+    received_at += from_host[host];
+  }
   MTL_RETURN_IF_ERROR(
-      between_hosts(call, [&](Call* inner) { return peers_.all_to_all(first, second, members * part, inner); }));
+      between_hosts(call, [&](Call* inner) { return peers_.all_to_all(first, second, exchange, inner); }));
   char* output = static_cast<char*>(operation.output);
-  for_each_member([&](size_t member, size_t host, size_t place) {
-    std::memcpy(output + member * part, second + (host * members + place) * part, part);
-  });
+  at = 0;
+  for (size_t host = 0; host < num_hosts; ++host) {
+    for (size_t place = 0; place < members; ++place) {
+      const int member = member_at(host, place);
+      const size_t bytes = bytes_between(member, own);
+      if (bytes > 0) std::memcpy(output + operation.part_from(member, group_.size()).start * element, second + at, bytes);
+      at += bytes;
+    }
+  }
   return ok_status();
 }
 

@@ -62,7 +62,8 @@ Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   operation.kind = step.kind;
   operation.description.sequence = num_local_steps_++;
   operation.description.kind = step.kind;
-  operation.description.count = step.input_count;
+  operation.description.count = step.parts == nullptr ? step.input_count : kUnequalParts;
+  operation.parts = step.parts;
   operation.description.dtype = step.dtype;
   operation.description.reduction = step.reduction;
   operation.description.root = step.root;

@@ -56,6 +56,7 @@ class HierarchicalCommunicator : public Communicator {
     DType dtype = DType::kUint8;
     Reduction reduction = Reduction::kSum;
     int root = -1;
+    std::shared_ptr<const Parts> parts = nullptr;
   };
 
   // The stages of a collective. A member that waits within the host sees which member is missing, and whether
@@ -86,6 +87,8 @@ class HierarchicalCommunicator : public Communicator {
   Status all_gather(const Operation& operation, Call* call);
   Status broadcast(const Operation& operation, Call* call);
   Status all_to_all(const Operation& operation, Call* call);
+  // What each member sends to each, in elements: row by row, by sender.
+  Status lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call);
 
   const Topology topology_;
   const std::unique_ptr<GlooMesh> mesh_;

@@ -9,6 +9,8 @@
 
 namespace mtl::comm::local {
 
+constexpr int kMaxMembers = 256;  // ranks of one host
+
 struct GroupHeader {
   Segment::Prefix prefix;
   uint32_t size;
@@ -27,10 +29,13 @@ struct alignas(64) MemberControl {
   // member no longer checks.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of its collectives, by the parity of their number
+  // of an all-to-all of unequal parts, likewise: elements for each member, and from it
+  struct PartLengths {
+    uint64_t sent[kMaxMembers], received[kMaxMembers];
+  } parts[2];
 };
 
 constexpr int kNumBuffers = 3;
-constexpr int kMaxMembers = 256;  // ranks of one host
 
 // Messages of one ordered pair.
 constexpr uint32_t kNumSlots = 4;

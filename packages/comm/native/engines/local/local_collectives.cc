@@ -25,10 +25,25 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
     plan.count /= members;  // each part is divided; a step has a slice for each member
     plan.chunk = layout_.buffer_bytes / (element * members);
   }
+  if (operation.parts != nullptr) {
+    plan.is_known = false;
+    return plan;
+  }
   plan.num_chunks = plan.count == 0 ? 1 : (plan.count + plan.chunk - 1) / plan.chunk;
   plan.is_sliced =
       operation.kind == OperationKind::kAllReduce && size_ > 2 && plan.count * element > kSmallBytes;
   return plan;
+}
+
+// The steps of an all-to-all of unequal parts: as many as the largest part of all pairs takes.
+uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
+  uint64_t most = 1;
+  for (int from = 0; from < size_; ++from) {
+    for (int to = 0; to < size_; ++to) {
+      if (from != to) most = std::max(most, parts_of(from, operation).sent[to]);
+    }
+  }
+  return (most + plan.chunk - 1) / plan.chunk;
 }
 
 // The slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the same
@@ -43,11 +58,16 @@ LocalCommunicator::Range LocalCommunicator::slice_of(uint64_t length, int member
 
 Status LocalCommunicator::collective(Operation* operation, Call* call) {
   if (operation->progress == 0) begin(operation, call);
-  const Plan plan = plan_of(*operation);
+  Plan plan = plan_of(*operation);
   const uint64_t first = first_step_;
   for (uint64_t step = 0; step < plan.num_steps(); ++step) {
     MTL_RETURN_IF_ERROR(wait_for_all(first + step, call));
     if (step == 0) MTL_RETURN_IF_ERROR(compare_descriptions(*operation, call));
+    if (!plan.is_known) {
+      MTL_RETURN_IF_ERROR(compare_parts(*operation, call));
+      plan.num_chunks = most_chunks(*operation, plan);
+      plan.is_known = true;
+    }
     const bool is_last = step + 1 == plan.num_steps();
     if (plan.is_sliced) {
       // between two barriers: writes chunk step+1, reduces chunk step, reads chunk step-1
@@ -69,7 +89,6 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
 // This member's own part of an output, which bypasses the buffers.
 void LocalCommunicator::copy_own_part(const Operation& operation) const {
   const uint64_t rank = static_cast<uint64_t>(rank_);
-  const uint64_t members = static_cast<uint64_t>(size_);
   const char* source = at(operation.input, 0);
   char* target = at(operation.output, 0);
   uint64_t bytes = 0;
@@ -77,9 +96,11 @@ void LocalCommunicator::copy_own_part(const Operation& operation) const {
     bytes = operation.input_bytes;
     target += rank * bytes;
   } else if (operation.kind == OperationKind::kAllToAll) {
-    bytes = operation.input_bytes / members;
-    source += rank * bytes;
-    target += rank * bytes;
+    const uint64_t element = size_of(operation.description.dtype);
+    const Range sent = operation.part_to(rank_, size_);
+    bytes = sent.length * element;
+    source += sent.start * element;
+    target += operation.part_from(rank_, size_).start * element;
   }
   if (bytes > 0 && source != target) std::memcpy(target, source, bytes);
 }
@@ -90,6 +111,17 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
   const uint64_t length = plan.length(index);
   const uint64_t start = index * plan.chunk;
   char* target = buffer(rank_, first_step_ + index);
+  if (operation.kind == OperationKind::kAllToAll) {
+    for (int member = 0; member < size_; ++member) {
+      if (member == rank_) continue;
+      const Range chunk = plan.chunk_of(operation.part_to(member, size_), index);
+      if (chunk.length == 0) continue;
+      std::memcpy(target + static_cast<uint64_t>(member) * plan.chunk * element, at(operation.input, chunk.start * element),
+                  chunk.length * element);
+      call->sent_bytes += chunk.length * element;
+    }
+    return;
+  }
   if (length == 0) return;
   const uint64_t others = static_cast<uint64_t>(size_ - 1);
   switch (operation.kind) {
@@ -116,7 +148,6 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
       call->sent_bytes += length * element * others;
       return;
     case OperationKind::kReduceScatter:
-    case OperationKind::kAllToAll:
       for (int member = 0; member < size_; ++member) {
         if (member == rank_) continue;
         const uint64_t part = static_cast<uint64_t>(member);
@@ -137,6 +168,16 @@ void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint6
   const uint64_t start = index * plan.chunk;
   const uint64_t step = first_step_ + index;
   const uint64_t own = static_cast<uint64_t>(rank_);
+  if (operation.kind == OperationKind::kAllToAll) {
+    for (int member = 0; member < size_; ++member) {
+      if (member == rank_) continue;
+      const Range chunk = plan.chunk_of(operation.part_from(member, size_), index);
+      if (chunk.length == 0) continue;
+      std::memcpy(at(operation.output, chunk.start * element), buffer(member, step) + own * plan.chunk * element,
+                  chunk.length * element);
+    }
+    return;
+  }
   if (length == 0) return;
   const bool is_reduction =
       operation.kind == OperationKind::kAllReduce || operation.kind == OperationKind::kReduceScatter;
@@ -156,9 +197,6 @@ void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint6
     const uint64_t part = static_cast<uint64_t>(member);
     if (operation.kind == OperationKind::kAllGather) {
       std::memcpy(at(operation.output, (part * plan.count + start) * element), buffer(member, step), length * element);
-    } else if (operation.kind == OperationKind::kAllToAll) {
-      std::memcpy(at(operation.output, (part * plan.count + start) * element),
-                  buffer(member, step) + own * plan.chunk * element, length * element);
     } else if (operation.kind == OperationKind::kBroadcast && operation.description.root == member) {
       std::memcpy(at(operation.output, start * element), buffer(member, step), length * element);
     }

@@ -156,6 +156,21 @@ Status LocalCommunicator::compare_descriptions(const Operation& operation, Call*
   return ok_status();
 }
 
+MemberControl::PartLengths& LocalCommunicator::parts_of(int member, const Operation& operation) const {
+  return members_[member].parts[operation.description.sequence % 2];
+}
+
+// Every member compares all pairs, so that all report the same one.
+Status LocalCommunicator::compare_parts(const Operation& operation, Call* call) const {
+  for (int from = 0; from < size_; ++from) {
+    for (int to = 0; to < size_; ++to) {
+      const uint64_t sent = parts_of(from, operation).sent[to], expected = parts_of(to, operation).received[from];
+      MTL_RETURN_IF_ERROR(call->compare_parts(from, to, sent, expected));
+    }
+  }
+  return ok_status();
+}
+
 Begun LocalCommunicator::begin(Operation* operation, Call* call) {
   if (operation->kind == OperationKind::kSend) {
     return send_slots(operation, call) ? Begun::kDone : Begun::kUnfinished;
@@ -165,15 +180,20 @@ Begun LocalCommunicator::begin(Operation* operation, Call* call) {
   first_step_ = step_;
   operation->progress = 1;
   members_[rank_].descriptions[operation->description.sequence % 2] = operation->description;
+  for (int member = 0; operation->parts != nullptr && member < size_; ++member) {
+    parts_of(rank_, *operation).sent[member] = operation->part_to(member, size_).length;
+    parts_of(rank_, *operation).received[member] = operation->part_from(member, size_).length;
+  }
   copy_own_part(*operation);
   give(*operation, plan, 0, call);
   arrive();
-  return plan.num_steps() == 1 ? Begun::kHandedOver : Begun::kUnfinished;
+  return plan.is_known && plan.num_steps() == 1 ? Begun::kHandedOver : Begun::kUnfinished;
 }
 
 bool LocalCommunicator::is_ready(const Operation& operation) {
   if (is_message(operation.kind)) return false;
-  return plan_of(operation).num_steps() == 1 &&
+  const Plan plan = plan_of(operation);
+  return plan.is_known && plan.num_steps() == 1 &&
          header_->arrivals.load(std::memory_order_acquire) >= static_cast<uint64_t>(size_) * (first_step_ + 1);
 }
 

@@ -9,6 +9,8 @@
 // results do not depend on timing, and all members get the same bits.
 #pragma once
 
+#include <algorithm>
+
 #include "engines/local/group_layout.h"
 #include "engines/local/reduce.h"
 #include "group/communicator.h"
@@ -55,15 +57,19 @@ class LocalCommunicator : public Communicator {
     uint64_t chunk = 0;       // elements of it per step
     uint64_t num_chunks = 1;
     bool is_sliced = false;   // an all-reduce in two stages
+    bool is_known = true;     // not before all members have arrived, if parts are unequal
     uint64_t num_steps() const { return is_sliced ? num_chunks + 1 : num_chunks; }
     uint64_t length(uint64_t index) const {
       const uint64_t start = index * chunk;
       return start >= count ? 0 : (count - start < chunk ? count - start : chunk);
     }
+    // The elements of a part of an all-to-all that step `index` moves.
+    ElementRange chunk_of(const ElementRange& part, uint64_t index) const {
+      const uint64_t start = std::min(part.length, index * chunk);
+      return {part.start + start, std::min(chunk, part.length - start)};
+    }
   };
-  struct Range {
-    uint64_t start, length;
-  };
+  using Range = ElementRange;
 
   LocalCommunicator(const GroupIdentity& group, const LocalOptions& options, Segment segment, GroupLayout layout);
 
@@ -83,6 +89,9 @@ class LocalCommunicator : public Communicator {
   bool is_away(int member, int64_t limit_ns) const;
   Status wait_for_all(uint64_t step, Call* call);
   Status compare_descriptions(const Operation& operation, Call* call);
+  MemberControl::PartLengths& parts_of(int member, const Operation& operation) const;
+  Status compare_parts(const Operation& operation, Call* call) const;
+  uint64_t most_chunks(const Operation& operation, const Plan& plan) const;
   Status collective(Operation* operation, Call* call);
 
   Mailbox* mailbox(int from, int to) const;
@@ -90,7 +99,7 @@ class LocalCommunicator : public Communicator {
   bool send_slots(Operation* operation, Call* call);
   Status send(Operation* operation, Call* call);
   Status receive(Operation* operation, Call* call);
-  Status wait_for_message(SharedWord* word, bool is_written, Mailbox* box, Call* call);
+  Status wait_for_message(const Operation& operation, Mailbox* box, Call* call);
 
   const int rank_;
   const int size_;

@@ -41,7 +41,7 @@ bool LocalCommunicator::send_slots(Operation* operation, Call* call) {
 
 Status LocalCommunicator::send(Operation* operation, Call* call) {
   Mailbox* box = mailbox(rank_, operation->peer);
-  while (!send_slots(operation, call)) MTL_RETURN_IF_ERROR(wait_for_message(&box->taken, false, box, call));
+  while (!send_slots(operation, call)) MTL_RETURN_IF_ERROR(wait_for_message(*operation, box, call));
   return ok_status();
 }
 
@@ -52,7 +52,7 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
   while (operation->progress < slots) {
     const uint32_t index = box->taken.value.load(std::memory_order_relaxed);
     if (box->written.value.load(std::memory_order_acquire) == index) {
-      MTL_RETURN_IF_ERROR(wait_for_message(&box->written, true, box, call));
+      MTL_RETURN_IF_ERROR(wait_for_message(*operation, box, call));
       continue;
     }
     const Description& theirs = box->headers[index % kNumSlots].description;
@@ -66,9 +66,12 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// Waits until a slot can be read (`is_written`), or filled.
-Status LocalCommunicator::wait_for_message(SharedWord* word, bool is_written, Mailbox* box, Call* call) {
-  const int peer = call->operation->peer;
+// Waits until a slot can be read, for a receive, or filled. `operation` is that of this communicator:
+// `call->operation` names another peer where the members of a host are part of a larger group.
+Status LocalCommunicator::wait_for_message(const Operation& operation, Mailbox* box, Call* call) {
+  const int peer = operation.peer;
+  const bool is_written = operation.kind == OperationKind::kReceive;
+  SharedWord* const word = is_written ? &box->written : &box->taken;
   const auto reached = [&] {
     const uint32_t filled = box->written.value.load(std::memory_order_acquire) - box->taken.value.load(std::memory_order_acquire);
     return is_written ? filled > 0 : filled < kNumSlots;

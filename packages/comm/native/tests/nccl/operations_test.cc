@@ -48,8 +48,19 @@ NCCL_TEST(all_operations_of_three_ranks) {
     EXPECT(wait(group->start(request(Kind::kReduceScatter, &six, &slice))).ok());
     EXPECT(wait(group->start(request(Kind::kBroadcast, &sent, &sent, 2))).ok());
     EXPECT(wait(group->start(request(Kind::kAllToAll, &exchange_in, &exchange_out))).ok());
+    // rank 0 sends nothing to itself, one element to rank 1, two to rank 2; rank 1 one, two, none; rank 2
+    // two, none, one
+    const uint64_t lengths[3][3] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1}};
+    const size_t own = static_cast<size_t>(self->rank());
+    std::vector<float> unequal_in = {10 * mine, 10 * mine + 1, 10 * mine + 2}, unequal_out(3);
+    OperationRequest unequal = request(Kind::kAllToAll, &unequal_in, &unequal_out);
+    unequal.parts = std::make_shared<const Parts>(Parts::of({lengths[own][0], lengths[own][1], lengths[own][2]},
+                                                            {lengths[0][own], lengths[1][own], lengths[2][own]}));
+    EXPECT(wait(group->start(std::move(unequal))).ok());
     EXPECT(wait(group->start(barrier())).ok());
     self->synchronize();
+    const std::vector<std::vector<float>> exchanged = {{10, 20, 21}, {0, 11, 12}, {1, 2, 22}};
+    EXPECT(unequal_out == exchanged[own]);
     EXPECT((reduced == std::vector<float>{3, 30}));
     EXPECT((largest == std::vector<float>{2, 0}));
     EXPECT((whole == std::vector<float>{0, 0.5f, 1, 1.5f, 2, 2.5f}));
@@ -61,7 +72,7 @@ NCCL_TEST(all_operations_of_three_ranks) {
     EXPECT(group->count_of(Kind::kAllGather).sent_bytes == 2 * 8);
     EXPECT(group->count_of(Kind::kReduceScatter).sent_bytes == 24 * 2 / 3);
     EXPECT(group->count_of(Kind::kBroadcast).sent_bytes == (self->rank() == 1 ? 0 : 4));
-    EXPECT(group->count_of(Kind::kAllToAll).sent_bytes == 8);
+    EXPECT(group->count_of(Kind::kAllToAll).sent_bytes == 8 + 4 * (3 - lengths[own][own]));
   });
 }
 

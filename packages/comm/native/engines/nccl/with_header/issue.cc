@@ -17,8 +17,7 @@ ncclRedOp_t reduction_of(Reduction reduction) {
 // One send and one receive per member in one group, so that NCCL may execute them in any order.
 ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, const Operation& operation) {
   const int size = static_cast<int>(channel.members.size());
-  const size_t part_bytes = operation.input_bytes / static_cast<size_t>(size);
-  const size_t count = part_bytes / size_of(operation.description.dtype);
+  const size_t element = size_of(operation.description.dtype);
   const ncclDataType_t type = type_of(operation.description.dtype);
   ncclResult_t first_error = libraries.ncclGroupStart();
   if (first_error != ncclSuccess) return first_error;
@@ -27,11 +26,15 @@ ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, 
     if (is_error && first_error == ncclSuccess) first_error = result;
   };
   for (int member = 0; member < size; ++member) {
-    const size_t at = part_bytes * static_cast<size_t>(member);
-    note(libraries.ncclSend(static_cast<const char*>(operation.input) + at, count, type, member, channel.communicator,
-                            channel.stream));
-    note(libraries.ncclRecv(static_cast<char*>(operation.output) + at, count, type, member, channel.communicator,
-                            channel.stream));
+    const ElementRange to = operation.part_to(member, size), from = operation.part_from(member, size);
+    if (to.length > 0) {
+      note(libraries.ncclSend(static_cast<const char*>(operation.input) + to.start * element, to.length, type, member,
+                              channel.communicator, channel.stream));
+    }
+    if (from.length > 0) {
+      note(libraries.ncclRecv(static_cast<char*>(operation.output) + from.start * element, from.length, type, member,
+                              channel.communicator, channel.stream));
+    }
   }
   // the group must be closed in any case: it is thread state
   const ncclResult_t ended = libraries.ncclGroupEnd();
@@ -84,8 +87,9 @@ uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank) {
     case OperationKind::kAllGather:
       return operation.input_bytes * others;
     case OperationKind::kReduceScatter:
-    case OperationKind::kAllToAll:
       return operation.input_bytes * others / size;
+    case OperationKind::kAllToAll:
+      return operation.input_bytes - operation.part_to(rank, num_members).length * size_of(operation.description.dtype);
     case OperationKind::kBroadcast:
       // along the ring from the root; the last member sends nothing
       return (rank + 1) % num_members == operation.description.root ? 0 : operation.input_bytes;
