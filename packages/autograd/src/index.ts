@@ -53,6 +53,7 @@ export {
   type ParameterOptions,
 } from './parameter.js';
 export { philox } from './philox.js';
+export type { Placement } from './placement.js';
 export { type PhiloxKey, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';

@@ -15,17 +15,31 @@ function valuesOf(parameter: Parameter, seed: number): number[] {
 }
 
 describe('Parameter', () => {
-  it('is replicated over every axis that it is not sharded over', () => {
+  it('has copies over every axis of its view that it is not sharded over', () => {
     const options = { name: 'w', globalShape: [8, 3], initialization: normal } as const;
-    const axesOf = (parameter: Parameter): string[] =>
-      (['tp', 'cp', 'dp', 'pp'] as const).filter((axis) => parameter.isReplicatedOver(axis));
+    const copies = (given: Partial<ParameterOptions>): readonly string[] =>
+      new Parameter({ ...options, ...given }).copiedOver;
     const slices = [
       { start: 0, end: 4 },
       { start: 0, end: 3 },
     ];
-    expect(axesOf(new Parameter(options))).toEqual(['tp', 'cp', 'dp']);
-    expect(axesOf(new Parameter({ ...options, slices }))).toEqual(['cp', 'dp']);
-    expect(axesOf(new Parameter({ ...options, slices, shardedOver: ['tp'] }))).toEqual(['cp', 'dp', 'pp']);
+    expect(copies({})).toEqual(['tp', 'cp']);
+    expect(copies({ slices })).toEqual(['cp']);
+    expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['cp', 'pp']);
+    // that another rank has the other half may not follow from this one's slices
+    expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual(['cp']);
+    const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
+    expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);
+  });
+
+  it('refuses a part of a dimension that its placement does not shard', () => {
+    const slices = [
+      { start: 0, end: 4 },
+      { start: 1, end: 3 },
+    ];
+    const options = { name: 'w', globalShape: [8, 3], initialization: normal, slices } as const;
+    expect(() => new Parameter(options)).toThrow(/parameter w holds a part of dimension 1, which/);
+    expect(new Parameter({ ...options, placement: { sharded: { tp: 0, cp: 1 } } }).shape).toEqual([4, 2]);
   });
 
   it('has partial gradients where it is replicated, and rows are sharded or stages have copies', () => {
@@ -33,11 +47,13 @@ describe('Parameter', () => {
     const partialOver = (given: Partial<ParameterOptions>): readonly string[] =>
       new Parameter({ ...options, ...given }).partialOver;
     expect(partialOver({})).toEqual([]);
-    expect(partialOver({ rowsShardedOver: ['tp', 'cp'] })).toEqual(['tp', 'cp']);
+    expect(partialOver({ placement: { rows: ['tp', 'cp'] } })).toEqual(['tp', 'cp']);
     // each rank has a slice of its own, with all that the rows give
-    expect(partialOver({ shardedOver: ['tp', 'pp'], rowsShardedOver: ['tp'] })).toEqual([]);
+    expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // a tied embedding on the first and the last stage
-    expect(partialOver({ shardedOver: ['tp'] })).toEqual(['pp']);
+    expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
+    // data parallelism is implied, in the view of experts too
+    expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });
 
   it('has the shape of its slices and counts as decaying when it is a matrix', () => {

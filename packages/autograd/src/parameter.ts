@@ -1,6 +1,7 @@
-import { denseAxes, type MeshAxis } from '@mtl/comm';
+import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
+import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
 /** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
 export type Initialization =
@@ -18,17 +19,10 @@ export interface ParameterOptions {
   /** What this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * Mesh axes along which processes hold different slices, or, along pp, different parameters. Along every
-   * other axis of the mesh the parameter is replicated: it counts once in the gradient norm, and one process
-   * saves it. Along pp only the first and the last stage hold a replicated parameter (a tied embedding).
-   * Default: pp, and tp where `slices` is not the whole tensor.
+   * Where it lies among the processes. Default: on one stage, in the dense view, its first dimension that
+   * `slices` cuts sharded over tp, its rows whole.
    */
-  readonly shardedOver?: readonly MeshAxis[];
-  /**
-   * Mesh axes over which the rows that it computes with are sharded, in addition to dp: tp between the
-   * tensor-parallel regions under sequence parallelism. Default: none.
-   */
-  readonly rowsShardedOver?: readonly MeshAxis[];
+  readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
   /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
@@ -57,10 +51,15 @@ export class Parameter {
   readonly slices: readonly Slice[];
   readonly shape: readonly number[];
   readonly size: number;
-  readonly shardedOver: readonly MeshAxis[];
+  readonly placement: Placement;
   /**
-   * Mesh axes other than dp along which the parameter is replicated and each process computes only its part
-   * of the main gradient, from its rows or, along pp, its stages: the optimizer sums the parts.
+   * Mesh axes other than those of data parallelism along which processes hold the same values: it counts once
+   * in the gradient norm, and one of them saves it. Along pp they are the first and the last stage.
+   */
+  readonly copiedOver: readonly MeshAxis[];
+  /**
+   * Of these the ones along which each process computes only its part of the main gradient, from its rows or,
+   * along pp, its stages: the optimizer sums the parts.
    */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
@@ -80,12 +79,9 @@ export class Parameter {
     this.slices = options.slices ?? options.globalShape.map((size) => ({ start: 0, end: size }));
     this.shape = this.slices.map(({ start, end }) => end - start);
     this.size = sizeOf(this.shape);
-    const isWhole = this.size === sizeOf(this.globalShape);
-    this.shardedOver = options.shardedOver ?? (isWhole ? ['pp'] : ['tp', 'pp']);
-    const { rowsShardedOver = [] } = options;
-    this.partialOver = denseAxes.filter(
-      (axis) => this.isReplicatedOver(axis) && (axis === 'pp' || rowsShardedOver.includes(axis)),
-    );
+    this.placement = placementOf(options, this.shape);
+    this.copiedOver = axesOfCopies(this.placement);
+    this.partialOver = axesOfPartialSums(this.placement);
     this.initialization = options.initialization;
     if (!['normal', 'uniform', 'zeros', 'ones'].includes(options.initialization?.kind)) {
       throw new UsageError(
@@ -100,13 +96,6 @@ export class Parameter {
     this.decays = options.decays ?? options.globalShape.length > 1;
     this.matrices = options.matrices ?? [];
     this.isVocabularyTable = options.isVocabularyTable ?? false;
-  }
-
-  /**
-   * Whether processes along an axis of the mesh hold the same values (see `ParameterOptions.shardedOver`).
-   */
-  isReplicatedOver(axis: MeshAxis): boolean {
-    return !this.shardedOver.includes(axis);
   }
 
   /** Whether it is not trained: it has no main gradient, and backward computes none. */
@@ -216,4 +205,22 @@ export class Parameter {
       `storage of shape [${tensor.shape.join(', ')}] for parameter ${this.name} of shape [${this.shape.join(', ')}]`,
     );
   }
+}
+
+/** The placement of a parameter whose slices have this shape. */
+function placementOf(
+  { name, globalShape, placement = {} }: ParameterOptions,
+  shape: readonly number[],
+): Placement {
+  const cut = shape.flatMap((size, dim) => (size === globalShape[dim] ? [] : [dim]));
+  const { sharded = cut.length === 0 ? {} : { tp: cut[0]! } } = placement;
+  const unnamed = cut.find((dim) => !Object.values(sharded).includes(dim));
+  if (unnamed !== undefined) {
+    throw new UsageError(
+      'MTL_SHAPE',
+      `parameter ${name} holds a part of dimension ${unnamed}, which its placement does not shard`,
+      { expected: 'placement.sharded: an axis of the mesh for every dimension of which `slices` is a part' },
+    );
+  }
+  return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };
 }

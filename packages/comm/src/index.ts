@@ -32,6 +32,9 @@ export {
   expertAxes,
   type MeshAxis,
   type MeshCoordinates,
+  type MeshView,
+  meshAxes,
+  meshViews,
   ProcessMesh,
 } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';

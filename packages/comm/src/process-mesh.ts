@@ -17,24 +17,32 @@ export type DenseAxis = (typeof denseAxes)[number];
 export type ExpertAxis = (typeof expertAxes)[number];
 export type MeshAxis = DenseAxis | ExpertAxis;
 
+/** The views of the processes by their names. */
+export const meshViews = { dense: denseAxes, expert: expertAxes } as const;
+
+export type MeshView = keyof typeof meshViews;
+
+/** The axes of both views. */
+export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>([...denseAxes, ...expertAxes])];
+
 /** Where a process stands on each axis of both views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
-const views: readonly (readonly MeshAxis[])[] = [denseAxes, expertAxes];
-const knownAxes: readonly string[] = [...new Set(views.flat())];
+const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 
 function checkAxes(axes: readonly string[]): void {
-  const unknown = axes.find((axis) => !knownAxes.includes(axis));
+  const known: readonly string[] = meshAxes;
+  const unknown = axes.find((axis) => !known.includes(axis));
   if (unknown === undefined) return;
   throw new ConfigurationError('MTL_MESH', `a mesh has no axis ${unknown}`, {
-    expected: knownAxes.join(', '),
+    expected: known.join(', '),
   });
 }
 
 /** The view that has all of these axes. */
 function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   checkAxes(axes);
-  const view = views.find((known) => axes.every((axis) => known.includes(axis)));
+  const view = views.find((each) => axes.every((axis) => each.includes(axis)));
   if (view !== undefined) return view;
   throw new UsageError('MTL_MESH', `no view of a mesh has all of the axes ${axes.join(', ')}`, {
     expected: `axes among ${denseAxes.join(', ')}, or among ${expertAxes.join(', ')}`,

@@ -51,7 +51,7 @@ describe('flatLayout', () => {
         name: 'shared',
         globalShape: [1000],
         initialization: { kind: 'zeros' },
-        shardedOver: [],
+        placement: { stages: 'ends' },
       });
       const parameters = [...parametersOf(before), shared, ...parametersOf(after)];
       const { buckets } = flatLayout(parameters, { bucketSize: 5000, numSlices: 4 });

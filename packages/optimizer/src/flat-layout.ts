@@ -66,7 +66,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   const groups: Parameter[][] = [];
   let filled = Number.POSITIVE_INFINITY;
   for (const parameter of parameters.toReversed()) {
-    const hasCopy = parameter.isReplicatedOver('pp');
+    const hasCopy = parameter.copiedOver.includes('pp');
     if (filled >= size || hasCopy) {
       groups.unshift([]);
       filled = 0;

@@ -1,5 +1,4 @@
 import type { Parameter } from '@mtl/autograd';
-import { denseAxes } from '@mtl/comm';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { type FlatRange, intersectionOf } from './flat-layout.js';
 import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
@@ -63,9 +62,6 @@ function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroup
 }
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
-  // along dp the slices see to it
-  return denseAxes.every(
-    (axis) =>
-      axis === 'dp' || !parameter.isReplicatedOver(axis) || (copiesAlong(groups, axis)?.rank ?? 0) === 0,
-  );
+  // along the axes of data parallelism the slices see to it
+  return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

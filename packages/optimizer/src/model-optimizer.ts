@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { denseAxes } from '@mtl/comm';
+import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
@@ -334,9 +334,9 @@ function updateOf({
  * is implied.
  */
 function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
-  return denseAxes.flatMap((axis) => {
+  return meshAxes.flatMap((axis) => {
     const group = copiesAlong(groups, axis);
-    if (axis === 'dp' || group === undefined || group.size === 1) return [];
+    if (group === undefined || group.size === 1) return [];
     const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
     return ranges.length === 0 ? [] : [new PartialGradients(buffers, { ranges, group })];
   });
@@ -352,7 +352,7 @@ function checkGroups(groups: ParallelGroups, { sharing }: ParameterBuffers): voi
       { expected: 'buffers and optimizer of the same data-parallel group' },
     );
   }
-  if (world !== undefined || denseAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
+  if (world !== undefined || meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
   throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
     expected: 'groups.world: gradient norms are summed over it',
   });

@@ -50,7 +50,7 @@ export function columnParallelAdapter(options: ColumnParallelAdapterOptions): Li
       name: `${name}.lora_b.weight`,
       globalShape: [...box.map(({ start, end }) => end - start), rank],
       slices: [...own.map((slice, dim) => within(slice, box[dim]!)), { start: 0, end: rank }],
-      shardedOver: ['tp', 'pp'],
+      placement: { sharded: weight.placement.sharded },
       initialization: { kind: 'zeros' },
     }),
     outputs: options.outputs && own.map((slice, dim) => within(slice, weight.slices[dim]!)),

@@ -48,12 +48,14 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
+  // the outputs are sharded, behind the dimension of the parts
+  const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
     globalShape: [...shape, inputs],
     slices: [...slices, whole(inputs)],
     matrices: options.matrices ?? [[...shape, inputs].map(whole)],
-    shardedOver: ['tp', 'pp'],
+    placement,
     initialization: { kind: 'normal', standardDeviation },
   });
   if (!bias) return { weight, bias: undefined };
@@ -64,7 +66,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
       name: `${name}.bias`,
       globalShape: shape,
       slices,
-      shardedOver: ['tp', 'pp'],
+      placement,
       initialization: { kind: 'zeros' },
       decays: false,
     }),

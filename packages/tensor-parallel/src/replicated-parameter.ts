@@ -21,5 +21,5 @@ export interface ReplicatedParameterOptions
 export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
   const { tensorParallel, insideRegions = false, ...own } = options;
   const isPartial = isSharded(tensorParallel) && (insideRegions || tensorParallel.sequenceParallel);
-  return new Parameter({ ...own, shardedOver: ['pp'], rowsShardedOver: isPartial ? ['tp'] : [] });
+  return new Parameter({ ...own, placement: { rows: isPartial ? ['tp'] : [] } });
 }

@@ -26,7 +26,7 @@ export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAd
       name: `${name}.lora_a.weight`,
       globalShape: [rank, inputs],
       slices: [{ start: 0, end: rank }, weight.slices[1]!],
-      shardedOver: ['tp', 'pp'],
+      placement: { sharded: { tp: 1 } },
       initialization: { kind: 'uniform', bound: 1 / Math.sqrt(inputs) },
     }),
     up: replicatedParameter({

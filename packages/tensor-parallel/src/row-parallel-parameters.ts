@@ -41,7 +41,7 @@ export function rowParallelParameters(options: RowParallelParametersOptions): {
         { start: own.start * groupSize, end: own.end * groupSize },
       ],
       matrices: [[outputs, numGroups * groupSize].map((size) => ({ start: 0, end: size }))],
-      shardedOver: ['tp', 'pp'],
+      placement: { sharded: { tp: 1 } },
       initialization: { kind: 'normal', standardDeviation },
     }),
     bias: bias

@@ -49,11 +49,9 @@ export function runNetwork(
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
   const all = (size: number) => ({ start: 0, end: size });
   const positions = isCut ? own(S) : all(S);
-  const parameter = (
-    name: string,
-    options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'rowsShardedOver'>,
-  ) => new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
-  const whole = isCut ? { rowsShardedOver: ['tp'] as const } : {};
+  const parameter = (name: string, options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'placement'>) =>
+    new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
+  const whole = isCut ? { placement: { rows: ['tp'] as const } } : {};
   const words = parameter('words', { globalShape: [V, H], slices: [own(V), all(H)] });
   const places = parameter('places', { globalShape: [S, H], ...whole });
   const up = parameter('up', { globalShape: [F, H], slices: [own(F), all(H)] });

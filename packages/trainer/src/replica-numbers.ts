@@ -1,5 +1,4 @@
 import type { Parameter } from '@mtl/autograd';
-import { denseAxes } from '@mtl/comm';
 import { copiesAlong, type DataParallelSharing, type ParallelGroups } from '@mtl/optimizer';
 
 /**
@@ -18,8 +17,7 @@ export function replicaNumbers(
       assigned[turn]! += parameter.size;
       let replica = distributed ? 0 : (rank - turn + size) % size;
       let scale = distributed ? 1 : size;
-      for (const axis of denseAxes) {
-        if (axis === 'dp' || !parameter.isReplicatedOver(axis)) continue;
+      for (const axis of parameter.copiedOver) {
         const copies = copiesAlong(groups, axis);
         replica += (copies?.rank ?? 0) * scale;
         scale *= copies?.size ?? 1;

@@ -31,7 +31,7 @@ export class MaskedLanguageHead {
       name: 'output_layer.bias',
       globalShape: [vocabulary],
       slices: [sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' })],
-      shardedOver: ['tp', 'pp'],
+      placement: { sharded: { tp: 0 } },
       initialization: { kind: 'zeros' },
     });
     this.parameters = [...[this.#dense.weight, this.#dense.bias, ...this.#norm.parameters], this.outputBias];

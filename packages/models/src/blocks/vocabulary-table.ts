@@ -32,7 +32,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     ],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
     // two copies, each used for one of two purposes: replicated, with gradients that are partial sums
-    shardedOver: isOnFirstAndLastRank ? ['tp'] : ['tp', 'pp'],
+    placement: { sharded: { tp: 0 }, stages: isOnFirstAndLastRank ? 'ends' : 'one' },
     isVocabularyTable: true,
   });
 }

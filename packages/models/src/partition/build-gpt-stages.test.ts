@@ -40,8 +40,8 @@ describe('buildGptStages', () => {
     const [first, second] = [build([0, 1], 0), build([0, 1], 1)];
     for (const { parameters } of [first, second]) {
       const copies = parameters.filter(({ name }) => name === words);
-      expect(copies.map(({ shardedOver, partialOver }) => [shardedOver, partialOver])).toEqual([
-        [['tp'], ['pp']],
+      expect(copies.map(({ placement, partialOver }) => [placement.sharded, partialOver])).toEqual([
+        [{ tp: 0 }, ['pp']],
       ]);
     }
     // the last thing that forward uses, so that its gradient is the first to be ready

@@ -76,11 +76,11 @@ describe('what a rank holds', () => {
       const own = ranks.map((parameters) => parameters[index]!);
       expect(own.every(({ name }) => name === parameter.name)).toBe(true);
       const held = own.reduce((sum, shard) => sum + shard.size, 0);
-      const isCopied = own[0]!.isReplicatedOver('tp');
+      const isCopied = own[0]!.copiedOver.includes('tp');
       expect(held, parameter.name).toBe(isCopied ? size * parameter.size : parameter.size);
       expect(own[0]!.partialOver).toEqual([]);
     });
-    const copied = ranks[0]!.filter((parameter) => parameter.isReplicatedOver('tp'));
+    const copied = ranks[0]!.filter((parameter) => parameter.copiedOver.includes('tp'));
     // layer norms, row-parallel biases and positions; their gradients are partial sums once the sequence is
     // sharded
     expect(copied.length).toBe(2 * 6 + 2 + 1);

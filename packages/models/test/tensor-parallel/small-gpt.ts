@@ -193,7 +193,7 @@ export function computeStep({ stage, run }: BuiltModel, options: StepOptions): S
       globalShape: parameter.globalShape,
       slices: parameter.slices,
       isPartial: parameter.partialOver.includes('tp'),
-      isReplicated: parameter.isReplicatedOver('tp'),
+      isReplicated: parameter.copiedOver.includes('tp'),
       values: parameter.mainGradient.read<'float32'>(),
     })),
   };

@@ -1,5 +1,5 @@
 import { Parameter } from '@mtl/autograd';
-import { type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import { ProcessMesh, type World } from '@mtl/comm';
 import { type Slice, sizeOf } from '@mtl/kernels';
 import {
   Adamw,
@@ -80,7 +80,7 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
       name,
       globalShape: shape,
       slices,
-      shardedOver: ['tp', 'pp'] as MeshAxis[],
+      placement: { sharded: shardedDims[name] === undefined ? {} : { tp: shardedDims[name] } },
       matrices: (boxes ?? [whole]).map((box) => box.map(([start, end]) => ({ start, end }))),
       initialization: { kind: 'zeros' },
     });

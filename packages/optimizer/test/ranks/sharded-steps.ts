@@ -1,5 +1,5 @@
 import { Parameter } from '@mtl/autograd';
-import { type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import { ProcessMesh, type World } from '@mtl/comm';
 import type { Slice } from '@mtl/kernels';
 import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, ParameterBuffers } from '../../src/index.js';
@@ -78,16 +78,14 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     const first: Slice = sharded
       ? { start: tpRank * rows, end: (tpRank + 1) * rows }
       : { start: 0, end: rows };
-    const shardedOver: MeshAxis[] = sharded ? ['tp', 'pp'] : ['pp'];
     const parameter = new Parameter({
       name,
       globalShape: shape,
       slices: [first, ...shape.slice(1).map((size) => ({ start: 0, end: size }))],
-      shardedOver,
-      rowsShardedOver: argument.forgetPartial ? [] : ['tp'],
+      placement: { sharded: sharded ? { tp: 0 } : {}, rows: argument.forgetPartial ? [] : ['tp'] },
       initialization: { kind: 'normal', standardDeviation: 1 },
     });
-    return argument.countTwice ? Object.assign(parameter, { shardedOver: ['tp', 'pp'] }) : parameter;
+    return argument.countTwice ? Object.assign(parameter, { copiedOver: [] }) : parameter;
   });
   const sharing = { rank: dpRank, size: dp, distributed, bucketBytes: argument.bucketBytes };
   world.group.barrier().wait();

@@ -36,7 +36,7 @@ typedef uint32_t VUint __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t VHalf __attribute__((vector_size(kLanes * 2)));
 // The same without an alignment requirement, for loads and stores.
 typedef float VFloatU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
-typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(2), may_alias));  // pairs of bfloat16, too
 typedef uint16_t VHalfU __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
 
 MTL_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,0 +1,45 @@
+import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
+
+/**
+ * Where the values of a parameter lie among the processes of a mesh. From it follow along which axes it is
+ * replicated, and so who counts and saves it, and along which its gradient is a sum of parts.
+ */
+export interface Placement {
+  /** The view of the processes that its axes belong to. */
+  readonly view: MeshView;
+  /**
+   * The dimension of which processes along an axis hold different slices. Along every other axis of the view
+   * but pp they hold the same.
+   */
+  readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
+  /**
+   * Axes over which the rows are split that it computes with: tp between the tensor-parallel regions under
+   * sequence parallelism. Those of data parallelism are implied.
+   */
+  readonly rows: readonly MeshAxis[];
+  /**
+   * Which stages of a pipeline hold it: one, or the first and the last, each a copy that it uses for another
+   * purpose (a tied embedding).
+   */
+  readonly stages: 'one' | 'ends';
+}
+
+/**
+ * The axes of data parallelism in each view, whose processes share a gradient's sum by what they own of it.
+ */
+const dataAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = { dense: ['dp'], expert: ['edp'] };
+
+/** The axes along which processes hold the same values, in the order of the view. */
+export function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {
+  return meshViews[view].filter((axis) => (axis === 'pp' ? stages === 'ends' : sharded[axis] === undefined));
+}
+
+/** Of these the ones that data parallelism does not see to. */
+export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
+  return axesOfReplicas(placement).filter((axis) => !dataAxes[placement.view].includes(axis));
+}
+
+/** Of these the ones along which each process computes a part of the gradient. */
+export function axesOfPartialSums(placement: Placement): readonly MeshAxis[] {
+  return axesOfCopies(placement).filter((axis) => axis === 'pp' || placement.rows.includes(axis));
+}
