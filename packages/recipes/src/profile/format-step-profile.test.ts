@@ -44,6 +44,7 @@ it('adds up a step, by operation and by the sizes of matmuls', () => {
     'matmul                                bf16      3  15.00   60.0 %      200   6.7       50.0 %',
     'adamw                                 fp32      1   4.00   16.0 %           10.0       50.0 %',
     'other operations                                    0.01    0.0 %',
+    'all operations                                     19.01   76.0 %                      50.0 %',
     'waiting for other ranks                             1.00    4.0 %',
     'the rest: TypeScript, threads, data                 5.00   20.0 %',
     '',

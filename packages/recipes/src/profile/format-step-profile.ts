@@ -20,6 +20,11 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
   ];
+  // as fast as the roofline allows each of them
+  const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
+    const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
+    return [...[name, '', ''], ...timeOf(total, profile), ...['', '', percent(least / total)]];
+  };
   const withoutWork = (name: string, itsSeconds: number): string[] => [
     ...[name, '', ''],
     ...timeOf(itsSeconds, profile),
@@ -38,6 +43,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
         'other operations',
         few.reduce((sum, operation) => sum + operation.seconds, 0),
       ),
+      all('all operations', operations),
       withoutWork('waiting for other ranks', waitedSeconds),
       withoutWork('the rest: TypeScript, threads, data', rest),
     ]),

@@ -50,6 +50,8 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
+  /** What writing down took, which is no part of a step. */
+  #ownMs = 0;
   /** Counted up to the last operation that was observed: spans lie in each other. */
   #flops = 0;
 
@@ -69,9 +71,11 @@ export class OperationProfile implements StepListener {
     if (!this.#isProfiling) return body();
     this.#flops = countedFlops();
     return observeOperations((name, operands, seconds) => {
+      const start = performance.now();
       const flops = countedFlops() - this.#flops;
       this.#flops += flops;
       this.#add(recordedOperation({ name, operands }, flops), { operands, seconds });
+      this.#ownMs += performance.now() - start;
     }, body);
   }
 
@@ -79,7 +83,8 @@ export class OperationProfile implements StepListener {
     if (!this.#isProfiling) return;
     this.#isProfiling = false;
     const { first, last, waitedSeconds, onProfile } = this.#options;
-    this.#seconds += (performance.now() - this.#stepStart) / 1000;
+    this.#seconds += (performance.now() - this.#stepStart - this.#ownMs) / 1000;
+    this.#ownMs = 0;
     this.#waited += waitedSeconds() - this.#waitedAtStart;
     if (step < last) return;
     onProfile({
