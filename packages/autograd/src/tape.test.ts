@@ -1,4 +1,4 @@
-import { numLiveTensors, Tensor } from '@mtl/kernels';
+import { add, numLiveTensors, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   allocateParameters,
@@ -108,6 +108,39 @@ function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variabl
     });
   const apply = (x: Variable): Variable => (recomputed ? recompute(tape, x, layer) : layer(tape, x));
   return tape.scope(() => headLoss(tape, apply(apply(input)), { chunkBytes }));
+}
+
+/** 2 x and 3 x of one operation, which tells of the calls of its backward. */
+function doubledAndTripled(tape: Tape, input: Variable, onCall: (call: string) => void): Variable[] {
+  const { shape } = input.tensor;
+  const sumOf = (left: Tensor, right: Tensor): Tensor => {
+    const output = Tensor.empty({ shape, dtype, device });
+    add({ output, left, right });
+    return output;
+  };
+  const doubled = sumOf(input.tensor, input.tensor);
+  const tripled = sumOf(doubled, input.tensor);
+  const outputs = [doubled, tripled].map((tensor) => tape.result(tensor, { requiresGradient: true }));
+  tape.record(outputs, () => ({
+    name: 'doubled and tripled',
+    inputs: [input],
+    parameters: [],
+    hasWeightPart: true,
+    saved: [],
+    backward: ({ parts, outputGradients }) => {
+      const part = parts.input && parts.weight ? 'both' : parts.input ? 'input' : 'weight';
+      const which = outputGradients.map((gradient) => (gradient === undefined ? 'none' : 'gradient'));
+      onCall(`${part} of ${which.join(' and ')}`);
+      if (!parts.input) return [];
+      const total = Tensor.zeros({ shape, dtype, device });
+      outputGradients.forEach((gradient, index) => {
+        const times = gradient === undefined ? 0 : index + 2;
+        for (let time = 0; time < times; time++) add({ output: total, left: total, right: gradient! });
+      });
+      return [total];
+    },
+  }));
+  return outputs;
 }
 
 interface Result {
@@ -245,6 +278,53 @@ describe('Tape', () => {
     model.head.mainGradient.toArray().forEach((value, index) => {
       expect(Math.abs(value - 2 * once.gradients[4]![index]!)).toBeLessThan(1e-14);
     });
+  });
+
+  it.each([
+    { uses: [true, true], split: false },
+    { uses: [true, true], split: true },
+    { uses: [false, true], split: false },
+    { uses: [true, false], split: true },
+  ])('gives an operation with two outputs the gradients of both: $uses, halves $split', ({ uses, split }) => {
+    const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
+    const shape = [sequence, batch, hidden];
+    /** The gradient of the loss at `factor` times the values. */
+    const gradientAt = (factor: number): number[] => {
+      const tape = new Tape();
+      const scaled = values.map((value) => factor * value);
+      const input = tape.input(Tensor.from(scaled, { shape, dtype, device }), { requiresGradient: true });
+      const loss = headLoss(tape, input);
+      tape.backward(loss);
+      using gradient = tape.takeGradient(input)!;
+      for (const variable of [loss, input]) variable.release();
+      tape.dispose();
+      return gradient.toArray();
+    };
+    const tape = new Tape();
+    const input = tape.input(Tensor.from(values, { shape, dtype, device }), { requiresGradient: true });
+    const calls: string[] = [];
+    const pair = doubledAndTripled(tape, input, (call) => calls.push(call));
+    const [first, second] = pair.map((variable, index) => (uses[index] ? variable : undefined));
+    const sum =
+      first !== undefined && second !== undefined
+        ? biasDropoutResidual(tape, { input: first, residual: second })
+        : (first ?? second)!;
+    const loss = headLoss(tape, sum);
+    if (split) {
+      tape.backwardInput(loss);
+      tape.backwardWeight();
+    } else {
+      tape.backward(loss);
+    }
+    const which = uses.map((isUsed) => (isUsed ? 'gradient' : 'none')).join(' and ');
+    expect(calls).toEqual(split ? [`input of ${which}`, `weight of ${which}`] : [`both of ${which}`]);
+    using gradient = tape.takeGradient(input)!;
+    const factor = (uses[0] ? 2 : 0) + (uses[1] ? 3 : 0);
+    gradientAt(factor).forEach((expected, index) => {
+      expect(gradient.toArray()[index]).toBeCloseTo(factor * expected, 12);
+    });
+    for (const variable of new Set([...pair, sum, loss, input])) variable.release();
+    tape.dispose();
   });
 
   it('refuses backward when it does not record, and keeps nothing', () => {

@@ -14,9 +14,12 @@ export interface BackwardParts {
 export interface BackwardCall {
   readonly parts: BackwardParts;
   /**
-   * The gradient of the output; absent for a root such as a loss, which carries its own. Stays the tape's.
+   * The gradient of the output, or of the first of several; absent for a root such as a loss, which carries
+   * its own, and for one of several outputs that nothing uses. Stays the tape's.
    */
   readonly outputGradient: Tensor | undefined;
+  /** Those of all outputs of an operation with several, in order. */
+  readonly outputGradients: readonly (Tensor | undefined)[];
   /**
    * Gradients that the inputs have received already, by position: an operation that fuses the sum uses them.
    */
@@ -53,12 +56,12 @@ export interface TapeOptions {
 
 interface RecordedNode {
   readonly node: TapeNode;
-  readonly output: Variable;
+  readonly outputs: readonly Variable[];
 }
 
 interface PendingWeight {
   readonly node: TapeNode;
-  readonly outputGradient: Tensor | undefined;
+  readonly outputGradients: readonly (Tensor | undefined)[];
 }
 
 /**
@@ -110,14 +113,18 @@ export class Tape {
     return new SavedTensor(variable, this);
   }
 
-  /** Adds an operation; `make` runs only when the tape records and a gradient flows through the operation. */
-  record(output: Variable, make: () => TapeNode): void {
-    if (!output.requiresGradient) return;
+  /**
+   * Adds an operation with its output, or its outputs; `make` runs only when the tape records and a gradient
+   * flows through the operation.
+   */
+  record(output: Variable | readonly Variable[], make: () => TapeNode): void {
+    const outputs = [output].flat();
+    if (!outputs.some(({ requiresGradient }) => requiresGradient)) return;
     const node = make();
     for (const parameter of node.parameters) {
       this.#parameterUses.set(parameter, (this.#parameterUses.get(parameter) ?? 0) + 1);
     }
-    this.#nodes.push({ node, output });
+    this.#nodes.push({ node, outputs });
   }
 
   /**
@@ -166,9 +173,11 @@ export class Tape {
   backwardWeight(): void {
     const pending = this.#pending;
     this.#pending = [];
-    for (const { node, outputGradient } of pending) {
-      node.backward({ parts: { input: false, weight: true }, outputGradient, accumulated: [] });
-      outputGradient?.dispose();
+    for (const { node, outputGradients } of pending) {
+      const [outputGradient] = outputGradients;
+      const parts = { input: false, weight: true };
+      node.backward({ parts, outputGradient, outputGradients, accumulated: [] });
+      disposeOf(outputGradients);
       this.#finish(node);
     }
   }
@@ -185,8 +194,8 @@ export class Tape {
 
   /** Frees everything that backward has not. */
   dispose(): void {
-    for (const { node, outputGradient } of this.#pending) {
-      outputGradient?.dispose();
+    for (const { node, outputGradients } of this.#pending) {
+      disposeOf(outputGradients);
       this.#free(node);
     }
     for (const { node } of this.#nodes) this.#free(node);
@@ -216,14 +225,15 @@ export class Tape {
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {
-      const { node, output: reached } = nodes.pop()!;
-      this.#playedBack.add(reached);
-      const gradient = this.takeGradient(reached);
-      if (gradient === undefined && !outputs.includes(reached) && !this.#losses.has(reached)) {
+      const { node, outputs: ofNode } = nodes.pop()!;
+      for (const each of ofNode) this.#playedBack.add(each);
+      const gradients = ofNode.map((each) => this.takeGradient(each));
+      const isRoot = (each: Variable): boolean => outputs.includes(each) || this.#losses.has(each);
+      if (gradients.some((gradient) => gradient !== undefined) || ofNode.some(isRoot)) {
+        this.#playNode(node, gradients, parts);
+      } else {
         this.#finish(node); // nothing that reaches an output came from here
-        continue;
       }
-      this.#playNode(node, gradient, parts);
     }
   }
 
@@ -242,18 +252,19 @@ export class Tape {
     }
   }
 
-  #playNode(node: TapeNode, outputGradient: Tensor | undefined, parts: BackwardParts): void {
+  #playNode(node: TapeNode, outputGradients: readonly (Tensor | undefined)[], parts: BackwardParts): void {
     const accumulated = node.inputs.map((input) => this.#gradients.get(input));
-    const gradients = node.backward({ parts, outputGradient, accumulated });
+    const [outputGradient] = outputGradients;
+    const gradients = node.backward({ parts, outputGradient, outputGradients, accumulated });
     node.inputs.forEach((input, position) => {
       const gradient = gradients[position];
       if (gradient !== undefined) this.#addGradient(input, gradient, node.addsAccumulated === true);
     });
     if (parts.weight || !(node.hasWeightPart ?? node.parameters.length > 0)) {
-      outputGradient?.dispose();
+      disposeOf(outputGradients);
       this.#finish(node);
     } else {
-      this.#pending.push({ node, outputGradient });
+      this.#pending.push({ node, outputGradients });
     }
   }
 
@@ -284,4 +295,8 @@ export class Tape {
   #free(node: TapeNode): void {
     for (const saved of node.saved) saved.release();
   }
+}
+
+function disposeOf(tensors: readonly (Tensor | undefined)[]): void {
+  for (const tensor of tensors) tensor?.dispose();
 }

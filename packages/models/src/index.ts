@@ -14,7 +14,7 @@ export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-bat
 export type { FeedForwardSpecification } from './blocks/activated-feed-forward.js';
 export type { BlockAdapter } from './blocks/block-adapter.js';
 export { attentions, feedForwards, norms } from './blocks/block-kinds.js';
-export type { BlockSpecification, LayerNormPlacement } from './blocks/block-specification.js';
+export type { BlockOfLayer, BlockSpecification, LayerNormPlacement } from './blocks/block-specification.js';
 export type { BlockVariants } from './blocks/block-variants.js';
 export type { GeluFeedForwardSpecification } from './blocks/gelu-feed-forward-specification.js';
 export type { KindRegistry } from './blocks/kind-registry.js';

@@ -1,8 +1,9 @@
-import { attention, Tape } from '@mtl/autograd';
+import { allocateParameters, attention, initializeParameter, Tape } from '@mtl/autograd';
 import { matmul, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
-import { GptLanguageModel, GptStage } from '../src/index.js';
+import { GptLanguageModel, GptStage, gptBlock } from '../src/index.js';
 import { fixtureDirectory, fixtureNames, gpt2Names, loadModel, readExpected } from './huggingface-fixture.js';
+import { smallGpt } from './tensor-parallel/small-gpt.js';
 
 const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Array.from(a).reduce((largest, value, index) => Math.max(largest, Math.abs(value - b[index]!)), 0);
@@ -16,7 +17,8 @@ function uncachedLogits(stage: GptStage, tokens: readonly number[]): Float32Arra
     tape.input(Tensor.from(Int32Array.from(values), { shape: [values.length, 1], dtype: 'int32' }));
   const inputs = { tokens: ids(tokens), positionIds: ids(tokens.map((_, index) => index)) };
   const hidden = stage.hiddenStates(tape, inputs, {
-    attend: (inner, { qkv, numHeads }) => attention(inner, { qkv, numHeads, causal: true }),
+    attend: (inner, { qkv, numHeads, numGroups, windowSize }) =>
+      attention(inner, { qkv, numHeads, numGroups, windowSize, causal: true }),
   });
   const { vocabularySize, hiddenSize } = stage.model;
   const { values } = tidy(() => {
@@ -174,4 +176,32 @@ describe('GptLanguageModel', () => {
     expect(() => new GptLanguageModel(part)).toThrow(expect.objectContaining({ code: 'MTL_STAGE' }));
     dispose();
   });
+});
+
+it('keeps keys and values of layers whose groups, head sizes and windows differ', () => {
+  const model = { ...smallGpt, numLayers: 3, attentionDropout: 0, hiddenDropout: 0 };
+  const standard = gptBlock(model);
+  const attentions = [
+    {},
+    { numGroups: 2, headSize: 10, windowSize: 3 },
+    { numHeads: 6, numGroups: 3, headSize: 4 },
+  ];
+  const stage = new GptStage({
+    model,
+    block: (layer) => ({ ...standard, attention: { ...standard.attention, ...attentions[layer] } }),
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1,
+  });
+  const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
+  const tokens = [3, 1, 4, 1, 5, 9, 2, 6];
+  const expected = uncachedLogits(stage, tokens);
+  for (const promptLength of [1, 4]) {
+    cachedLogits(new GptLanguageModel(stage), tokens, promptLength).forEach((actual, step) => {
+      // float32 rounding: sums of attention in another order
+      expect(largestDifference(actual, expected[promptLength - 1 + step]!)).toBeLessThan(1e-5);
+    });
+  }
+  storage.dispose();
 });

@@ -36,7 +36,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     super(options, { isTied: true });
     const { isFirst, isLast } = this;
     this.maskedHead = isLast
-      ? new MaskedLanguageHead({ model, tensorParallel, norm: this.block.norm })
+      ? new MaskedLanguageHead({ model, tensorParallel, norm: this.blockOfLayer(model.numLayers - 1).norm })
       : undefined;
     this.sentenceOrderHead =
       isLast && model.sentenceOrderHead ? new SentenceOrderHead({ model, tensorParallel }) : undefined;

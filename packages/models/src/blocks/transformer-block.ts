@@ -36,6 +36,7 @@ interface Residual {
  * kind are never taken for the other's.
  */
 export class TransformerBlock {
+  readonly specification: BlockSpecification;
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
@@ -59,6 +60,7 @@ export class TransformerBlock {
     const common = { layer, hiddenSize, initialization, lora, tensorParallel };
     const newNorm = (name: string): Norm =>
       norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
+    this.specification = specification;
     this.#isPost = isPost;
     this.#residuals = [
       {

@@ -13,8 +13,7 @@ import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { LoadedBatch, LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { norms } from './block-kinds.js';
-import type { BlockSpecification } from './block-specification.js';
-import { HeadGroups } from './head-groups.js';
+import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
 import { LayerLosses } from './layer-losses.js';
 import type { LoraSpecification } from './lora-specification.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
@@ -30,8 +29,8 @@ import { withoutSequenceParallel } from './without-sequence-parallel.js';
 
 export interface TransformerStageOptions<Model extends TransformerConfiguration> {
   readonly model: Model;
-  /** What its layers are built from; default: those of the model's kind. */
-  readonly block?: BlockSpecification | undefined;
+  /** What its layers are built from, all alike or each by its index; default: those of the model's kind. */
+  readonly block?: BlockSpecification | BlockOfLayer | undefined;
   /**
    * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
    * are frozen. Default: none.
@@ -62,7 +61,7 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
-  readonly block: BlockSpecification;
+  readonly block: BlockSpecification | BlockOfLayer;
   /** As that of `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;
   /** Whether the last stage computes with the word embedding too. */
@@ -160,8 +159,6 @@ export abstract class TransformerStage<
   readonly dtype: DType;
   /** In the order in which forward uses them. */
   abstract readonly parameters: readonly Parameter[];
-  /** What the layers are built from. */
-  readonly block: BlockSpecification;
   readonly blocks: readonly TransformerBlock[];
   /** On the first stage, and on the last one where the output is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
@@ -170,9 +167,8 @@ export abstract class TransformerStage<
   readonly positionTables: PositionTables;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** The query heads that this process computes, and their groups. */
-  readonly heads: Slice;
-  readonly groups: Slice;
+  /** What the layers of the whole model are built from. */
+  protected readonly blockOfLayer: BlockOfLayer;
   /**
    * Those of the embedding, the layers and the final norm, in the order in which forward uses them.
    */
@@ -191,10 +187,10 @@ export abstract class TransformerStage<
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
-    const { stack, block } = specification;
+    const { stack } = specification;
+    const block = blockOfLayer(specification.block, model);
     this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
-    this.block = block;
-    ({ heads: this.heads, groups: this.groups } = new HeadGroups(block.attention, tensorParallel));
+    this.blockOfLayer = block;
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
@@ -206,12 +202,20 @@ export abstract class TransformerStage<
     this.isLast = layers.end === model.numLayers;
     this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
       const layer = layers.start + index;
-      return new TransformerBlock({ layer, stack, specification: block, lora: options.lora, tensorParallel });
+      return new TransformerBlock({
+        layer,
+        stack,
+        specification: block(layer),
+        lora: options.lora,
+        tensorParallel,
+      });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
     this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
     this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
-    this.#finalNorm = this.isLast ? finalNormOf(options, specification) : undefined;
+    this.#finalNorm = this.isLast
+      ? finalNormOf(block(model.numLayers - 1), { ...options, ...specification })
+      : undefined;
     this.bodyParameters = [
       ...(this.#embedding?.parameters ?? []),
       ...this.blocks.flatMap(({ parameters }) => parameters),
@@ -234,13 +238,14 @@ export abstract class TransformerStage<
 
   #embeddingOf(
     { model, tensorParallel }: TransformerStageOptions<Model>,
-    { block, tables }: TransformerSpecification,
+    { tables }: TransformerSpecification,
   ): TransformerEmbedding {
+    const { norm, normPlacement } = this.blockOfLayer(0);
     return new TransformerEmbedding({
       model,
       wordEmbedding: this.wordEmbedding!,
       tables,
-      norm: block.normPlacement === 'post' ? block.norm : undefined,
+      norm: normPlacement === 'post' ? norm : undefined,
       tensorParallel,
     });
   }
@@ -401,7 +406,9 @@ export abstract class TransformerStage<
 
   /** The coordinates of rows that passes read. */
   protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
-    const drops = this.block.hiddenDropout > 0 || (this.isFirst && this.model.hiddenDropout > 0);
+    const drops =
+      this.blocks.some(({ specification }) => specification.hiddenDropout > 0) ||
+      (this.isFirst && this.model.hiddenDropout > 0);
     const ofDropout = training && drops ? (['positions', 'samples'] as const) : [];
     return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
   }
@@ -587,14 +594,19 @@ function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamp
 }
 
 function finalNormOf(
-  { model, tensorParallel }: TransformerStageOptions<TransformerConfiguration>,
-  { stack, block, finalNormOf: input }: TransformerSpecification,
+  { norm, normPlacement }: BlockSpecification,
+  {
+    model,
+    tensorParallel,
+    stack,
+    finalNormOf: input,
+  }: TransformerStageOptions<TransformerConfiguration> & TransformerSpecification,
 ): Norm | undefined {
-  if (block.normPlacement === 'post') return undefined;
+  if (normPlacement === 'post') return undefined;
   return norms.build({
     name: `${stack}.final_layernorm`,
     hiddenSize: model.hiddenSize,
-    specification: block.norm,
+    specification: norm,
     tensorParallel: input === 'rows' ? withoutSequenceParallel(tensorParallel) : tensorParallel,
   });
 }

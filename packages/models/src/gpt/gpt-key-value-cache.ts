@@ -1,4 +1,12 @@
-import { type Device, type DType, Tensor } from '@mtl/kernels';
+import { type Device, type DType, sizeOf, Tensor } from '@mtl/kernels';
+
+/** The keys and values that a layer has for each position. */
+export interface KeyValueShape {
+  /** G: groups of heads that share keys and values; of this rank. */
+  readonly numGroups: number;
+  /** D */
+  readonly headSize: number;
+}
 
 /**
  * Keys and values of several sequences, each as long as it is: [B, G, M, D] a layer, in the compute dtype.
@@ -11,24 +19,27 @@ export class GptKeyValueCache {
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
-  readonly #slotShape: readonly [number, number, number, number];
+  /** By layer: where its first sequence begins, and what one sequence has. */
+  readonly #layers: readonly { readonly start: number; readonly slotShape: readonly number[] }[];
 
   constructor(options: {
     readonly batchSize: number;
     readonly capacity: number;
-    readonly numLayers: number;
-    /** G: groups of heads that share keys and values; of this rank. */
-    readonly numGroups: number;
-    readonly headSize: number;
+    readonly layers: readonly KeyValueShape[];
     readonly device: Device;
     readonly dtype: DType;
   }) {
-    const { batchSize, capacity, numLayers, numGroups, headSize, device, dtype } = options;
+    const { batchSize, capacity, layers, device, dtype } = options;
     this.batchSize = batchSize;
     this.capacity = capacity;
     this.lengths = new Array<number>(batchSize).fill(0);
-    this.#slotShape = [1, numGroups, capacity, headSize];
-    const shape = [numLayers, batchSize, numGroups, capacity, headSize];
+    let size = 0;
+    this.#layers = layers.map(({ numGroups, headSize }) => {
+      const start = size;
+      size += batchSize * numGroups * capacity * headSize;
+      return { start, slotShape: [1, numGroups, capacity, headSize] };
+    });
+    const shape = [size];
     this.#keys = Tensor.empty({ shape, dtype, device });
     this.#values = Tensor.empty({ shape, dtype, device });
   }
@@ -39,9 +50,9 @@ export class GptKeyValueCache {
 
   /** The cache of one sequence in one layer, [1, G, M, D]: views, the caller's to dispose of. */
   viewOf(layer: number, slot: number): { keyCache: Tensor; valueCache: Tensor } {
-    const [, groups, capacity, headSize] = this.#slotShape;
-    const offset = (layer * this.batchSize + slot) * groups * capacity * headSize;
-    const view = (tensor: Tensor): Tensor => tensor.view({ offset, shape: this.#slotShape });
+    const { start, slotShape } = this.#layers[layer]!;
+    const offset = start + slot * sizeOf(slotShape);
+    const view = (tensor: Tensor): Tensor => tensor.view({ offset, shape: slotShape });
     return { keyCache: view(this.#keys), valueCache: view(this.#values) };
   }
 

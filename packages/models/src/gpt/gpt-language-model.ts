@@ -1,6 +1,7 @@
 import { Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
+import { HeadGroups } from '../blocks/head-groups.js';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
@@ -57,7 +58,7 @@ export class GptLanguageModel {
 
   /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
-    const { block, groups, device, dtype } = this.#stage;
+    const { device, dtype } = this.#stage;
     if (capacity > this.maximumContext) {
       throw new UsageError('MTL_CONTEXT', `a cache of ${capacity} positions`, {
         expected: `at most ${this.maximumContext}, the model's position embeddings`,
@@ -66,9 +67,12 @@ export class GptLanguageModel {
     return new GptKeyValueCache({
       batchSize,
       capacity,
-      numLayers: this.#cacheIndex.size,
-      numGroups: groups.end - groups.start,
-      headSize: block.attention.headSize,
+      layers: this.#chain.stages.flatMap(({ blocks, tensorParallel }) =>
+        blocks.map(({ specification: { attention } }) => {
+          const { start, end } = new HeadGroups(attention, tensorParallel).groups;
+          return { numGroups: end - start, headSize: attention.headSize };
+        }),
+      ),
       device,
       dtype,
     });
@@ -180,9 +184,9 @@ export class GptLanguageModel {
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { dtype, device } = qkv.tensor;
-    const { headSize } = this.#stage.block.attention;
-    const width = numHeads * headSize;
     const parts = numHeads / numGroups + 2;
+    const headSize = qkv.tensor.dim(-1) / (numGroups * parts);
+    const width = numHeads * headSize;
     const qkvWidth = numGroups * parts * headSize;
     const numTokens = qkv.tensor.dim(0);
     const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });

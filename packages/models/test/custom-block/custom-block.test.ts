@@ -13,16 +13,20 @@ const layouts: readonly Omit<TrainOwnKinds, 'groups'>[] = [
   // the losses of layers in the middle: on the second of four stages, and on the third
   { sequenceParallel: false, recompute: false, lossLayers: [1, 2] },
   { sequenceParallel: true, recompute: true, lossLayers: [1, 2] },
+  // every second layer is one of GPT-2's, with heads of another size
+  { sequenceParallel: true, recompute: true, standardLayers: [0, 2] },
 ];
 
 describe('a norm and a feed-forward network that only this test registers', () => {
   let whole: OwnKindsResult;
   let withLosses: OwnKindsResult;
+  let alternating: OwnKindsResult;
   let ranks: OwnKindsResult[][];
 
   beforeAll(async () => {
     whole = trainOwnKinds({ groups: {}, sequenceParallel: false, recompute: false });
     withLosses = trainOwnKinds({ ...layouts[0]!, groups: {}, lossLayers: [1, 2] });
+    alternating = trainOwnKinds({ ...layouts[0]!, groups: {}, standardLayers: [0, 2] });
     ranks = await runInMemoryRanks<OwnKindsResult[]>({
       worldSize: 4,
       ...rankThreads(new URL('./ranks/own-kinds-on-ranks.ts', import.meta.url)),
@@ -49,16 +53,17 @@ describe('a norm and a feed-forward network that only this test registers', () =
       groups: {},
       sequenceParallel: false,
       recompute: false,
-      standard: true,
+      standardLayers: [0, 1, 2, 3],
     });
     expect(Math.abs(losses[0]! - whole.losses[0]!)).toBeGreaterThan(0.01);
     expect(whole.losses.at(-1)).toBeLessThan(whole.losses[0]! - 0.5);
   });
 
   it.each(layouts.map((layout, index) => ({ ...layout, index })))(
-    'train on two stages of two ranks as in one process: $sequenceParallel, $recompute, $lossLayers',
-    ({ index, lossLayers }) => {
-      const expected = lossLayers === undefined ? whole : withLosses;
+    'train on two stages of two ranks as in one process: $sequenceParallel, $recompute, $lossLayers, $standardLayers',
+    ({ index, lossLayers, standardLayers }) => {
+      const ofLayers = standardLayers === undefined ? whole : alternating;
+      const expected = lossLayers === undefined ? ofLayers : withLosses;
       const curves = ranks.map((results) => results[index]!.losses).filter(({ length }) => length > 0);
       expect(curves.length).toBe(2);
       for (const curve of curves) {
@@ -76,6 +81,16 @@ describe('a norm and a feed-forward network that only this test registers', () =
       }
     },
   );
+
+  it('build a model whose layers are not alike, each with its parameters', () => {
+    const has = (name: string) => alternating.parameterNames.includes(name);
+    const biases = [0, 1, 2, 3].map((layer) => has(`decoder.layers.${layer}.self_attention.linear_qkv.bias`));
+    expect(biases).toEqual([true, false, true, false]);
+    // the last layer's norm is that before the head
+    expect(has('decoder.final_layernorm.bias')).toBe(false);
+    const all = [whole, alternating].map(({ losses }) => losses[0]!);
+    expect(Math.abs(all[0]! - all[1]!)).toBeGreaterThan(0.001);
+  });
 
   it('learns from losses in the middle of the model, by their weights', () => {
     const { losses, activationLosses } = withLosses;
@@ -106,6 +121,16 @@ describe('kinds', () => {
         code: 'MTL_BLOCK_KIND',
         message: expect.stringContaining(`unknown ${what}`) as string,
         expected,
+      }),
+    );
+  });
+
+  it('rejects layers that do not fit together', () => {
+    const block = (layer: number) => ({ ...gptBlock(smallGpt), ...(layer === 1 && { hiddenSize: 20 }) });
+    expect(() => new GptStage({ ...common, block })).toThrow(
+      expect.objectContaining({
+        code: 'MTL_BLOCK_KIND',
+        message: "layer 1 has a hidden size of 20 and norms placed 'pre'",
       }),
     );
   });

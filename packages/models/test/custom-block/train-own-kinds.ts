@@ -20,8 +20,11 @@ export interface TrainOwnKinds {
    * these can be in the middle.
    */
   readonly lossLayers?: readonly number[];
-  /** With the norm and the feed-forward network of GPT-2 instead of those of own-kinds.ts. */
-  readonly standard?: boolean;
+  /**
+   * Layers with the norm, the feed-forward network and the attention of GPT-2 instead of those of
+   * own-kinds.ts. Default: none.
+   */
+  readonly standardLayers?: readonly number[];
 }
 
 export interface OwnKindsResult {
@@ -35,7 +38,7 @@ export interface OwnKindsResult {
 /** Trains a GPT of these kinds by gradient descent: four micro-batches a step. */
 export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
   setNumThreads(1);
-  const { groups, sequenceParallel, recompute, lossLayers = [] } = options;
+  const { groups, sequenceParallel, recompute, lossLayers = [], standardLayers = [] } = options;
   const { tp, pp } = groups;
   const numStages = pp?.size ?? 1;
   const schedule = (numMicroBatches: number) => {
@@ -54,7 +57,7 @@ export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
   };
   const { stages, parameters } = buildGptStages({
     model,
-    block: options.standard === true ? standard : { ...standard, ...own },
+    block: (layer) => (standardLayers.includes(layer) ? standard : { ...standard, ...own }),
     device: 'cpu',
     dtype: 'float32',
     seed,
