@@ -2,14 +2,8 @@ import type { Tape, Variable } from '@mtl/autograd';
 import { gatherRows } from '@mtl/tensor-parallel';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
-import {
-  type BatchSize,
-  type Positions,
-  type StageCall,
-  type ToDevice,
-  TransformerStage,
-  type TransformerStageOptions,
-} from '../blocks/transformer-stage.js';
+import type { BatchSize, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
+import { TransformerStage, type TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { bertBlock } from './bert-block.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 import type { DeviceSequences, DeviceSequencesOptions } from './device-sequences.js';

@@ -2,8 +2,8 @@ import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/aut
 import type { TaskTokenBatch } from '@mtl/data';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
-import type { Positions, StageCall, ToDevice } from '../blocks/transformer-stage.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-task.js';
 import { PooledHead } from './pooled-head.js';

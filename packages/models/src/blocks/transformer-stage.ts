@@ -2,7 +2,6 @@ import {
   attention,
   biasDropoutResidual,
   type Dropout,
-  type PackedRows,
   type Parameter,
   siteKey,
   Tape,
@@ -10,7 +9,7 @@ import {
 } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
-import type { LoadedBatch, LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
+import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { norms } from './block-kinds.js';
 import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
@@ -20,7 +19,16 @@ import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-c
 import type { Norm } from './norm.js';
 import { PositionTables } from './position-tables.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
-import type { RowCoordinate, RowCoordinates } from './row-coordinates.js';
+import type { RowCoordinate } from './row-coordinates.js';
+import type {
+  AttentionMask,
+  BatchSize,
+  DeviceSamples,
+  LoadedMicroBatch,
+  Positions,
+  StageCall,
+  ToDevice,
+} from './stage-call.js';
 import { TransformerBlock } from './transformer-block.js';
 import type { TransformerConfiguration } from './transformer-configuration.js';
 import { TransformerEmbedding } from './transformer-embedding.js';
@@ -68,69 +76,6 @@ export interface TransformerSpecification {
   readonly isTied: boolean;
   /** What the norm after the last layer gets: the sequence, or rows that are gathered for the heads. */
   readonly finalNormOf: 'sequence' | 'rows';
-}
-
-/**
- * The size of a micro-batch on the host; more of it where the rows of activations depend on it
- * (`activationRows`).
- */
-export interface BatchSize {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-}
-
-/** What every micro-batch has on the device. */
-export interface DeviceSamples {
-  /** int64 [B]: global sample numbers, which random masks depend on. */
-  readonly samples: Variable;
-  readonly rows: RowCoordinates;
-  /** Where samples are stored one after the other, without padding, in T rows of activations [T, 1, H]. */
-  readonly packed?: PackedRows | undefined;
-  /** As that of `LoadedBatch`. */
-  readonly variant?: string | undefined;
-  release(): void;
-}
-
-/** Which keys a query sees where samples are not packed: packed ones see all of their own. */
-export interface AttentionMask {
-  readonly causal: boolean;
-  /** int32 [B, S]: the first one. */
-  readonly keyStart?: Variable | undefined;
-}
-
-/**
- * The positions of the sequence (the rows, where samples are packed) that this process computes with between
- * the tensor-parallel regions of a call.
- */
-export interface Positions extends Slice {
-  readonly sequenceParallel: boolean;
-}
-
-/** What the layers of a micro-batch need to know of it. */
-export interface StageCall<OnDevice extends DeviceSamples> {
-  readonly batch: OnDevice;
-  readonly positions: Positions;
-  readonly training: boolean;
-  /** Takes the losses of layers; default: they make none. */
-  readonly layerLosses?: LayerLosses | undefined;
-}
-
-/** What a model copies to the device, and through what. */
-export interface ToDevice<Batch> {
-  readonly batch: Batch;
-  readonly lossFactors: LossFactors;
-  /** The coordinates of rows that its passes read. */
-  readonly reads: ReadonlySet<RowCoordinate>;
-  readonly tables: PositionTables;
-  /** Whether there is dropout. */
-  readonly training: boolean;
-  readonly upload?: Upload | undefined;
-}
-
-/** A micro-batch on the device. */
-export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
-  readonly batch: OnDevice;
-  readonly layerLosses: LayerLosses;
 }
 
 interface InFlightMicroBatch<OnDevice> {

@@ -5,15 +5,9 @@ import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
+import type { AttentionMask, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
-import {
-  type AttentionMask,
-  type Positions,
-  type StageCall,
-  type ToDevice,
-  TransformerStage,
-  type TransformerStageOptions,
-} from '../blocks/transformer-stage.js';
+import { TransformerStage, type TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { vocabularyTable } from '../blocks/vocabulary-table.js';
 import { gptBlock } from './gpt-block.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
