@@ -2,7 +2,12 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 /** Files next to the JSON report of a package: what native test programs, and tests of ranks, noted. */
-const noteNames = { engines: 'engines-used.txt', skipped: 'skipped.txt', failed: 'failed.txt' };
+const noteNames = {
+  engines: 'engines-used.txt',
+  instructionSets: 'instruction-sets.txt',
+  skipped: 'skipped.txt',
+  failed: 'failed.txt',
+};
 
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
@@ -10,7 +15,7 @@ const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().
  * What the tests of all packages, apps and the tooling have left in their `build` folders. `clear` removes
  * what an earlier run left; `read` counts passed tests, names failed ones, skipped ones and those with the
  * tag `whole` that the run left out, as `path: name`, and lists by folder the engines that ranks communicated
- * over.
+ * over, and the instruction sets whose kernels ran on this processor.
  */
 export function testOutcomes(root) {
   const folders = [
@@ -30,7 +35,7 @@ export function testOutcomes(root) {
   }
 
   function read() {
-    const outcomes = { numPassed: 0, failed: [], skipped: [], left: [], engines: {} };
+    const outcomes = { numPassed: 0, failed: [], skipped: [], left: [], engines: {}, instructionSets: [] };
     for (const folder of folders) {
       if (existsSync(reportOf(folder)))
         addReport(outcomes, JSON.parse(readFileSync(reportOf(folder), 'utf8')));
@@ -39,6 +44,7 @@ export function testOutcomes(root) {
         const lines = new Set(linesOf(noteOf(folder, kind)));
         outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
       }
+      outcomes.instructionSets.push(...linesOf(noteOf(folder, 'instructionSets')));
       outcomes.engines[relative(root, folder)] = linesOf(noteOf(folder, 'engines'));
     }
     return outcomes;

@@ -32,6 +32,7 @@ it('tells passed, failed, skipped and left tests apart, and forgets them', () =>
   write('packages/a/build/skipped.txt', 'native: no GPU\nnative: no GPU\n');
   write('tooling/build/failed.txt', 'native ended with SIGSEGV\n');
   write('packages/a/build/engines-used.txt', 'local\nlocal\n');
+  write('packages/a/build/instruction-sets.txt', 'plain\navx2\n');
   const { read, clear } = testOutcomes(root);
   expect(read()).toEqual({
     numPassed: 3,
@@ -43,6 +44,7 @@ it('tells passed, failed, skipped and left tests apart, and forgets them', () =>
     skipped: ['packages/a/test/sums.test.ts: on a GPU', 'packages/a: native: no GPU'],
     left: ['packages/a/test/sums.test.ts: eight ranks'],
     engines: { 'apps/x': [], 'packages/a': ['local', 'local'], tooling: [] },
+    instructionSets: ['plain', 'avx2'],
   });
   clear();
   expect(read()).toMatchObject({ numPassed: 0, failed: [], skipped: [], left: [] });

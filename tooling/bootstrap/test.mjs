@@ -6,6 +6,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { missingEngines } from '../checks/required-engines.mjs';
@@ -84,7 +85,7 @@ const statuses = {
   'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 
-const { numPassed, failed, skipped, left, engines } = outcomes.read();
+const { numPassed, failed, skipped, left, engines, instructionSets } = outcomes.read();
 const used = Object.values(engines).flat();
 const numByEngine = [...new Set(used)]
   .sort()
@@ -93,6 +94,15 @@ const skips = skipsByReason(skipped, readSkipReasons(readFileSync(join(root, '.c
 mkdirSync(join(root, 'tooling/build'), { recursive: true });
 writeFileSync(join(root, skipList), `${skipped.join('\n')}\n`);
 console.log(`\nengines used: ${numByEngine.join(', ') || 'none'}`);
+const [haveRun, neverRan] = [true, false].map(
+  (isWanted) =>
+    ['plain', 'avx2', 'avx512', 'amx']
+      .filter((name) => instructionSets.includes(name) === isWanted)
+      .join(', ') || 'none',
+);
+console.log(
+  `CPU kernels that ran on ${cpus()[0]?.model ?? 'this processor'}: ${haveRun}; that never did: ${neverRan}`,
+);
 console.log(`\n${textOfSkips(skips, skipList)}`);
 const disallowed = isCi ? skips.others : [];
 const missing = requiredEngines === undefined ? [] : missingEngines(engines, requiredEngines);

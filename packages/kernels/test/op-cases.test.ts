@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   hostInformation,
@@ -26,12 +28,16 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
+const hasAmx = / amx_bf16( |$)/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
 
 describe.each(instructionSets.slice(0, detected + 1))(
   '%s kernels agree with the reference',
   (instructionSet) => {
-    beforeAll(() => setInstructionSet(instructionSet));
+    beforeAll(() => {
+      setInstructionSet(instructionSet);
+      reportInstructionSet(instructionSet);
+    });
     for (const opCase of parityCases) {
       for (const dtype of dtypesOf(opCase)) {
         it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
@@ -47,6 +53,8 @@ describe.each(instructionSets.slice(0, detected + 1))(
     beforeAll(() => {
       setInstructionSet(level);
       setMatmulLibrary('own');
+      // their matmuls are part of the kernels for AVX-512
+      if (level === 'avx512' && hasAmx) reportInstructionSet('amx');
     });
     afterAll(() => setMatmulLibrary('faster'));
     const ofMatmuls = parityCases.filter(

@@ -1,0 +1,7 @@
+import { appendFileSync, mkdirSync } from 'node:fs';
+
+/** Notes that tests have run the kernels of an instruction set on this processor; `npm test` lists them. */
+export function reportInstructionSet(name) {
+  mkdirSync('build', { recursive: true });
+  appendFileSync('build/instruction-sets.txt', `${name}\n`);
+}
