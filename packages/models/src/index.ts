@@ -33,6 +33,11 @@ export type { Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
+export {
+  type PartitionedAttention,
+  type SequencePartition,
+  wholeSequence,
+} from './blocks/sequence-partition.js';
 export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';

@@ -1,7 +1,9 @@
 import type { Tape, Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
 import { gatherRows } from '@mtl/tensor-parallel';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
+import { wholeSequence } from '../blocks/sequence-partition.js';
 import type { BatchSize, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { TransformerStage, type TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { bertBlock } from './bert-block.js';
@@ -29,7 +31,12 @@ export abstract class BertEncoderStage<
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
-    const { model, block = bertBlock(options.model) } = options;
+    const { model, block = bertBlock(options.model), sequence } = options;
+    if (sequence !== undefined && sequence !== wholeSequence) {
+      throw new UsageError('MTL_STAGE', 'a BERT whose sequences are divided among ranks', {
+        expected: 'no `sequence`: its samples are packed into rows, of which every rank has all',
+      });
+    }
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'encoder',

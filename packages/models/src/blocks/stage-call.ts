@@ -21,6 +21,8 @@ export interface DeviceSamples {
   readonly rows: RowCoordinates;
   /** Where samples are stored one after the other, without padding, in T rows of activations [T, 1, H]. */
   readonly packed?: PackedRows | undefined;
+  /** S, of whole sequences; undefined where samples are packed. */
+  readonly sequenceLength?: number | undefined;
   /** As that of `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;

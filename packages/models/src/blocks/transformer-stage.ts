@@ -1,5 +1,4 @@
 import {
-  attention,
   biasDropoutResidual,
   type Dropout,
   type Parameter,
@@ -20,6 +19,7 @@ import type { Norm } from './norm.js';
 import { PositionTables } from './position-tables.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
 import type { RowCoordinate } from './row-coordinates.js';
+import { type SequencePartition, wholeSequence } from './sequence-partition.js';
 import type {
   AttentionMask,
   BatchSize,
@@ -61,6 +61,8 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   /** Those of this rank, where it holds several stages. Default: of this stage alone. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
+  /** Which positions of each sequence are this rank's. Default: all. */
+  readonly sequence?: SequencePartition | undefined;
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
 }
@@ -123,6 +125,7 @@ export abstract class TransformerStage<
   readonly #finalNorm: Norm | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
+  protected readonly sequence: SequencePartition;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
@@ -142,6 +145,7 @@ export abstract class TransformerStage<
     this.positionTables = options.positionTables ?? new PositionTables(options.device);
     this.#seed = options.seed;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.sequence = options.sequence ?? wholeSequence;
     this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
@@ -217,9 +221,13 @@ export abstract class TransformerStage<
   /** The losses that `losses` made, after the input half of backward, in new tensors or views. */
   protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
-  /** The first two dimensions of activations: [S, B], or [T, 1] where samples are packed into T rows. */
+  /**
+   * The first two dimensions of activations: [S, B], of S the positions that this rank owns, or [T, 1] where
+   * samples are packed into T rows.
+   */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
-    return [sequenceLength, batchSize];
+    const slices = this.sequence.slices(sequenceLength);
+    return [slices.reduce((sum, { start, end }) => sum + end - start, 0), batchSize];
   }
 
   /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
@@ -485,10 +493,10 @@ export abstract class TransformerStage<
     { dropout: site, layer: _, ...operands }: AttendCall,
     call: StageCall<OnDevice>,
   ): Variable {
-    const { packed } = call.batch;
-    const options = { ...operands, dropout: this.#dropout(site, call) };
+    const { packed, sequenceLength } = call.batch;
+    const options = { ...operands, dropout: this.#dropout(site, call), sequenceLength };
     const mask = packed === undefined ? this.attentionMask(call.batch) : { packed };
-    return attention(tape, { ...options, ...mask });
+    return this.sequence.attend(tape, { ...options, ...mask });
   }
 
   #context(call: StageCall<OnDevice>): MicroBatchContext {

@@ -5,6 +5,7 @@ import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
+import { ownedPositions } from '../blocks/sequence-partition.js';
 import type { AttentionMask, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import { TransformerStage, type TransformerStageOptions } from '../blocks/transformer-stage.js';
@@ -124,7 +125,9 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const { device, isFirst, isLast } = this;
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
     const embedsPositions = isFirst && this.#hasPositionTable;
-    return toDevice(batch, { device, lossFactor, isFirst, embedsPositions, own, reads, tables, upload });
+    const positions = ownedPositions(this.sequence, batch.sequenceLength);
+    const needs = { lossFactor, isFirst, embedsPositions, positions, own, reads };
+    return toDevice(batch, { ...needs, device, tables, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {

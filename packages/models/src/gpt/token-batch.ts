@@ -45,16 +45,39 @@ export function numLossTokens({ lossMask }: StageBatch): number {
 
 type Transposable = Int32Array | Float32Array;
 
-/** [B, S] to [S, B]: activations are sequence first. */
-function transposed<A extends Transposable>(values: A, batch: number, sequence: number): A {
-  const result = new (values.constructor as new (size: number) => A)(values.length);
-  for (let b = 0; b < batch; b++) {
-    for (let s = 0; s < sequence; s++) result[s * batch + b] = values[b * sequence + s]!;
+/** Of values [B, S] those of some positions, [positions, B]: activations are sequence first. */
+function transposed<A extends Transposable>(
+  values: A,
+  { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
+): A {
+  const [count, sequence] = [positions.length, values.length / batchSize];
+  const result = new (values.constructor as new (size: number) => A)(count * batchSize);
+  for (let b = 0; b < batchSize; b++) {
+    for (let s = 0; s < count; s++) result[s * batchSize + b] = values[b * sequence + positions[s]!]!;
   }
   return result;
 }
 
-/** A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] and `rows`. */
+/** Of values [B, S] those of some positions, [B, positions]. */
+function chosen(
+  values: Int32Array,
+  { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
+): Int32Array {
+  const sequence = values.length / batchSize;
+  if (positions.length === sequence) return values;
+  const result = new Int32Array(batchSize * positions.length);
+  for (let b = 0; b < batchSize; b++) {
+    positions.forEach((position, s) => {
+      result[b * positions.length + s] = values[b * sequence + position]!;
+    });
+  }
+  return result;
+}
+
+/**
+ * A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] and `rows`. Of S, those positions
+ * that this rank owns.
+ */
 export interface DeviceBatch {
   /** On the first stage. */
   readonly tokens: Variable | undefined;
@@ -70,6 +93,8 @@ export interface DeviceBatch {
   readonly samples: Variable;
   readonly rows: RowCoordinates;
   readonly keyStart: Variable | undefined;
+  /** S, of the whole sequence. */
+  readonly sequenceLength: number;
   release(): void;
 }
 
@@ -85,6 +110,7 @@ export function toDevice(
     lossFactor,
     isFirst,
     embedsPositions,
+    positions,
     own,
     reads,
     tables,
@@ -96,7 +122,9 @@ export function toDevice(
     isFirst: boolean;
     /** Whether the stage embeds positions. */
     embedsPositions: boolean;
-    /** The positions that this rank computes with between the tensor-parallel regions. */
+    /** The positions of the sequence that this rank owns, in the order of its rows. */
+    positions: Int32Array;
+    /** Of its rows, those that it computes with between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;
@@ -105,19 +133,21 @@ export function toDevice(
     upload?: Upload | undefined;
   },
 ): DeviceBatch {
-  const { batchSize: b, sequenceLength: s } = batch;
+  const { batchSize: b, sequenceLength } = batch;
+  const s = positions.length;
+  const owned = { batchSize: b, positions };
   const sampleNumbers = Array.from(batch.sampleNumbers, BigInt);
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
     constant(
-      upload(transposed(values, b, s).subarray(start * b, end * b), {
+      upload(transposed(values, owned).subarray(start * b, end * b), {
         shape: [end - start, b],
         dtype: 'int32',
         device,
       }),
     );
   const weights = (mask: Float32Array, factor: number): Variable => {
-    const values = transposed(mask, b, s).map((value) => value * factor);
+    const values = transposed(mask, owned).map((value) => value * factor);
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {
@@ -135,18 +165,19 @@ export function toDevice(
     keyStart:
       batch.keyStart === undefined
         ? undefined
-        : constant(upload(batch.keyStart, { shape: [b, s], dtype: 'int32', device })),
+        : constant(upload(chosen(batch.keyStart, owned), { shape: [b, s], dtype: 'int32', device })),
   };
   const host = {
     shape: [s, b] as const,
-    numPositions: s,
-    positionOf: (index: number) => Math.floor(index / b),
+    numPositions: sequenceLength,
+    positionOf: (index: number) => positions[Math.floor(index / b)]!,
     sampleOf: (index: number) => sampleNumbers[index % b]!,
   };
   const rows = RowCoordinates.upload(host, { reads, tables, own, device, upload });
   return {
     ...variables,
     rows,
+    sequenceLength,
     release: () => {
       for (const variable of Object.values(variables)) variable?.release();
       rows.release();

@@ -11,6 +11,7 @@ import {
   type LayerNormPlacement,
   numLossTokens,
   type Recomputation,
+  type SequencePartition,
   type TokenBatch,
 } from '../../src/index.js';
 import { smallBert, smallMaskedBatch, smallTaskBatch } from './small-bert.js';
@@ -71,6 +72,8 @@ export interface StepOptions {
    * sequence.
    */
   readonly positions?: boolean;
+  /** The positions of each sequence that the rank owns, of a GPT. Default: all. */
+  readonly sequence?: SequencePartition;
 }
 
 export interface ParameterGradient {
@@ -107,7 +110,8 @@ export function buildModel(options: StepOptions, tensorParallel?: TensorParallel
 
 export function buildGpt(options: StepOptions, tensorParallel?: TensorParallel): BuiltModel<GptStage> {
   const model = { ...smallGpt, ...options.model };
-  const stage = new GptStage({ ...stageOptions(options, tensorParallel), model });
+  const { sequence } = options;
+  const stage = new GptStage({ ...stageOptions(options, tensorParallel), model, sequence });
   return withParameters(stage, options, (how, step) => {
     const batch = smallBatch(step);
     stage[how]({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
