@@ -7,7 +7,9 @@ import type { Slice } from '@mtl/kernels';
  * queries see the keys that others own. Tokens, labels, weights and the coordinates of rows follow it.
  */
 export interface SequencePartition {
-  /** The positions of a sequence that this rank owns: slices in the order of its rows, that do not overlap. */
+  /**
+   * The positions of a sequence that this rank owns: slices in the order of its rows, that do not overlap.
+   */
   slices(sequenceLength: number): readonly Slice[];
   /**
    * Attention of the queries of the owned positions [own, B, ...], as `attention` of @mtl/autograd computes
