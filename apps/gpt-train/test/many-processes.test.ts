@@ -62,7 +62,7 @@ describe('gpt-train on several processes', () => {
       expect(code).toBe(0);
       if (flags === inPipelines) {
         expect(output).toContain('profile of 2 steps');
-        expect(output).toMatch(/^waiting for other ranks +[1-9]\d*\.\d+ +\d/m);
+        expect(output).toMatch(/^\[0\] waiting for other ranks +[1-9]\d*\.\d+ +\d/m);
       }
       for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
     }

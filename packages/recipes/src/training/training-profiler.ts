@@ -1,5 +1,6 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { resetPeakMemory, trimMemory } from '@mtl/kernels';
 import { type RecordedActivity, type StepListener, StepProfiler } from '@mtl/pipeline';
 import { formatStepProfile } from '../profile/format-step-profile.js';
 import { OperationProfile, type StepProfile } from '../profile/operation-profile.js';
@@ -42,7 +43,11 @@ export function trainingProfiler(
 
 function describe(steps: StepProfile): string {
   const computed = steps.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
-  return formatStepProfile(steps, measureRoofline(new Set(computed)));
+  const roofline = measureRoofline(new Set(computed));
+  // its tensors are none of the run's, whose steps reach their own peak again
+  trimMemory('cpu');
+  resetPeakMemory('cpu');
+  return formatStepProfile(steps, roofline);
 }
 
 /** Tells two listeners; the spans of the second one hold those of the first. */
