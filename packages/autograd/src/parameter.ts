@@ -58,8 +58,8 @@ export class Parameter {
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
-   * Of these the ones along which each process computes only its part of the main gradient, from its rows or,
-   * along pp, its stages: the optimizer sums the parts.
+   * The axes of copies along which each process computes only its part of the main gradient, from its rows
+   * or, along pp, its stages: the optimizer sums the parts.
    */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;

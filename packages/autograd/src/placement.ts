@@ -30,16 +30,16 @@ export interface Placement {
 const dataAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = { dense: ['dp'], expert: ['edp'] };
 
 /** The axes along which processes hold the same values, in the order of the view. */
-export function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {
+function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {
   return meshViews[view].filter((axis) => (axis === 'pp' ? stages === 'ends' : sharded[axis] === undefined));
 }
 
-/** Of these the ones that data parallelism does not see to. */
+/** The axes along which processes hold the same values, but those that data parallelism sees to. */
 export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
   return axesOfReplicas(placement).filter((axis) => !dataAxes[placement.view].includes(axis));
 }
 
-/** Of these the ones along which each process computes a part of the gradient. */
+/** The axes of copies along which each process computes a part of the gradient. */
 export function axesOfPartialSums(placement: Placement): readonly MeshAxis[] {
   return axesOfCopies(placement).filter((axis) => axis === 'pp' || placement.rows.includes(axis));
 }

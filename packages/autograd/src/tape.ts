@@ -18,7 +18,7 @@ export interface BackwardCall {
    * its own, and for one of several outputs that nothing uses. Stays the tape's.
    */
   readonly outputGradient: Tensor | undefined;
-  /** Those of all outputs of an operation with several, in order. */
+  /** The gradients of all outputs of an operation with several, in order. */
   readonly outputGradients: readonly (Tensor | undefined)[];
   /**
    * Gradients that the inputs have received already, by position: an operation that fuses the sum uses them.

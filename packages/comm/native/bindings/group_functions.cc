@@ -81,8 +81,8 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// Of an all-to-all of unequal parts: reads `sent` and `received`, elements by position in the group, which
-// must add up to the tensors.
+// The request becomes an all-to-all of unequal parts: `sent` and `received`, elements by position in the
+// group, must add up to its tensors.
 Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received,
                   OperationRequest* request) {
   const size_t size = static_cast<size_t>(group.identity().size());

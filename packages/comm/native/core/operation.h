@@ -40,8 +40,8 @@ struct ElementRange {
   uint64_t start = 0, length = 0;
 };
 
-// What an all-to-all of unequal parts sends to every member and receives from it, by position in the group:
-// elements of the input and of the output.
+// The parts of an all-to-all that are not equal, by position in the group: elements of the input that every
+// member is sent, and of the output that come from it.
 struct Parts {
   std::vector<ElementRange> sent, received;
 
@@ -83,7 +83,8 @@ struct Operation {
   std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
-  // Of an all-to-all of `size` members: the elements of the input for `member`, of the output from it.
+  // The elements of the input that an all-to-all of `size` members sends to `member`, and those of the output
+  // that come from it.
   ElementRange part_to(int member, int size) const;
   ElementRange part_from(int member, int size) const;
   // "collective 12" or "message 3", as in error messages.

@@ -43,7 +43,7 @@ class GlooCollectives {
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
   Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
-  // Of an all-to-all of unequal parts between all members: compares what pairs send and expect.
+  // All members compare what pairs of them send and expect in an all-to-all of unequal parts.
   Status agree_on_parts(const Parts& parts, Call* call);
 
  private:

@@ -170,12 +170,7 @@ Status HierarchicalCommunicator::broadcast(const Operation& operation, Call* cal
 }
 
 Status HierarchicalCommunicator::lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call) {
-  const int size = group_.size();
-  const size_t members = static_cast<size_t>(size);
-  if (operation.parts == nullptr) {
-    lengths->assign(members * members, operation.description.count / members);
-    return ok_status();
-  }
+  const size_t members = static_cast<size_t>(group_.size());
   std::vector<uint64_t> own, all(2 * members * members);  // [sent, received] of every member
   for (const ElementRange& part : operation.parts->sent) own.push_back(part.length);
   for (const ElementRange& part : operation.parts->received) own.push_back(part.length);
@@ -200,14 +195,16 @@ Status HierarchicalCommunicator::lengths_of_parts(const Operation& operation, st
 }
 
 Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* call) {
-  std::vector<uint64_t> lengths;
-  MTL_RETURN_IF_ERROR(lengths_of_parts(operation, &lengths, call));
+  std::vector<uint64_t> lengths;  // of unequal parts
+  if (operation.parts != nullptr) MTL_RETURN_IF_ERROR(lengths_of_parts(operation, &lengths, call));
   const size_t members = topology_.own_members().size(), num_hosts = topology_.hosts.size();
   const size_t own_host = static_cast<size_t>(topology_.own_host), own_place = static_cast<size_t>(topology_.own_place);
   const uint64_t element = size_of(operation.description.dtype);
   const auto member_at = [&](size_t host, size_t place) { return topology_.hosts[host][place]; };
+  const size_t size = static_cast<size_t>(group_.size());
   const auto bytes_between = [&](int from, int to) {
-    return static_cast<size_t>(lengths[static_cast<size_t>(from) * static_cast<size_t>(group_.size()) + static_cast<size_t>(to)] * element);
+    if (operation.parts == nullptr) return operation.input_bytes / size;
+    return static_cast<size_t>(lengths[static_cast<size_t>(from) * size + static_cast<size_t>(to)] * element);
   };
   const int own = member_at(own_host, own_place);
   // Within the host: [m][H], for each member of it the data for it and its peers.
@@ -241,16 +238,14 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
   if (operation.parts != nullptr) within.parts = std::make_shared<const Parts>(Parts::of(to_place, from_place));
   MTL_RETURN_IF_ERROR(in_host(within, call));
   // From [m][H], by sender of this host, to [H][m]: the data for a host is contiguous.
+  std::vector<size_t> next(members);  // of each sender's data, the first byte that is not yet copied
+  for (size_t place = 1; place < members; ++place) next[place] = next[place - 1] + from_place[place - 1];
   at = 0;
   for (size_t host = 0; host < num_hosts; ++host) {
-    size_t begin = 0;
     for (size_t place = 0; place < members; ++place) {
-      size_t skipped = begin;
-      for (size_t before = 0; before < host; ++before) {
-        skipped += bytes_between(member_at(own_host, place), member_at(before, own_place));
-      }
-      append(first, second + skipped, bytes_between(member_at(own_host, place), member_at(host, own_place)));
-      begin += from_place[place];
+      const size_t bytes = bytes_between(member_at(own_host, place), member_at(host, own_place));
+      append(first, second + next[place], bytes);
+      next[place] += bytes;
     }
   }
   Exchange exchange;

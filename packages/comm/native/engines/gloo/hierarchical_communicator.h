@@ -87,7 +87,8 @@ class HierarchicalCommunicator : public Communicator {
   Status all_gather(const Operation& operation, Call* call);
   Status broadcast(const Operation& operation, Call* call);
   Status all_to_all(const Operation& operation, Call* call);
-  // What each member sends to each, in elements: row by row, by sender.
+  // Gathers what each member sends to each in an all-to-all of unequal parts, in elements: row by row, by
+  // sender.
   Status lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call);
 
   const Topology topology_;
