@@ -58,6 +58,7 @@ export {
   countedFlops,
   listOperations,
   type Operands,
+  type OperationCost,
   type OperationObserver,
   observeOperations,
   operationStatistics,

@@ -124,17 +124,27 @@ export function runOperation(name: string, operands: Operands): void {
   if (numMissing > 0) throw missingOperand(name, operands);
   if (observer === undefined) callNative(() => addon().run(operation.number));
   else {
+    const flops = countedFlops();
     const start = performance.now();
     callNative(() => addon().run(operation.number));
-    observer(name, operands, (performance.now() - start) / 1000);
+    const seconds = (performance.now() - start) / 1000;
+    observer(name, operands, { seconds, flops: countedFlops() - flops });
   }
 }
 
+/** What an operation cost. */
+export interface OperationCost {
+  /** The time of the native call, which on a GPU only enqueues it. */
+  readonly seconds: number;
+  /** As `countedFlops` adds them up. */
+  readonly flops: number;
+}
+
 /**
- * Called after an operation with its name, its tensors and attributes by the names of its schema, and the
- * seconds that the native call took; on a GPU that only enqueues it.
+ * Called after an operation with its name, its tensors and attributes by the names of its schema, and what it
+ * cost.
  */
-export type OperationObserver = (name: string, operands: Operands, seconds: number) => void;
+export type OperationObserver = (name: string, operands: Operands, cost: OperationCost) => void;
 
 let observer: OperationObserver | undefined;
 

@@ -63,5 +63,6 @@ export { type RecordedMessage, recordedMessageSeconds } from './step/recorded-me
 export { scheduleOfLayout } from './step/schedule-of-layout.js';
 export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
 export { collectiveSeconds } from './timing/collective-seconds.js';
+export { matmulBytes } from './timing/matmul-seconds.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';
 export { peakFlops } from './timing/peak-flops.js';

@@ -13,13 +13,13 @@ export function matmulSeconds(
   operation: MatmulOperation,
   { matmul, memory, kernelStartSeconds }: GpuProfile,
 ): number {
-  const { batch, rows, columns, depth, resultBytes, time, dtype = 'fp16' } = operation;
+  const { batch, rows, columns, depth, time, dtype = 'fp16' } = operation;
   const efficiency = time === 'attention' ? memory.scoresEfficiency : memory.efficiency;
   const bandwidth = memory.bytesPerSecond.value * efficiency.value;
   const numMultiprocessors = matmul.numMultiprocessors.value;
   const rate = (matmul.peakFlops[dtype].value * matmul.efficiency.value) / numMultiprocessors;
   const results = batch * rows * columns;
-  const bytes = (dtype === 'fp32' ? 4 : 2) * batch * (rows * depth + depth * columns) + results * resultBytes;
+  const bytes = matmulBytes(operation);
   let best = Number.POSITIVE_INFINITY;
   for (const tile of matmul.tiles) {
     const numTiles = batch * Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns);
@@ -33,4 +33,17 @@ export function matmulSeconds(
     }
   }
   return best + kernelStartSeconds.value;
+}
+
+/** Bytes that a matmul reads and writes, each operand once. */
+export function matmulBytes({
+  batch,
+  rows,
+  columns,
+  depth,
+  resultBytes,
+  dtype = 'fp16',
+}: MatmulOperation): number {
+  const elementBytes = dtype === 'fp32' ? 4 : 2;
+  return batch * (elementBytes * depth * (rows + columns) + resultBytes * rows * columns);
 }

@@ -1,4 +1,4 @@
-import { countedFlops, observeOperations } from '@mtl/kernels';
+import { observeOperations } from '@mtl/kernels';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
@@ -78,13 +78,10 @@ export class OperationClock implements DryRunListener {
   readonly onWait = this.onOperation;
 
   #observed<Result>(body: () => Result): Result {
-    let flops = countedFlops();
-    return observeOperations((name, operands) => {
+    return observeOperations((name, operands, { flops }) => {
       const now = performance.now();
       if (this.#step !== undefined) {
-        const after = countedFlops();
-        const operation = recordedOperation({ name, operands }, after - flops);
-        flops = after;
+        const operation = recordedOperation({ name, operands }, flops);
         addSample(this.#step, { operation, seconds: (now - this.#last) / 1000 });
       }
       // what is written down here is no part of the next operation

@@ -1,5 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { formatBytes } from '@mtl/trainer';
+import { alignColumns } from '../align-columns.js';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
@@ -51,14 +52,4 @@ function nameOf(
   if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
   if (p === 1) return 'all';
   return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
-}
-
-function alignColumns(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  );
 }

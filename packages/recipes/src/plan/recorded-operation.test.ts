@@ -1,6 +1,5 @@
 import {
   biasDropoutResidualForward,
-  countedFlops,
   type Device,
   linearResidualForward,
   matmul,
@@ -23,11 +22,9 @@ function recordedOf(device: Device, body: (operands: ReturnType<typeof operandsO
   const recorded: Recorded[] = [];
   tidy(() => {
     const operands = operandsOn(device);
-    let flops = countedFlops();
     observeOperations(
-      (name, named) => {
-        recorded.push(recordedOperation({ name, operands: named }, countedFlops() - flops));
-        flops = countedFlops();
+      (name, named, { flops }) => {
+        recorded.push(recordedOperation({ name, operands: named }, flops));
       },
       () => body(operands),
     );

@@ -1,5 +1,5 @@
 import type { MetaOperation } from '@mtl/comm';
-import { countedFlops, type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
+import { type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation, RankGroup, RecordedEnd, RecordedPasses } from '@mtl/planner';
@@ -152,11 +152,8 @@ export class StepRecording implements StepListener {
   }
 
   #observed<Result>(list: Operation[], body: () => Result): Result {
-    let flops = countedFlops();
-    return observeOperations((name, operands) => {
-      const after = countedFlops();
-      list.push(recordedOperation({ name, operands }, after - flops));
-      flops = after;
+    return observeOperations((name, operands, { flops }) => {
+      list.push(recordedOperation({ name, operands }, flops));
     }, body);
   }
 }

@@ -1,3 +1,4 @@
+import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
@@ -36,22 +37,28 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
   const matmuls = operations.filter(({ sizes }) => sizes !== undefined).slice(0, numListedMatmuls);
   return [
     `profile of ${numSteps} steps, means of one: ${milliseconds(seconds / numSteps)} ms`,
-    ...alignColumns([
-      ['operation', ...columns],
-      ...named.filter((one) => !few.includes(one)).map((operation) => line(operation.name, operation)),
-      withoutWork(
-        'other operations',
-        few.reduce((sum, operation) => sum + operation.seconds, 0),
-      ),
-      all('all operations', operations),
-      withoutWork('waiting for other ranks', waitedSeconds),
-      withoutWork('the rest: TypeScript, threads, data', rest),
-    ]),
+    ...alignColumns(
+      [
+        ['operation', ...columns],
+        ...named.filter((one) => !few.includes(one)).map((operation) => line(operation.name, operation)),
+        withoutWork(
+          'other operations',
+          few.reduce((sum, operation) => sum + operation.seconds, 0),
+        ),
+        all('all operations', operations),
+        withoutWork('waiting for other ranks', waitedSeconds),
+        withoutWork('the rest: TypeScript, threads, data', rest),
+      ],
+      isNumber,
+    ),
     '',
-    ...alignColumns([
-      ['matmul, rows x columns x depth', ...columns],
-      ...matmuls.map((operation) => line(`${operation.name} ${operation.sizes}`, operation)),
-    ]),
+    ...alignColumns(
+      [
+        ['matmul, rows x columns x depth', ...columns],
+        ...matmuls.map((operation) => line(`${operation.name} ${operation.sizes}`, operation)),
+      ],
+      isNumber,
+    ),
     '',
     ...describeRoofline(roofline),
   ].join('\n');
@@ -86,16 +93,7 @@ function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[
   ];
 }
 
+/** Names are in the first column. */
+const isNumber = (column: number): boolean => column > 0;
 const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
-
-/** Rows of equal length: names to the left, numbers to the right. */
-function alignColumns(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
-      .join('  ')
-      .trimEnd(),
-  );
-}

@@ -1,6 +1,6 @@
-import { countedFlops, type Operands, observeOperations } from '@mtl/kernels';
+import { type Operands, observeOperations } from '@mtl/kernels';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
-import type { ComputeDtype, MatmulOperation } from '@mtl/planner';
+import { type ComputeDtype, type MatmulOperation, matmulBytes } from '@mtl/planner';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
 /** What operations of one kind and of the same sizes took and had to do, in all profiled steps. */
@@ -52,8 +52,6 @@ export class OperationProfile implements StepListener {
   #waited = 0;
   /** What writing down took, which is no part of a step. */
   #ownMs = 0;
-  /** Counted up to the last operation that was observed: spans lie in each other. */
-  #flops = 0;
 
   constructor(options: OperationProfileOptions) {
     this.#options = options;
@@ -69,11 +67,8 @@ export class OperationProfile implements StepListener {
 
   span<Result>(_activity: RecordedActivity, body: () => Result): Result {
     if (!this.#isProfiling) return body();
-    this.#flops = countedFlops();
-    return observeOperations((name, operands, seconds) => {
+    return observeOperations((name, operands, { seconds, flops }) => {
       const start = performance.now();
-      const flops = countedFlops() - this.#flops;
-      this.#flops += flops;
       this.#add(recordedOperation({ name, operands }, flops), { operands, seconds });
       this.#ownMs += performance.now() - start;
     }, body);
@@ -133,9 +128,5 @@ function flopsOf(operation: RecordedOperation): number {
   return 2 * batch * rows * columns * depth;
 }
 
-function bytesOf(operation: RecordedOperation): number {
-  if (operation.kind !== 'matmul') return operation.bytes;
-  const { batch, rows, columns, depth, resultBytes, dtype } = operation;
-  const elementBytes = dtype === 'fp32' ? 4 : 2;
-  return batch * (elementBytes * depth * (rows + columns) + resultBytes * rows * columns);
-}
+const bytesOf = (operation: RecordedOperation): number =>
+  operation.kind === 'matmul' ? matmulBytes(operation) : operation.bytes;
