@@ -13,7 +13,7 @@ import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
 import { addonFoldersHere, platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
-import { releaseProblems } from './release-problems.mjs';
+import { distTagOf, releaseProblems, versionProblems } from './release-problems.mjs';
 import { runStep } from './run-step.mjs';
 
 const isDry = process.argv.includes('--dry-run');
@@ -53,13 +53,16 @@ function checkReady() {
 
 function raiseVersions() {
   run('changeset', ['version']);
-  const versions = new Set(
-    [...publishedPackages().values(), ...platformFolders(root).map(({ manifest }) => manifest)].map(
-      ({ version }) => version,
-    ),
-  );
-  if (versions.size !== 1) throw new Error(`packages have several versions: ${[...versions].join(', ')}`);
-  console.log(`version ${[...versions][0]}`);
+  const manifests = [
+    ...publishedPackages().values(),
+    ...platformFolders(root).map(({ manifest }) => manifest),
+  ];
+  const versions = manifests.map(({ version }) => version);
+  // a workflow of GitHub that a tag has started
+  const tag = process.env.GITHUB_REF_TYPE === 'tag' ? process.env.GITHUB_REF_NAME : undefined;
+  const problems = versionProblems({ versions, tag });
+  if (problems.length > 0) throw new Error(problems.join('\n'));
+  console.log(`version ${versions[0]}, as ${distTagOf(versions[0])}`);
 }
 
 function pack() {
@@ -88,9 +91,11 @@ function testBare(packed) {
 }
 
 function publish(packed) {
+  const distTag = distTagOf(everything()[0].version);
   for (const name of publishOrder(everything())) {
     console.log(`${isDry ? 'would publish' : 'publishing'} ${name}`);
-    if (!isDry) run('npm', ['publish', packed.get(name), '--access', 'public', '--provenance']);
+    if (!isDry)
+      run('npm', ['publish', packed.get(name), '--access', 'public', '--provenance', '--tag', distTag]);
   }
   recordPlatformPackages(packed);
 }

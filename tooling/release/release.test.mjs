@@ -11,7 +11,7 @@ import { startRegistry } from './local-registry.mjs';
 import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
 import { isAbove } from './read-dynamic.mjs';
-import { releaseProblems } from './release-problems.mjs';
+import { distTagOf, releaseProblems, versionProblems } from './release-problems.mjs';
 
 const folder = testFolder('release');
 afterAll(folder.remove);
@@ -202,6 +202,24 @@ describe('what is published', () => {
       '@mtl/one: "publishConfig" has no "provenance": true',
       '@mtl/one: "repository" is missing, which provenance needs',
     ]);
+  });
+});
+
+describe('versions', () => {
+  it('are one, that of the tag', () => {
+    const versions = ['0.1.0-alpha.0', '0.1.0-alpha.0'];
+    expect(versionProblems({ versions, tag: undefined })).toEqual([]);
+    expect(versionProblems({ versions, tag: 'v0.1.0-alpha.0' })).toEqual([]);
+    expect(versionProblems({ versions, tag: 'v0.1.0' })).toEqual([
+      'the tag is v0.1.0, the changesets make v0.1.0-alpha.0: tag that',
+    ]);
+    expect(versionProblems({ versions: ['0.1.0', '0.1.1'], tag: undefined })).toEqual([
+      'packages have several versions: 0.1.0, 0.1.1',
+    ]);
+  });
+
+  it('are found by npm as what they are', () => {
+    expect(['0.1.0-alpha.0', '1.0.0-rc.2', '0.1.0'].map(distTagOf)).toEqual(['alpha', 'rc', 'latest']);
   });
 });
 

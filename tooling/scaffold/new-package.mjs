@@ -28,7 +28,7 @@ const built = { types: './dist/index.d.ts', default: './dist/index.js' };
 const files = {
   'package.json': json({
     name: `@mtl/${name}`,
-    version: '0.1.0',
+    version: '0.0.0',
     description,
     license: 'Apache-2.0',
     type: 'module',

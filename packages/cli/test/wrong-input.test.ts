@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareDataset } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -6,6 +6,9 @@ import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  readonly version: string;
+};
 const directory = temporaryDirectory();
 const template = join(directory.path, 'template');
 afterAll(() => directory.dispose());
@@ -286,7 +289,7 @@ describe('help and version', () => {
     }
     expect(await spawnMtl(['--version'], { cwd: template })).toMatchObject({
       status: 0,
-      stdout: '0.1.0\n',
+      stdout: `${version}\n`,
       stderr: '',
     });
   });
