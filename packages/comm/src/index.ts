@@ -42,7 +42,12 @@ export { everyInterfaceNotice } from './store/every-interface-notice.js';
 export { NativeStore, type NativeStoreOptions } from './store/native-store.js';
 export { StoreServer, type StoreServerOptions } from './store/store-server.js';
 export type { Store } from './store.js';
-export { createMeshGroups, type GroupDeclaration, type MeshGroups } from './world/create-mesh-groups.js';
+export {
+  createMeshGroups,
+  type GroupDeclaration,
+  type MeshGroups,
+  membersOf,
+} from './world/create-mesh-groups.js';
 export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
 export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';

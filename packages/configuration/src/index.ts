@@ -71,6 +71,17 @@ export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
 export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';
 export { loadScheduleModule } from './schedules/load-schedule-module.js';
 export { type ScheduleConfiguration, scheduleOfStep } from './schedules/schedule-of-step.js';
+export {
+  type AxisSizes,
+  axesOfRun,
+  groupsOfRun,
+  layoutText,
+  meshOfRun,
+  type PlannedGroup,
+  type StrategyConfiguration,
+  strategies,
+} from './strategies/strategies.js';
+export type { AxisSize, Strategy, StrategyCall } from './strategies/strategy.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
 export { bundledCorpus } from './validation/bundled-corpus.js';
 export { checkRequiredFlags, missingFlags } from './validation/check-required-flags.js';

@@ -2,7 +2,6 @@ import type { ConversationFiles, TokenizerOptions } from '@mtl/data';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,
-  LayerLayout,
   LayerNormPlacement,
   LoraConfiguration,
   PositionVariants,
@@ -15,9 +14,9 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
-import type { ScheduleNameOrOther } from '@mtl/pipeline/schedules';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
+import type { StrategyConfiguration } from './strategies/strategies.js';
 
 /** The architecture: what GPT and BERT share, and what only some models have otherwise. */
 export interface ModelConfiguration extends BlockVariants, PositionVariants {
@@ -159,7 +158,7 @@ export interface DataConfiguration {
   readonly resetAttentionMask: boolean;
 }
 
-export interface ParallelConfiguration {
+export interface ParallelConfiguration extends StrategyConfiguration {
   /** `meta` and `meta-cuda`: of a dry run. */
   readonly device: 'cpu' | 'cuda' | 'meta' | 'meta-cuda';
   /** Whether matmuls of float32 may be in TF32. */
@@ -172,25 +171,6 @@ export interface ParallelConfiguration {
   readonly threads?: number;
   /** Processes of the run. */
   readonly worldSize: number;
-  readonly tensorModelParallelSize: number;
-  readonly pipelineModelParallelSize: number;
-  /** worldSize / (tensor x pipeline). */
-  readonly dataParallelSize: number;
-  /** Chunks of layers on a stage (the most on any, where a schedule file deals them out unevenly). */
-  readonly numVirtualStages: number;
-  /** The name of a schedule, or a file. */
-  readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The text of the schedule file, where one is named. */
-  readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, where one is named. */
-  readonly pipelineScheduleModule?: string;
-  /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
-  readonly microBatchGroupSize?: number;
-  readonly layerLayout: LayerLayout;
-  readonly sequenceParallel: boolean;
-  readonly useDistributedOptimizer: boolean;
-  readonly overlapGradReduce: boolean;
-  readonly overlapParamGather: boolean;
   readonly distributedTimeoutMinutes: number;
 }
 

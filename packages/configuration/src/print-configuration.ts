@@ -1,6 +1,7 @@
 import { type FlagName, flagGroups } from './flags/flag-schema.js';
 import { modelOfFlag } from './flags/model-of-flag.js';
 import type { PretrainingConfiguration } from './pretraining-configuration.js';
+import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {
   /** Every flag (default), or only those that a preset, a file or the command line set. */
@@ -76,6 +77,5 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
 
 /** `4 = tensor 2 x pipeline 1 x data 2` */
 export function processesText({ parallel }: PretrainingConfiguration): string {
-  const { worldSize, tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize } = parallel;
-  return `${worldSize} = tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize} x data ${dataParallelSize}`;
+  return `${parallel.worldSize} = ${layoutText(parallel)}`;
 }

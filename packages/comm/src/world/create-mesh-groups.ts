@@ -61,7 +61,8 @@ export function createMeshGroups<const Declared extends Readonly<Record<string, 
   };
 }
 
-function membersOf(
+/** The global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
+export function membersOf(
   declaration: GroupDeclaration,
   { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
 ): readonly number[] {

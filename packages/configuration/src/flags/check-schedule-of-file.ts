@@ -1,13 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, relative, resolve, sep } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { isScheduleModule } from '../schedules/is-schedule-module.js';
 import type { ConfigFile } from './config-file.js';
 import type { ResolvedFlags } from './resolve-flags.js';
-
-/** Whether the value of --pipeline-schedule is a module, which is run. */
-export function isScheduleModule(name: string): boolean {
-  return /\.[cm]?js$/.test(name);
-}
 
 /**
  * Refuses to run code that a file of settings names anywhere but in its own folder: such files are passed

@@ -1,6 +1,5 @@
 import type { MeshCoordinates } from '@mtl/comm';
-import type { PretrainingConfiguration } from '@mtl/configuration';
-import { meshOfRun } from '../layout/mesh-of-run.js';
+import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { recipeOf } from '../models/recipe-of.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';

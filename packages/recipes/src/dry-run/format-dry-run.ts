@@ -1,4 +1,4 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { layoutText, type PretrainingConfiguration } from '@mtl/configuration';
 import { formatBytes } from '@mtl/trainer';
 import { alignColumns } from '../align-columns.js';
 import type { DryRun } from './dry-run.js';
@@ -6,13 +6,13 @@ import type { DryRunRank } from './dry-run-rank.js';
 
 /** A dry run as a table; ranks that take the same are one line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
-  const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
+  const { pipelineModelParallelSize: p } = parallel;
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
   const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
   return [
     `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
-      `(tensor ${t} x pipeline ${p} x data ${d}), vocabulary ${of.vocabularySize}`,
+      `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
     ...alignColumns([columns, ...rows]),
   ].join('\n');
 }

@@ -1,11 +1,10 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
 import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
 import { metaRun } from '../dry-run/meta-run.js';
-import { meshOfRun } from '../layout/mesh-of-run.js';
 import { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './smaller-runs.js';
 
 const moreProcesses =

@@ -1,4 +1,4 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
 import {
@@ -15,7 +15,6 @@ import {
 import { modelFlops } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
-import { meshOfRun } from '../layout/mesh-of-run.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { microBatchesOf } from '../training/micro-batches-of.js';

@@ -26,8 +26,8 @@ function communicatorsOf(
 }
 
 it.each([
-  { sizes: { tensor: 2, pipeline: 2, data: 2 }, opened: ['tp 6,7', 'dp 5,7', 'pp 3,7'] },
-  { sizes: { tensor: 1, pipeline: 4, data: 2 }, opened: ['dp 6,7', 'pp 1,3,5,7', 'embedding 1,7'] },
+  { sizes: { tensor: 2, pipeline: 2, data: 2 }, opened: ['tp 6,7', 'pp 3,7', 'dp 5,7'] },
+  { sizes: { tensor: 1, pipeline: 4, data: 2 }, opened: ['pp 1,3,5,7', 'embedding 1,7', 'dp 6,7'] },
   { sizes: { tensor: 8, pipeline: 1, data: 1 }, opened: ['tp 0,1,2,3,4,5,6,7'] },
 ])('opens the communicators that a run with $sizes uses, and no more', ({ sizes, opened }) => {
   expect(communicatorsOf(7, sizes)).toEqual(opened);

@@ -1,18 +1,20 @@
 import {
   broadcastJson,
   createMeshGroups,
+  type GroupDeclaration,
+  type MeshAxis,
   type MeshCoordinates,
   type ProcessMesh,
   type World,
 } from '@mtl/comm';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
-import { type MeshSizes, meshOfRun } from '../layout/mesh-of-run.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a process alone. */
   readonly world: World | undefined;
-  readonly parallel: MeshSizes;
+  readonly parallel: AxisSizes;
   /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
   readonly ends?: readonly [number, number] | undefined;
 }
@@ -84,17 +86,17 @@ export class TrainingProcesses {
   }
 }
 
-/** The groups of a process along the axes with several ranks, made by all in the same order. */
+/** The groups of a process that its run's strategies need, made by all in the same order. */
 function groupsAlong(
   world: World,
   { mesh, ends }: { readonly mesh: ProcessMesh; readonly ends: readonly [number, number] | undefined },
 ): ParallelGroups {
-  const { pp } = mesh.sizes;
-  const axes = (['tp', 'dp', 'pp'] as const).filter((axis) => mesh.sizes[axis] > 1);
-  const { close: _, ...groups } = createMeshGroups(world, mesh, {
-    ...Object.fromEntries(axes.map((axis) => [axis, [axis]])),
-    ...(pp > 1 ? { embedding: { axes: ['pp'], stages: ends ?? [0, pp - 1] } } : {}),
-  });
+  const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
+    'stages' in declaration ? declaration.axes : declaration;
+  const declared = Object.entries(groupsOfRun(mesh, { ends }))
+    .map(([name, { declaration }]) => [name, declaration] as const)
+    .filter(([, declaration]) => axesOf(declaration).some((axis) => mesh.sizes[axis] > 1));
+  const { close: _, ...groups } = createMeshGroups(world, mesh, Object.fromEntries(declared));
   return { ...groups, world: world.group };
 }
 

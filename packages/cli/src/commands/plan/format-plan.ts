@@ -1,4 +1,4 @@
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { layoutText, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/recipes';
 import { formatBytes, formatDuration } from '@mtl/trainer';
@@ -57,13 +57,13 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
 
 function title({ numParameters }: RunPlan, { configuration, profile }: FormatPlanOptions): string {
   const { parallel, training } = configuration;
-  const { tensorModelParallelSize: t, pipelineModelParallelSize: p, dataParallelSize: d } = parallel;
   const { numMicroBatches, microBatchSize } = training;
-  const schedule = p === 1 ? '' : `, schedule ${scheduleOfStep(parallel, numMicroBatches).name}`;
+  const schedule =
+    parallel.pipelineModelParallelSize === 1
+      ? ''
+      : `, schedule ${scheduleOfStep(parallel, numMicroBatches).name}`;
   const machine = `${parallel.worldSize} x ${profile.name} (${profile.hardware.state})`;
-  const layout =
-    `tensor ${t} x pipeline ${p} x data ${d}${schedule}, ` +
-    `${numMicroBatches} micro-batches of ${microBatchSize}`;
+  const layout = `${layoutText(parallel)}${schedule}, ${numMicroBatches} micro-batches of ${microBatchSize}`;
   return `${wrapText(`${formatCount(numParameters)} parameters on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 

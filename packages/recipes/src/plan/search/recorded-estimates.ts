@@ -1,4 +1,4 @@
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { type AxisSizes, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,
@@ -10,7 +10,6 @@ import {
   type RankGroup,
   recordedMessageSeconds,
 } from '@mtl/planner';
-import type { MeshSizes } from '../../layout/mesh-of-run.js';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { addParts, type PartCost, type RecordedParts, recordParts, scaledPart } from './recorded-parts.js';
@@ -182,7 +181,7 @@ function boundaryBytes({ message }: RecordedParts): number {
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
 function messageOf(
-  mesh: MeshSizes,
+  mesh: AxisSizes,
   { parts: { message }, profile }: { readonly parts: RecordedParts; readonly profile: Profile },
 ): Pick<Composed, 'message' | 'gather'> {
   if (message === undefined) return { message: 0, gather: 0 };

@@ -1,9 +1,19 @@
 import { ConfigurationError } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
-import type { FlagReader } from './flag-reader.js';
+import { count, text } from '../flags/flag-kinds.js';
+import type { FlagsOf } from './strategy.js';
+
+export const layerFlags = {
+  'pipeline-model-parallel-layout': text(
+    'Layers of each chunk: even, balanced (by work, embedding and loss included), or written as in "Ettt|ttt|tL".',
+    { placeholder: 'LAYOUT', defaultText: 'even, or balanced where that does not work out' },
+  ),
+  'decoder-first-pipeline-num-layers': count('Layers of the first stage; the others share the rest evenly.'),
+  'decoder-last-pipeline-num-layers': count('Layers of the last stage; the others share the rest evenly.'),
+};
 
 export interface LayerLayoutOptions {
-  readonly flags: FlagReader;
+  readonly flags: FlagsOf<typeof layerFlags>;
   readonly numLayers: number;
   readonly numStages: number;
   /** Model chunks on all stages. */

@@ -1,0 +1,176 @@
+import { readFileSync } from 'node:fs';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import type { LayerLayout } from '@mtl/models';
+import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
+import { count, text } from '../flags/flag-kinds.js';
+import { isScheduleModule } from '../schedules/is-schedule-module.js';
+import { layerFlags, layerLayout } from './pipeline-layers.js';
+import { type FlagsOf, type ShardedModel, strategy } from './strategy.js';
+
+export interface PipelineParallelConfiguration {
+  readonly pipelineModelParallelSize: number;
+  /** Chunks of layers on a stage (the most on any, where a schedule file deals them out unevenly). */
+  readonly numVirtualStages: number;
+  /** The name of a schedule, or a file. */
+  readonly pipelineSchedule: ScheduleNameOrOther;
+  /** The text of the schedule file, where one is named. */
+  readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, where one is named. */
+  readonly pipelineScheduleModule?: string;
+  /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
+  readonly microBatchGroupSize?: number;
+  readonly layerLayout: LayerLayout;
+}
+
+const flags = {
+  'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),
+  'num-layers-per-virtual-pipeline-stage': count('Layers per model chunk; each stage has several chunks.'),
+  'num-virtual-stages-per-pipeline-rank': count(
+    'Chunks of the model on each stage, instead of their layers.',
+    { defaultText: '1, or what the schedule has' },
+  ),
+  'microbatch-group-size-per-virtual-pipeline-stage': count(
+    'Micro-batches that the interleaved schedule sends through one chunk before it goes to the next.',
+    { defaultText: '--pipeline-model-parallel-size' },
+  ),
+  'pipeline-schedule': text(
+    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, a CSV file, or a JavaScript module that exports a function.`,
+    { placeholder: 'NAME|FILE', defaultText: '1f1b, or interleaved with several chunks per stage' },
+  ),
+  ...layerFlags,
+};
+
+export type PipelineFlags = FlagsOf<typeof flags>;
+
+/** Stages of consecutive layers, between which micro-batches move (Narayanan et al. 2021). */
+export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfiguration>({
+  flags,
+  axis: {
+    name: 'pp',
+    word: 'pipeline',
+    sizeOf: ({ pipelineModelParallelSize }) => pipelineModelParallelSize,
+  },
+  plannedAs: 'pipeline',
+  configure: ({ flags: given, model, notices }) => {
+    const numStages = given.required('pipeline-model-parallel-size');
+    const schedule = scheduleOf(given, model, numStages);
+    const microBatchGroupSize = given.get('microbatch-group-size-per-virtual-pipeline-stage');
+    if (given.isGiven('pipeline-schedule') && numStages === 1) {
+      notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
+    }
+    const { numLayers } = model;
+    const { numChunks } = schedule;
+    return {
+      pipelineModelParallelSize: numStages,
+      numVirtualStages: schedule.numVirtualStages,
+      pipelineSchedule: schedule.name,
+      ...(schedule.csv === undefined ? {} : { pipelineScheduleCsv: schedule.csv }),
+      ...(schedule.module === undefined ? {} : { pipelineScheduleModule: schedule.module }),
+      ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
+      layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }),
+    };
+  },
+  groups: ({ ends }) => ({ pp: ['pp'], embedding: { axes: ['pp'], stages: ends } }),
+});
+
+interface Schedule {
+  readonly name: string;
+  /** The text of a file. */
+  readonly csv?: string | undefined;
+  /** The path of a module. */
+  readonly module?: string | undefined;
+  readonly numVirtualStages: number;
+  /** Model chunks on all stages. */
+  readonly numChunks: number;
+}
+
+/** The schedule that the flags name or imply, and the chunks per stage that it has. */
+function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
+  const name = flags.get('pipeline-schedule');
+  const numChunks = chunksPerStage(flags, model, numStages);
+  if (numStages > 1 && name !== undefined && isScheduleModule(name)) {
+    const numVirtualStages = numChunks ?? 1;
+    return { name, module: name, numVirtualStages, numChunks: numStages * numVirtualStages };
+  }
+  if (numStages > 1 && name !== undefined && /\.csv$|[/\\]/.test(name)) {
+    const csv = readScheduleFile(flags.written('pipeline-schedule'), name);
+    const { placement } = parseScheduleCsv(csv, { name });
+    const perStage = placement.map((stage) => placement.filter((other) => other === stage).length);
+    const numVirtualStages = Math.max(...perStage);
+    if (numChunks !== undefined && numChunks !== numVirtualStages) {
+      flags.conflict({
+        flags: ['pipeline-schedule', chunkFlag(flags)],
+        why: `the file has ${numVirtualStages} chunks per stage`,
+      });
+    }
+    return { name, csv, numVirtualStages, numChunks: placement.length };
+  }
+  if (name === 'interleaved' && numChunks === undefined && numStages > 1) {
+    flags.needs(
+      'pipeline-schedule',
+      '--num-layers-per-virtual-pipeline-stage',
+      'needs several chunks of layers per stage',
+    );
+  }
+  const numVirtualStages = numChunks ?? (name === 'zb-v' && numStages > 1 ? 2 : 1);
+  return {
+    name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'),
+    numVirtualStages,
+    numChunks: numStages * numVirtualStages,
+  };
+}
+
+function readScheduleFile(written: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigurationError('MTL_SCHEDULE_CSV', `${written}: ${(error as Error).message}`, {
+      expected: `a schedule file (.csv, or a module: .mjs), or one of ${scheduleNames.join(', ')}`,
+      cause: error,
+    });
+  }
+}
+
+const chunkFlags = ['num-layers-per-virtual-pipeline-stage', 'num-virtual-stages-per-pipeline-rank'] as const;
+
+/** The flag that sets how many chunks a stage has. */
+function chunkFlag(flags: PipelineFlags): (typeof chunkFlags)[number] {
+  return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
+}
+
+/** Chunks of layers per stage, where a flag sets them. */
+function chunksPerStage(flags: PipelineFlags, model: ShardedModel, numStages: number): number | undefined {
+  const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
+  if (layersPerChunk !== undefined && numChunks !== undefined) {
+    flags.conflict({ flags: chunkFlags, why: 'both set how many chunks a stage has' });
+  }
+  if (layersPerChunk === undefined && (numChunks === undefined || numChunks === 1)) return numChunks;
+  if (numStages === 1) {
+    flags.needs(
+      chunkFlag(flags),
+      '--pipeline-model-parallel-size of 2 or more',
+      'has no pipeline to interleave',
+    );
+  }
+  if (layersPerChunk === undefined) return numChunks;
+  const perRound = numStages * layersPerChunk;
+  if (model.numLayers % perRound === 0) return model.numLayers / perRound;
+  const layersPerStage = Math.floor(model.numLayers / numStages);
+  const nearest = nearestDivisors(layersPerStage, layersPerChunk);
+  const isEven = model.numLayers % numStages === 0;
+  throw new ConfigurationError(
+    'MTL_PIPELINE_SIZE',
+    isEven
+      ? `${flags.written('num-layers-per-virtual-pipeline-stage')} does not divide the ${layersPerStage} layers of a stage`
+      : `${flags.written('num-layers-per-virtual-pipeline-stage')}: ${numStages} stages do not divide ${flags.written('num-layers')}`,
+    isEven
+      ? {
+          expected: nearest.join(' or '),
+          remedy: `pass --num-layers-per-virtual-pipeline-stage ${nearest.at(0)}`,
+        }
+      : {
+          expected: 'stages of the same number of layers',
+          remedy: 'pass --num-virtual-stages-per-pipeline-rank, which cuts any number of layers',
+        },
+  );
+}

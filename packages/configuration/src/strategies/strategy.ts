@@ -1,0 +1,86 @@
+import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/comm';
+import type { z } from 'zod';
+
+/** Flags of a topic, by name. */
+export type FlagFragment = Readonly<Record<string, z.ZodType>>;
+
+/** What of a model must split evenly. */
+export interface ShardedModel {
+  readonly numLayers: number;
+  readonly numAttentionHeads: number;
+  readonly groupQueryAttention?: boolean | undefined;
+  readonly numQueryGroups?: number | undefined;
+  readonly ffnHiddenSize: number;
+  readonly makeVocabSizeDivisibleBy: number;
+  /** Absent where sequence parallelism shards packed samples, whatever their length. */
+  readonly sequenceLength?: number | undefined;
+}
+
+/** Reads flags of one fragment, see `FlagReader`. */
+export interface FlagsOf<Fragment extends FlagFragment> {
+  get<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]> | undefined;
+  required<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]>;
+  isGiven(name: keyof Fragment): boolean;
+  conflict(conflict: {
+    readonly flags: readonly [keyof Fragment, keyof Fragment];
+    readonly why: string;
+    readonly remedy?: string;
+  }): never;
+  needs(flag: keyof Fragment, other: string, why: string): never;
+  /** Any flag as it was written. */
+  written(name: string): string;
+  /** Whether the value of any flag is that of the checkpoint or directory which is loaded. */
+  isLoaded(name: string): boolean;
+}
+
+/** An axis of the mesh with its length in a run. */
+export interface AxisSize {
+  readonly axis: MeshAxis;
+  /** Its name in texts: `tensor`. */
+  readonly word: string;
+  readonly size: number;
+}
+
+export interface StrategyCall<Fragment extends FlagFragment> {
+  readonly flags: FlagsOf<Fragment>;
+  readonly model: ShardedModel;
+  /** Processes of the run. */
+  readonly worldSize: number;
+  /** The axes of the strategies before this one. */
+  readonly axes: readonly AxisSize[];
+  /** Takes messages for the user. */
+  readonly notices: string[];
+}
+
+/**
+ * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axis of the
+ * mesh it splits work, and over which groups it communicates. `strategies` lists them.
+ */
+export interface Strategy<Fragment extends FlagFragment, Fields extends object> {
+  readonly flags: Fragment;
+  readonly axis: {
+    readonly name: MeshAxis;
+    /** In texts: `tensor`. */
+    readonly word: string;
+    readonly sizeOf: (fields: Fields) => number;
+  };
+  /** To which part of a step predictions of time count its communication. */
+  readonly plannedAs: 'tensor' | 'data' | 'pipeline';
+  /**
+   * What a run's configuration has of it.
+   *
+   * @throws ConfigurationError for what does not work, with what does
+   */
+  configure(call: StrategyCall<Fragment>): Fields;
+  /** The groups that it communicates over, by name, if they have several processes. */
+  groups(options: {
+    readonly mesh: ProcessMesh;
+    /** The pipeline ranks of the first and of the last layers. */
+    readonly ends: readonly [number, number];
+  }): Readonly<Record<string, GroupDeclaration>>;
+}
+
+/** A strategy, with the types of its flags and fields. */
+export const strategy = <Fragment extends FlagFragment, Fields extends object>(
+  of: Strategy<Fragment, Fields>,
+): Strategy<Fragment, Fields> => of;

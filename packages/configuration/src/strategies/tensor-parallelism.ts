@@ -1,0 +1,85 @@
+import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
+import { count, toggle } from '../flags/flag-kinds.js';
+import { type StrategyCall, strategy } from './strategy.js';
+
+export interface TensorParallelConfiguration {
+  readonly tensorModelParallelSize: number;
+  readonly sequenceParallel: boolean;
+}
+
+const flags = {
+  'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
+  'sequence-parallel': toggle(
+    'Also splits layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
+  ),
+};
+
+/**
+ * Processes that share every layer (Shoeybi et al. 2019), and between these regions the sequence (Korthikanti
+ * et al. 2022).
+ */
+export const tensorParallelism = strategy<typeof flags, TensorParallelConfiguration>({
+  flags,
+  axis: { name: 'tp', word: 'tensor', sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize },
+  plannedAs: 'tensor',
+  configure: (call) => {
+    const size = call.flags.required('tensor-model-parallel-size');
+    const sequenceParallel = call.flags.required('sequence-parallel');
+    checkEven(call, size);
+    if (sequenceParallel && size === 1) {
+      call.notices.push('--sequence-parallel has no effect with --tensor-model-parallel-size 1');
+    }
+    return { tensorModelParallelSize: size, sequenceParallel: sequenceParallel && size > 1 };
+  },
+  groups: () => ({ tp: ['tp'] }),
+});
+
+/** Every tensor that is split must split evenly. */
+function checkEven({ flags: given, model }: StrategyCall<typeof flags>, size: number): void {
+  const split: ReadonlyArray<readonly [string, number]> = [
+    ['num-attention-heads', model.numAttentionHeads],
+    ...(model.groupQueryAttention ? ([['num-query-groups', model.numQueryGroups ?? 1]] as const) : []),
+    ['ffn-hidden-size', model.ffnHiddenSize],
+    ['make-vocab-size-divisible-by', model.makeVocabSizeDivisibleBy],
+    ...(given.required('sequence-parallel') && model.sequenceLength !== undefined
+      ? ([['seq-length', model.sequenceLength]] as const)
+      : []),
+  ];
+  for (const [name, total] of split) {
+    if (total % size === 0) continue;
+    // What divides all of them, not just this one: taking the advice must not lead to the next error.
+    const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
+    const nearest = nearestDivisors(common, size);
+    const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
+    const isPadding = others.every(([, value]) => value % size === 0);
+    const paddings = isPadding && !given.isLoaded(name) ? paddingsFor(total, size) : [];
+    throw new ConfigurationError(
+      'MTL_TENSOR_PARALLEL_SIZE',
+      `${given.written('tensor-model-parallel-size')} does not divide --${name} ${total}`,
+      {
+        expected:
+          nearest.join(' or ') +
+          (paddings.length === 0
+            ? ''
+            : `, or --${name} ${paddings.join(', ')} or another multiple of ${size}`),
+        remedy:
+          `pass --tensor-model-parallel-size ${nearest.at(0)}` +
+          (paddings.length === 0 ? '' : `, or --${name} ${paddings.at(-1)}`),
+        details: { size, flag: name, total, nearest, paddings },
+      },
+    );
+  }
+}
+
+/**
+ * Numbers of rows that the ranks can share to pad a vocabulary to: nearest ones, and a multiple of the old
+ * one.
+ */
+function paddingsFor(total: number, size: number): readonly number[] {
+  const both = (total * size) / greatestCommonDivisor(total, size);
+  return [...new Set([...nearestMultiples(size, total), both])];
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
