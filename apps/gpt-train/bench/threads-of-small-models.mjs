@@ -10,8 +10,8 @@ import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { setNumThreads } from '@mtl/kernels';
-import { buildGptStages, numLossTokens, paddedVocabularySize } from '@mtl/models';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { buildGptStages, gptMatmuls, numLossTokens, paddedVocabularySize } from '@mtl/models';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
 import { modelFlops, Trainer } from '@mtl/trainer';
@@ -86,28 +86,19 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
   });
   const dtype = 'float32';
   const pipeline = new Pipeline({ stages, schedule: oneStage, dtype, device: 'cpu' });
-  const buffers = new ParameterBuffers(parameters, {
-    device: 'cpu',
-    dtype,
-    sharing: { rank: 0, size: 1, distributed: false },
-  });
-  buffers.initialize(1234);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const stores = createStores(parameters, { device: 'cpu', dtype, seed: 1234 });
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.01,
     clipGradient: 1,
-    groups: {},
-    chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
   });
   const flops = modelFlops({
     batchSize: microBatchSize,
     sequenceLength,
-    numLayers,
-    hiddenSize,
-    ffnHiddenSize: model.ffnHiddenSize,
-    vocabSize: paddedVocabularySize(model),
+    headWeights: paddedVocabularySize(model) * hiddenSize,
+    ...gptMatmuls(model),
   });
   const trainer = new Trainer({
     losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],

@@ -16,12 +16,13 @@ import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tens
 import {
   buildGptStages,
   gptEmbeddingAndHeadCost,
+  gptMatmuls,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
   partitionLayers,
 } from '@mtl/models';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
@@ -155,14 +156,15 @@ const pipeline = new Pipeline({
   group: groups.pp,
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });
-const distributed = values['distributed-optimizer'] && dataParallelSize > 1;
-const buffers = new ParameterBuffers(parameters, {
+const stores = createStores(parameters, {
+  kind: values['distributed-optimizer'] ? 'zero1' : 'replicated',
   device,
   dtype,
-  sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
+  groups,
+  chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+  seed: 1234,
 });
-buffers.initialize(1234);
-const optimizer = new AdamwOptimizer(buffers, {
+const optimizer = new AdamwOptimizer(stores, {
   beta1: 0.9,
   beta2: 0.95,
   epsilon: 1e-8,
@@ -171,15 +173,12 @@ const optimizer = new AdamwOptimizer(buffers, {
   groups,
   overlapGradientReduction: true,
   overlapParameterGather: true,
-  chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
 });
 const flopsPerSample = modelFlops({
   batchSize: 1,
   sequenceLength,
-  numLayers,
-  hiddenSize,
-  ffnHiddenSize: model.ffnHiddenSize,
-  vocabSize: paddedVocabularySize(model),
+  headWeights: paddedVocabularySize(model) * hiddenSize,
+  ...gptMatmuls(model),
 });
 const trainer = new Trainer({
   losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],

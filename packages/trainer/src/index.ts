@@ -10,7 +10,7 @@ export { formatBytes } from './metrics/format-bytes.js';
 export { formatDuration } from './metrics/format-duration.js';
 export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
 export type { MetricsSink, RunOutcome, SummaryRow } from './metrics/metrics-sink.js';
-export { type ModelFlopsShape, modelFlops, modelFlopsFormula } from './metrics/model-flops.js';
+export { type ModelFlopsShape, modelFlops, modelFlopsText } from './metrics/model-flops.js';
 export type { StepMetrics } from './metrics/step-metrics.js';
 export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
 export {

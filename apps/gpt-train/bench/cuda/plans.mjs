@@ -34,11 +34,10 @@ export function flopsPerToken(preset) {
   const [numLayers, hiddenSize, , sequenceLength, vocabSize] = benchmarkPresets[preset];
   const shape = {
     batchSize: 1,
-    numLayers,
-    hiddenSize,
     sequenceLength,
-    vocabSize,
-    ffnHiddenSize: 4 * hiddenSize,
+    weights: 12 * numLayers * hiddenSize ** 2,
+    attentionFeatures: numLayers * hiddenSize,
+    headWeights: vocabSize * hiddenSize,
   };
   return {
     full: modelFlops(shape) / sequenceLength,

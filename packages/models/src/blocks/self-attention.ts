@@ -17,6 +17,7 @@ import {
 import type { BlockAdapter } from './block-adapter.js';
 import { HeadGroups } from './head-groups.js';
 import { LoraAdapters } from './lora-adapters.js';
+import { costOfWeights, type MatmulCost } from './matmul-cost.js';
 import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
 import type { PositionTable } from './position-table.js';
 import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
@@ -63,6 +64,7 @@ export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
   readonly adapters: readonly BlockAdapter[];
+  readonly matmuls: MatmulCost;
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ReturnType<typeof columnParallelParameters>;
   readonly #projection: ReturnType<typeof rowParallelParameters>;
@@ -102,6 +104,10 @@ export class SelfAttention implements Sublayer {
       bias,
       tensorParallel,
     });
+    this.matmuls = {
+      ...costOfWeights([this.#qkv.weight, this.#projection.weight]),
+      attentionFeatures: specification.numHeads * headSize,
+    };
     const [query, key, value] = matrices.map((box) => box.slice(0, -1));
     this.#qkvAdapters = new LoraAdapters({
       name: `${name}.linear_qkv`,

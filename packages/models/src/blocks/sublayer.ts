@@ -2,6 +2,7 @@ import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { BlockAdapter } from './block-adapter.js';
 import type { LoraSpecification } from './lora-specification.js';
+import type { MatmulCost } from './matmul-cost.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
@@ -50,6 +51,8 @@ export interface Sublayer {
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. Default: none. */
   readonly adapters?: readonly BlockAdapter[] | undefined;
+  /** What its matmuls cost. Default: each token is multiplied with every matrix among `parameters`. */
+  readonly matmuls?: MatmulCost | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;
   /** The coordinates of rows that it reads (`MicroBatchContext.rows`). Default: none. */

@@ -4,6 +4,7 @@ import type { BlockAdapter } from './block-adapter.js';
 import { attentions, feedForwards, norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
 import type { LoraSpecification } from './lora-specification.js';
+import { costOfWeights, type MatmulCost, sumOfCosts } from './matmul-cost.js';
 import type { DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import type { RowCoordinate } from './row-coordinates.js';
@@ -41,6 +42,7 @@ export class TransformerBlock {
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
   readonly adapters: readonly BlockAdapter[];
+  readonly matmuls: MatmulCost;
   /** The names of the losses that its sublayers make. */
   readonly losses: readonly string[];
   /** The coordinates of rows that its sublayers read. */
@@ -78,6 +80,9 @@ export class TransformerBlock {
       .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
       .flatMap(({ parameters }) => parameters);
     this.adapters = this.#residuals.flatMap(({ sublayer }) => sublayer.adapters ?? []);
+    this.matmuls = sumOfCosts(
+      this.#residuals.map(({ sublayer: { matmuls, parameters } }) => matmuls ?? costOfWeights(parameters)),
+    );
     this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
     this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
   }

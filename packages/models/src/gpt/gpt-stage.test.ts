@@ -123,6 +123,16 @@ describe('GptStage', () => {
     recomputed.dispose();
   });
 
+  it.each([
+    ['kept activations', {}],
+    ['recomputed layers', { recomputation: { granularity: 'full', method: 'uniform', numLayers: 2 } }],
+    ['an output layer of its own', { model: { ...model, tieEmbeddings: false } }],
+  ] as const)('needs the values of parameters only while their units are used: %s', (_, options) => {
+    const built = build('cpu', 'float32', options);
+    built.expectUnitsSuffice([batchOf([1]), batchOf([2])]);
+    built.dispose();
+  });
+
   it('two stages give what one gives, bitwise', () => {
     const whole = build('cpu', 'float32', { model: { ...model, tieEmbeddings: false } });
     const options = { model: { ...model, tieEmbeddings: false } };

@@ -1,12 +1,12 @@
-import { gptMatmulSizes } from '../gpt/gpt-matmul-sizes.js';
+import { gptMatmuls } from '../gpt/gpt-matmuls.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { embeddingCost } from './embedding-cost.js';
 import type { EmbeddingAndHeadCost } from './partition-layers.js';
 
 /**
  * The cost of embedding and output head in layers. The head's is that of its matmul, 2 V H per token, where
- * a layer takes two operations for each of its weights and 4 S A D for attention: with GPT-2's blocks 8 H^2 +
- * 4 H F + 4 S H, 4.5 for 124 million parameters with 1024 tokens.
+ * a layer on average takes two operations for each of its weights and 4 S A D for attention: with GPT-2's
+ * blocks 8 H^2 + 4 H F + 4 S H, 4.5 for 124 million parameters with 1024 tokens.
  *
  * @param sequenceLength S
  */
@@ -14,8 +14,8 @@ export function gptEmbeddingAndHeadCost(
   model: GptModelConfiguration,
   sequenceLength: number,
 ): EmbeddingAndHeadCost {
-  const { hiddenSize: H, vocabularySize: V } = model;
-  const { weightsOfLayer, attentionSize } = gptMatmulSizes(model);
-  const layer = 2 * weightsOfLayer + 4 * sequenceLength * attentionSize;
+  const { hiddenSize: H, vocabularySize: V, numLayers } = model;
+  const { weights, attentionFeatures } = gptMatmuls(model);
+  const layer = (2 * weights + 4 * sequenceLength * attentionFeatures) / numLayers;
   return { embedding: embeddingCost, head: (2 * V * H) / layer };
 }

@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { modelKinds, savedModelKeys, savedSizesOf } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { type GptModelConfiguration, gptMatmulSizes, numLearnedPositions } from '@mtl/models';
+import { type GptModelConfiguration, gptMatmuls, numLearnedPositions } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
@@ -37,8 +37,8 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
     const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
     const padded = Math.ceil(vocabularySize / multiple) * multiple;
     // matrices of layers, and embeddings: not all parameters, but most
-    const atLeast =
-      numLayers * gptMatmulSizes(sizes).weightsOfLayer + (padded + numLearnedPositions(sizes)) * hiddenSize;
+    const { weights } = gptMatmuls({ ...sizes, numLayers: 1 });
+    const atLeast = numLayers * weights + (padded + numLearnedPositions(sizes)) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
       if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);

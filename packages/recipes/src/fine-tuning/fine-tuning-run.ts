@@ -8,6 +8,7 @@ import {
   type BertModelConfiguration,
   type BertTask,
   type BertTaskStage,
+  bertMatmuls,
   bertTaskEmbeddingAndHeadCost,
   bertTaskParameters,
   buildBertTaskStages,
@@ -342,11 +343,8 @@ export class FineTuningRun {
       flopsPerSample: modelFlops({
         batchSize: task.train.description.numChoices,
         sequenceLength,
-        numLayers: model.numLayers,
-        hiddenSize: model.hiddenSize,
-        ffnHiddenSize: model.ffnHiddenSize,
         // a head of a few outputs counts for nothing
-        vocabSize: 0,
+        ...bertMatmuls(model),
       }),
       trainIterations,
       ...(options.progress === undefined ? {} : { progress: options.progress }),

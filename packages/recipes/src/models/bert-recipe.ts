@@ -4,6 +4,7 @@ import {
   type BertModelConfiguration,
   type BertStage,
   bertEmbeddingAndHeadCost,
+  bertMatmuls,
   bertParameterNames,
   buildBertStages,
   type MaskedStageBatch,
@@ -59,7 +60,10 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   modelOf: bertModelOf,
   numParameters: numBertParameters,
   parameterNames: bertParameterNames,
-  ownFlopsShape: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),
+  matmulsOf: (configuration, model) => ({
+    ...bertMatmuls(model),
+    headShare: bertOf(configuration).maskProbability,
+  }),
   embeddingAndHeadCost: (configuration, model) =>
     bertEmbeddingAndHeadCost(model, {
       sequenceLength: configuration.model.sequenceLength,

@@ -12,11 +12,8 @@ export function flopsShapeOf(
   return {
     batchSize: 1,
     sequenceLength: configuration.model.sequenceLength,
-    numLayers: model.numLayers,
-    hiddenSize: model.hiddenSize,
-    ffnHiddenSize: model.ffnHiddenSize,
-    vocabSize: paddedVocabularySize(model),
+    headWeights: paddedVocabularySize(model) * model.hiddenSize,
     numAdapterParameters: numAdapterParameters(configuration, model),
-    ...recipeOf(configuration).ownFlopsShape(configuration, model),
+    ...recipeOf(configuration).matmulsOf(configuration, model),
   };
 }

@@ -5,7 +5,7 @@ import {
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
-  gptMatmulSizes,
+  gptMatmuls,
   gptParameterNames,
   numLossTokens,
   numParameters,
@@ -56,10 +56,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
   parameterNames: gptParameterNames,
-  ownFlopsShape: (_, model) => {
-    const { attentionSize, keyValueSize, isGated } = gptMatmulSizes(model);
-    return { attentionSize, keyValueSize, isGated };
-  },
+  matmulsOf: (_, model) => gptMatmuls(model),
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,

@@ -1,4 +1,4 @@
-import type { Parameter } from '@mtl/autograd';
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import {
   type ParallelConfiguration,
   type PretrainingConfiguration,
@@ -8,6 +8,7 @@ import {
 } from '@mtl/configuration';
 import { type DType, hasValues } from '@mtl/kernels';
 import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
+import { stores } from '@mtl/optimizer';
 import {
   GraphedStage,
   type GraphedStageOptions,
@@ -15,6 +16,7 @@ import {
   type PipelineRecorder,
   type Stage,
 } from '@mtl/pipeline';
+import { storeOf } from '../training/store-of.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -27,7 +29,12 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
     readonly parallel: ScheduleConfiguration &
       Pick<
         ParallelConfiguration,
-        'device' | 'layerLayout' | 'sequenceParallel' | 'cudaGraphs' | 'overlapGradReduce'
+        | 'device'
+        | 'layerLayout'
+        | 'sequenceParallel'
+        | 'cudaGraphs'
+        | 'overlapGradReduce'
+        | 'useDistributedOptimizer'
       >;
     readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
   };
@@ -45,6 +52,8 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
 export interface ModelPart<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
+  /** Those that a stage uses together, see `Stages`. */
+  readonly units: readonly ParameterUnit[];
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
   readonly placement: readonly number[];
@@ -71,7 +80,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     if (advice !== undefined) onMessage(advice);
   }
   const { tp, pp, dp } = processes.groups;
-  const { stages, parameters } = options.buildStages({
+  const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
     device,
@@ -84,7 +93,9 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
   const { numMicroBatches } = training;
-  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated: dp !== undefined, onMessage })
+  const { releasesValues } = stores[storeOf(parallel)];
+  const isReplicated = dp !== undefined;
+  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated, releasesValues, onMessage })
     ? graphedStages(stages, {
         device,
         onMessage,
@@ -107,7 +118,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     for (const stage of stages.values()) stage.dispose();
     for (const stage of graphed?.values() ?? []) stage.dispose();
   };
-  return { stages, parameters, pipeline, placement, dispose };
+  return { stages, parameters, units, pipeline, placement, dispose };
 }
 
 /**

@@ -93,10 +93,10 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     options?: { readonly lora?: LoraSpecification | undefined },
   ): readonly string[];
   /** What the model's own part of the FLOPs depends on. */
-  ownFlopsShape(
+  matmulsOf(
     configuration: PretrainingConfiguration,
     model: Model,
-  ): Pick<ModelFlopsShape, 'attentionSize' | 'keyValueSize' | 'isGated' | 'headShare'>;
+  ): Pick<ModelFlopsShape, 'weights' | 'attentionFeatures' | 'headShare'>;
   embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
   buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
   losses(model: Model): readonly LossKind<Batch>[];

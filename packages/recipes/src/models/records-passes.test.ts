@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { recordsPasses } from './records-passes.js';
 
 const asked = { cudaGraphs: true, overlapGradReduce: true };
-const alone = { parallel: asked, numMicroBatches: 1, isReplicated: true };
+const alone = { parallel: asked, numMicroBatches: 1, isReplicated: true, releasesValues: false };
 
 it.each([
   ['the last of several micro-batches starts reductions', { ...alone, numMicroBatches: 2 }, true],
@@ -13,6 +13,13 @@ it.each([
   const said: string[] = [];
   expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(expected);
   expect(said).toEqual([]);
+});
+
+it('passes that read sharded parameters are not recorded, and that is said', () => {
+  const said: string[] = [];
+  const options = { ...alone, numMicroBatches: 2, releasesValues: true };
+  expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(false);
+  expect(said).toEqual(['--cuda-graphs has no effect where parameters are sharded: their memory changes']);
 });
 
 it('passes that all start reductions are not recorded, and that is said', () => {

@@ -23,7 +23,7 @@ import {
   EarlyStopping,
   type EarlyStoppingState,
   modelFlops,
-  modelFlopsFormula,
+  modelFlopsText,
   nameOfTotal,
   type RankWatch,
   type RunOutcome,
@@ -293,7 +293,7 @@ export class Training {
       resumed: resumed?.checkpoint,
       onMessage,
     });
-    const flopsFormula = modelFlopsFormula(flopsShape);
+    const flopsFormula = modelFlopsText(flopsShape);
     const start = {
       directory: save,
       configuration: {

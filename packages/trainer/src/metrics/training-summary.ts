@@ -6,7 +6,7 @@ import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
 import { validationMetrics } from './validation-metrics.js';
 
 export interface TrainingSummaryOptions {
-  /** The text of `modelFlopsFormula`, which defines what a TFLOP/s counts. */
+  /** The text of `modelFlopsText`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
   /** What the run found in evaluations before it was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];

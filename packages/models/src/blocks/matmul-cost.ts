@@ -1,0 +1,28 @@
+import type { Parameter } from '@mtl/autograd';
+import { sizeOf } from '@mtl/kernels';
+
+/** What the matmuls of layers cost, on all ranks together: FLOPs and the balance of a pipeline follow. */
+export interface MatmulCost {
+  /** Elements of the weights that a token is multiplied with. */
+  readonly weights: number;
+  /**
+   * Features of queries (A D): every pair of positions is multiplied in them twice, for its score and for its
+   * part of the output.
+   */
+  readonly attentionFeatures: number;
+}
+
+/** The cost of weights that every token is multiplied with: the parameters that consist of matrices. */
+export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
+  const weights = parameters
+    .filter(({ matrices }) => matrices.length > 0)
+    .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  return { weights, attentionFeatures: 0 };
+}
+
+export function sumOfCosts(costs: readonly MatmulCost[]): MatmulCost {
+  return {
+    weights: costs.reduce((sum, { weights }) => sum + weights, 0),
+    attentionFeatures: costs.reduce((sum, { attentionFeatures }) => sum + attentionFeatures, 0),
+  };
+}
