@@ -11,7 +11,7 @@ import {
   type MuonOptions,
   muonWith,
   NumMicroBatches,
-  ParameterBuffers,
+  ReplicatedStore,
 } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
@@ -148,9 +148,9 @@ export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run 
     seed: 1,
     model: { ...model, hiddenDropout: dropout, attentionDropout: dropout },
   });
-  const buffers = new ParameterBuffers(stage.parameters, { device, dtype });
-  buffers.ranges.forEach((range, index) => {
-    const view = buffers.viewOf(buffers.master, range);
+  const store = new ReplicatedStore(stage.parameters, { device, dtype });
+  store.ranges.forEach((range, index) => {
+    const view = store.master(range);
     const rows = range.parameter.name.includes('word_embeddings')
       ? recipe.vocabularySize * recipe.hiddenSize
       : view.size;
@@ -161,7 +161,7 @@ export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run 
   });
   const { beta1, beta2, epsilon, weightDecay, clip } = recipe;
   const adamw = new Adamw({ beta1, beta2, epsilon });
-  const optimizer = new ModelOptimizer(buffers, {
+  const optimizer = new ModelOptimizer([store], {
     optimizer: muon === undefined ? adamw : muonWith({ muon: new Muon(muon), auxiliary: adamw }),
     weightDecay,
     clipGradient: clip,
@@ -170,10 +170,7 @@ export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run 
   return {
     stage,
     optimizer,
-    dispose: () => {
-      optimizer.dispose();
-      buffers.dispose();
-    },
+    dispose: () => optimizer.dispose(),
   };
 }
 

@@ -52,8 +52,10 @@ export {
   Parameter,
   type ParameterOptions,
 } from './parameter.js';
+export { domainsOf, type ParameterDomain } from './parameter-domain.js';
+export { ParameterUnit, type UnitKeeper } from './parameter-unit.js';
 export { philox } from './philox.js';
-export type { Placement } from './placement.js';
+export { type Placement, reductionAxes } from './placement.js';
 export { type PhiloxKey, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';

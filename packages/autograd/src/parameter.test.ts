@@ -23,11 +23,11 @@ describe('Parameter', () => {
       { start: 0, end: 4 },
       { start: 0, end: 3 },
     ];
-    expect(copies({})).toEqual(['tp', 'cp']);
-    expect(copies({ slices })).toEqual(['cp']);
-    expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['cp', 'pp']);
+    expect(copies({})).toEqual(['tp']);
+    expect(copies({ slices })).toEqual([]);
+    expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['pp']);
     // that another rank has the other half may not follow from this one's slices
-    expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual(['cp']);
+    expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual([]);
     const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
     expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);
   });
@@ -47,12 +47,13 @@ describe('Parameter', () => {
     const partialOver = (given: Partial<ParameterOptions>): readonly string[] =>
       new Parameter({ ...options, ...given }).partialOver;
     expect(partialOver({})).toEqual([]);
-    expect(partialOver({ placement: { rows: ['tp', 'cp'] } })).toEqual(['tp', 'cp']);
+    expect(partialOver({ placement: { rows: ['tp'] } })).toEqual(['tp']);
     // each rank has a slice of its own, with all that the rows give
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // a tied embedding on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
-    // data parallelism is implied, in the view of experts too
+    // over these every gradient is summed
+    expect(partialOver({ placement: { rows: ['cp', 'dp'] } })).toEqual([]);
     expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });
 
@@ -103,6 +104,18 @@ describe('a parameter whose values are on their way', () => {
     expect(weight.data.toArray()).toEqual([5, 6]);
     expect(weight.data).toBe(values);
     expect(waits).toBe(1);
+  });
+
+  it('has no data while it is absent', () => {
+    const weight = new Parameter({ name: 'w', globalShape: [2], initialization: normal });
+    using values = Tensor.from([1, 2], { shape: [2], dtype: 'float32' });
+    weight.assignData(values);
+    weight.deferData(() => {
+      throw new Error('elsewhere');
+    });
+    for (const _ of [1, 2]) expect(() => weight.data).toThrow('elsewhere');
+    weight.deferData(undefined);
+    expect(weight.data).toBe(values);
   });
 });
 

@@ -53,8 +53,8 @@ export class Parameter {
   readonly size: number;
   readonly placement: Placement;
   /**
-   * Mesh axes other than those of data parallelism along which processes hold the same values: it counts once
-   * in the gradient norm, and one of them saves it. Along pp they are the first and the last stage.
+   * Mesh axes other than `reductionAxes` along which processes hold the same values: it counts once in the
+   * gradient norm, and one of them saves it. Along pp they are the first and the last stage.
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
@@ -121,10 +121,9 @@ export class Parameter {
   /** Values in the compute dtype, of `shape`; waits for values that are still on their way (`deferData`). */
   get data(): Tensor {
     if (this.#data === undefined) throw this.#unassigned('data');
-    const wait = this.#waitForData;
-    if (wait !== undefined) {
+    if (this.#waitForData !== undefined) {
+      this.#waitForData();
       this.#waitForData = undefined;
-      wait();
     }
     return this.#data;
   }
@@ -165,8 +164,11 @@ export class Parameter {
     this.#data = tensor;
   }
 
-  /** Marks the values as being filled asynchronously: the next read of `data` calls `wait` first. */
-  deferData(wait: () => void): void {
+  /**
+   * Marks the values as being filled asynchronously, or as absent: the next read of `data` calls `wait`
+   * first, and every read until it returns. Undefined: they are there.
+   */
+  deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;
   }
 

@@ -14,7 +14,7 @@ export interface Placement {
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
    * Axes over which the rows are split that it computes with: tp between the tensor-parallel regions under
-   * sequence parallelism. Those of data parallelism are implied.
+   * sequence parallelism. Those of `reductionAxes` are implied.
    */
   readonly rows: readonly MeshAxis[];
   /**
@@ -25,18 +25,22 @@ export interface Placement {
 }
 
 /**
- * The axes of data parallelism in each view, whose processes share a gradient's sum by what they own of it.
+ * The axes over which the gradients of all parameters of a view are summed, in rank order: along them every
+ * process computes with rows of its own.
  */
-const dataAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = { dense: ['dp'], expert: ['edp'] };
+export const reductionAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = {
+  dense: ['cp', 'dp'],
+  expert: ['edp'],
+};
 
 /** The axes along which processes hold the same values, in the order of the view. */
 function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {
   return meshViews[view].filter((axis) => (axis === 'pp' ? stages === 'ends' : sharded[axis] === undefined));
 }
 
-/** The axes along which processes hold the same values, but those that data parallelism sees to. */
+/** The axes along which processes hold the same values, but those over which all gradients are summed. */
 export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
-  return axesOfReplicas(placement).filter((axis) => !dataAxes[placement.view].includes(axis));
+  return axesOfReplicas(placement).filter((axis) => !reductionAxes[placement.view].includes(axis));
 }
 
 /** The axes of copies along which each process computes a part of the gradient. */

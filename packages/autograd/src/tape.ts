@@ -1,6 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { add, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
+import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /**
@@ -59,9 +60,17 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
+/** Where the use of a unit begins or ends: backward passes it in the other direction. */
+interface UnitBoundary {
+  readonly unit: ParameterUnit;
+  readonly begins: boolean;
+}
+
 interface PendingWeight {
   readonly node: TapeNode;
   readonly outputGradients: readonly (Tensor | undefined)[];
+  /** The unit that its operation was in. */
+  readonly unit: ParameterUnit | undefined;
 }
 
 /**
@@ -73,13 +82,17 @@ interface PendingWeight {
 export class Tape {
   readonly recording: boolean;
   readonly rematerialize: boolean;
-  #nodes: RecordedNode[] = [];
+  #nodes: (RecordedNode | UnitBoundary)[] = [];
   #pending: PendingWeight[] = [];
   readonly #gradients = new Map<Variable, Tensor>();
   readonly #parameterUses = new Map<Parameter, number>();
   readonly #scopes: Variable[][] = [];
   readonly #playedBack = new WeakSet<Variable>();
   readonly #losses = new Set<Variable>();
+  /** The unit that forward is within. */
+  #recordedUnit: ParameterUnit | undefined;
+  /** The unit that backward is within. */
+  #unit: ParameterUnit | undefined;
 
   constructor({ recording = true, rematerialize = true }: TapeOptions = {}) {
     this.recording = recording;
@@ -104,7 +117,7 @@ export class Tape {
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
     // nothing holds the ingredients of what is not recorded, such as an activation behind frozen layers
-    const remade = isRecorded ? { recipe, activation } : {};
+    const remade = isRecorded ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation } : {};
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 
@@ -154,6 +167,24 @@ export class Tape {
   }
 
   /**
+   * Runs `body`, which computes with the parameters of a unit and of no other: their values are present in
+   * it, and again when either half of backward passes its operations.
+   */
+  within<T>(unit: ParameterUnit, body: () => T): T {
+    unit.acquire();
+    try {
+      this.#recordedUnit = unit;
+      if (this.recording) this.#nodes.push({ unit, begins: true });
+      const result = body();
+      if (this.recording) this.#nodes.push({ unit, begins: false });
+      return result;
+    } finally {
+      this.#recordedUnit = undefined;
+      unit.release();
+    }
+  }
+
+  /**
    * Both halves. `outputGradient` (of the last output) stays the caller's; absent when the outputs are
    * losses, of which there may be several.
    */
@@ -173,13 +204,15 @@ export class Tape {
   backwardWeight(): void {
     const pending = this.#pending;
     this.#pending = [];
-    for (const { node, outputGradients } of pending) {
+    for (const { node, outputGradients, unit } of pending) {
+      this.#enterUnit(unit);
       const [outputGradient] = outputGradients;
       const parts = { input: false, weight: true };
       node.backward({ parts, outputGradient, outputGradients, accumulated: [] });
       disposeOf(outputGradients);
       this.#finish(node);
     }
+    this.#enterUnit(undefined);
   }
 
   /**
@@ -198,7 +231,8 @@ export class Tape {
       disposeOf(outputGradients);
       this.#free(node);
     }
-    for (const { node } of this.#nodes) this.#free(node);
+    for (const recorded of this.#nodes) if ('node' in recorded) this.#free(recorded.node);
+    this.#enterUnit(undefined); // backward has failed within one
     for (const gradient of this.#gradients.values()) gradient.dispose();
     this.#nodes = [];
     this.#pending = [];
@@ -225,7 +259,12 @@ export class Tape {
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {
-      const { node, outputs: ofNode } = nodes.pop()!;
+      const recorded = nodes.pop()!;
+      if ('unit' in recorded) {
+        this.#enterUnit(recorded.begins ? undefined : recorded.unit);
+        continue;
+      }
+      const { node, outputs: ofNode } = recorded;
       for (const each of ofNode) this.#playedBack.add(each);
       const gradients = ofNode.map((each) => this.takeGradient(each));
       const isRoot = (each: Variable): boolean => outputs.includes(each) || this.#losses.has(each);
@@ -235,6 +274,15 @@ export class Tape {
         this.#finish(node); // nothing that reaches an output came from here
       }
     }
+  }
+
+  /** Takes backward into a unit, out of the one that it is in. */
+  #enterUnit(unit: ParameterUnit | undefined): void {
+    if (unit === this.#unit) return;
+    this.#unit?.release();
+    this.#unit = undefined;
+    unit?.acquire();
+    this.#unit = unit;
   }
 
   #checkOutputs(outputs: readonly Variable[]): void {
@@ -264,7 +312,7 @@ export class Tape {
       disposeOf(outputGradients);
       this.#finish(node);
     } else {
-      this.#pending.push({ node, outputGradients });
+      this.#pending.push({ node, outputGradients, unit: this.#unit });
     }
   }
 
@@ -295,6 +343,22 @@ export class Tape {
   #free(node: TapeNode): void {
     for (const saved of node.saved) saved.release();
   }
+}
+
+/** A recipe that finds the values of a unit, whichever unit its consumer is in. */
+function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
+  if (unit === undefined) return { dependencies, compute };
+  return {
+    dependencies,
+    compute: () => {
+      unit.acquire();
+      try {
+        return compute();
+      } finally {
+        unit.release();
+      }
+    },
+  };
 }
 
 function disposeOf(tensors: readonly (Tensor | undefined)[]): void {

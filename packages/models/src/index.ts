@@ -1,6 +1,7 @@
 export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
 export { bertBlock } from './bert/bert-block.js';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
+export { bertMatmuls } from './bert/bert-matmuls.js';
 export {
   type BertModelConfiguration,
   numBertParameters,
@@ -20,6 +21,7 @@ export type { GeluFeedForwardSpecification } from './blocks/gelu-feed-forward-sp
 export type { KindRegistry } from './blocks/kind-registry.js';
 export type { LayerLosses } from './blocks/layer-losses.js';
 export type { LoraSpecification, LoraTarget } from './blocks/lora-specification.js';
+export type { MatmulCost } from './blocks/matmul-cost.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { PositionTable } from './blocks/position-table.js';
@@ -45,7 +47,7 @@ export { paddedVocabularySize, type TransformerConfiguration } from './blocks/tr
 export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
-export { type GptMatmulSizes, gptMatmulSizes } from './gpt/gpt-matmul-sizes.js';
+export { gptMatmuls } from './gpt/gpt-matmuls.js';
 export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';

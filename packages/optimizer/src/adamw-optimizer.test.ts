@@ -1,7 +1,7 @@
 import { Parameter } from '@mtl/autograd';
 import { numLiveTensors, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { AdamwOptimizer, type AdamwOptimizerOptions, ParameterBuffers } from './index.js';
+import { AdamwOptimizer, type AdamwOptimizerOptions, ReplicatedStore } from './index.js';
 
 const options: AdamwOptimizerOptions = {
   beta1: 0.9,
@@ -18,49 +18,47 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
+function valuesOf(view: Tensor): number[] {
+  using values = view;
+  return values.toArray();
+}
+
 function build(dtype: 'float32' | 'bfloat16', changes: Partial<AdamwOptimizerOptions> = {}) {
   const weight = new Parameter({ name: 'weight', globalShape: [3, 5], initialization: normal });
   const bias = new Parameter({ name: 'bias', globalShape: [70], initialization: normal });
-  const buffers = new ParameterBuffers([weight, bias], { device: 'cpu', dtype });
-  buffers.initialize(4);
-  const optimizer = new AdamwOptimizer(buffers, { ...options, ...changes });
-  const dispose = (): void => {
-    optimizer.dispose();
-    buffers.dispose();
-  };
-  const masters = (): number[][] =>
-    buffers.ranges.map((range) => {
-      const view = buffers.viewOf(buffers.master, range);
-      const values = view.toArray();
-      view.dispose();
-      return values;
-    });
-  return { weight, bias, buffers, optimizer, masters, dispose };
+  const store = new ReplicatedStore([weight, bias], { device: 'cpu', dtype });
+  store.initialize(4);
+  const optimizer = new AdamwOptimizer([store], { ...options, ...changes });
+  const dispose = (): void => optimizer.dispose();
+  const all = store.owned[0]!;
+  const masters = (): number[][] => store.ranges.map((range) => valuesOf(store.master(range)));
+  const gradients = (): number[] => valuesOf(store.gradient(all));
+  return { weight, bias, store, all, optimizer, masters, gradients, dispose };
 }
 
 const gradientAt = (step: number, index: number): number => Math.fround(Math.sin(step * 31 + index));
 
-describe('ParameterBuffers', () => {
+describe('ReplicatedStore', () => {
   it('makes parameters views of flat buffers, aligned, in float32 without a second copy', () => {
-    const { weight, bias, buffers, dispose } = build('float32');
-    expect(buffers.ranges.map(({ start, end }) => [start, end])).toEqual([
+    const { weight, bias, store, all, gradients, dispose } = build('float32');
+    expect(store.ranges.map(({ start, end }) => [start, end])).toEqual([
       [0, 15],
       [64, 134],
     ]);
     weight.data.write(new Float32Array(15).fill(7));
-    expect(buffers.master.toArray().slice(0, 16)).toEqual([...new Array<number>(15).fill(7), 0]);
+    expect(valuesOf(store.master(all)).slice(0, 16)).toEqual([...new Array<number>(15).fill(7), 0]);
     bias.mainGradient.write(new Float32Array(70).fill(2));
-    expect(buffers.gradients.toArray().slice(63, 66)).toEqual([0, 2, 2]);
+    expect(gradients().slice(63, 66)).toEqual([0, 2, 2]);
     dispose();
   });
 
   it('rounds the model from float32 masters', () => {
-    const { weight, buffers, masters, dispose } = build('bfloat16');
+    const { weight, store, masters, dispose } = build('bfloat16');
     expect(weight.data.dtype).toBe('bfloat16');
     weight.data.toArray().forEach((value, index) => {
       expect(Math.abs(value - masters()[0]![index]!)).toBeLessThanOrEqual(2 ** -8 * Math.abs(value));
     });
-    expect(buffers.model.dtype).toBe('bfloat16');
+    expect(store.dtype).toBe('bfloat16');
     dispose();
   });
 });
@@ -117,7 +115,7 @@ describe('AdamwOptimizer', () => {
     const two = plain.optimizer.step({ learningRate: 0.01 });
     expect(one.gradientNorm).toBeCloseTo(two.gradientNorm, 6);
     expect(scaled.masters()).toEqual(plain.masters());
-    expect(scaled.buffers.gradients.toArray().every((value) => value === 0)).toBe(true);
+    expect(scaled.gradients().every((value) => value === 0)).toBe(true);
     const kept = scaled.masters();
     scaled.weight.mainGradient.write(new Float32Array(15).fill(Number.POSITIVE_INFINITY));
     expect(scaled.optimizer.step({ learningRate: 0.01 })).toEqual({
@@ -126,7 +124,7 @@ describe('AdamwOptimizer', () => {
     });
     expect(scaled.masters()).toEqual(kept);
     expect(scaled.optimizer.numSteps).toBe(1);
-    expect(scaled.buffers.gradients.toArray().every((value) => value === 0)).toBe(true);
+    expect(scaled.gradients().every((value) => value === 0)).toBe(true);
     for (const built of [scaled, plain]) built.dispose();
   });
 

@@ -1,12 +1,12 @@
 import type { Parameter } from '@mtl/autograd';
-import { sumOfSquares, Tensor } from '@mtl/kernels';
-import { type FlatRange, intersectionOf } from './flat-layout.js';
+import { type Device, sumOfSquares, Tensor } from '@mtl/kernels';
 import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
-import type { ParameterBuffers } from './parameter-buffers.js';
+import { type FlatRange, intersectionOf } from './store/flat-layout.js';
+import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its
- * data-parallel slice of every bucket (as if the optimizer were distributed, so that both give the same
+ * Norm of the gradients of all parameters of the whole model, each value counted once: of every store a rank
+ * counts its part (`counted`, the same with and without a distributed optimizer, so that both give the same
  * bits), and of parameters that other ranks hold as well only where it is the first of them. Squares are
  * summed in float64, over ranks in their order.
  */
@@ -15,13 +15,13 @@ export class GradientNorm {
   readonly #squares: Tensor;
   readonly #groups: ParallelGroups;
 
-  constructor(buffers: ParameterBuffers, groups: ParallelGroups) {
+  constructor(
+    stores: readonly ParameterStore[],
+    { groups, device }: { readonly groups: ParallelGroups; readonly device: Device },
+  ) {
     this.#groups = groups;
-    const { gradients } = buffers;
-    this.#runs = countedRuns(buffers, groups).map(({ start, end }) =>
-      gradients.view({ offset: start, shape: [end - start] }),
-    );
-    this.#squares = Tensor.zeros({ shape: [1], dtype: 'float64', device: gradients.device });
+    this.#runs = stores.flatMap((store) => countedRuns(store, groups).map((run) => store.gradient(run)));
+    this.#squares = Tensor.zeros({ shape: [1], dtype: 'float64', device });
   }
 
   /**
@@ -41,12 +41,12 @@ export class GradientNorm {
 }
 
 /** The longest ranges in which everything counts on this rank; padding is zero and does no harm. */
-function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroups): FlatRange[] {
-  return slices.flatMap((slice) => {
+function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups): FlatRange[] {
+  return counted.flatMap((part) => {
     const runs: FlatRange[] = [];
     let isOpen = false;
     for (const range of ranges) {
-      const common = intersectionOf(slice, range);
+      const common = intersectionOf(part, range);
       if (common === undefined) continue;
       const counts = countsHere(range.parameter, groups);
       if (!counts) {
@@ -62,6 +62,6 @@ function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroup
 }
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
-  // along the axes of data parallelism the slices see to it
+  // along the axes over which gradients are summed the stores see to it
   return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

@@ -1,6 +1,5 @@
 export { Adamw, type AdamwOptions } from './adamw.js';
 export { AdamwOptimizer, type AdamwOptimizerOptions } from './adamw-optimizer.js';
-export type { Bucket, FlatRange, ParameterRange } from './flat-layout.js';
 export {
   type LearningRateDecayStyle,
   LearningRateSchedule,
@@ -33,14 +32,19 @@ export type {
   OptimizerState,
   OptimizerStep,
 } from './optimizer.js';
-export { copiesAlong, type ParallelGroups } from './parallel-groups.js';
-export {
-  type DataParallelSharing,
-  type OwnedRange,
-  ParameterBuffers,
-  type ParameterBuffersOptions,
-} from './parameter-buffers.js';
+export { copiesAlong, type ParallelGroups, reductionGroup } from './parallel-groups.js';
 export type { ParameterGroup } from './parameter-group.js';
 export type { OptimizerStateTensor, StatePart } from './rule-of-parameters.js';
 export { stateBytesPerElement } from './state-bytes-per-element.js';
+export {
+  type CreateStoresOptions,
+  createStores,
+  type StoreName,
+  stores,
+} from './store/create-stores.js';
+export type { Bucket, FlatRange, ParameterRange } from './store/flat-layout.js';
+export { ownedPartsOf } from './store/flat-store.js';
+export type { ParameterStore, StoreKind, StoreOptions } from './store/parameter-store.js';
+export { ReplicatedStore } from './store/replicated-store.js';
+export { Zero1Store } from './store/zero1-store.js';
 export { type MatrixOfParameter, WholeMatrices } from './whole-matrices.js';

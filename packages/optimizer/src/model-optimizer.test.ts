@@ -4,7 +4,8 @@ import { expect, it } from 'vitest';
 import { AdamwOptimizer } from './adamw-optimizer.js';
 import { ModelOptimizer } from './model-optimizer.js';
 import type { Optimizer, OptimizerRange } from './optimizer.js';
-import { ParameterBuffers } from './parameter-buffers.js';
+import { ReplicatedStore } from './store/replicated-store.js';
+import { Zero1Store } from './store/zero1-store.js';
 
 /** A rule with two states that keeps the ranges it is bound to. */
 class RecordingRule implements Optimizer {
@@ -32,16 +33,16 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
     (size, index) =>
       new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'zeros' } }),
   );
-  const sharing = { rank: 1, size: 2, distributed: true, bucketBytes: 4 };
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype, sharing });
+  const group = groupOfTwo();
+  const store = new Zero1Store(parameters, { device: 'cpu', dtype, group, bucketBytes: 4 });
   const rule = new RecordingRule();
-  const optimizer = new ModelOptimizer(buffers, {
+  const optimizer = new ModelOptimizer([store], {
     optimizer: rule,
     weightDecay: 0,
     clipGradient: 0,
-    groups: { dp: groupOfTwo(), world: groupOfTwo() },
+    groups: { dp: group, world: groupOfTwo() },
   });
-  const { owned } = buffers;
+  const { owned } = store;
   expect(owned.length).toBe(3);
   for (const state of [0, 1]) {
     rule.ranges.forEach(({ states }, index) => {
@@ -51,7 +52,7 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
     // checkpoints read the states of a parameter from stateStart on
     const { buffer, partsOf } = optimizer.state[state]!;
     const values = buffer.toArray();
-    for (const range of buffers.ranges) {
+    for (const range of store.ranges) {
       for (const { start, end, stateStart } of partsOf(range)!) {
         const own = owned.findIndex((held) => held.start <= start && end <= held.end);
         expect(new Set(values.slice(stateStart, stateStart + end - start))).toEqual(new Set([own + 1]));
@@ -60,14 +61,13 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
     expect(values).not.toContain(0);
   }
   optimizer.dispose();
-  buffers.dispose();
 });
 
 it('marks gradients clear where first gradients may be written, whenever they are zeros', () => {
   for (const writesFirstGradients of [true, undefined]) {
     const parameter = new Parameter({ name: 'w', globalShape: [4, 3], initialization: { kind: 'ones' } });
-    const buffers = new ParameterBuffers([parameter], { device: 'cpu', dtype: 'float32' });
-    const optimizer = new AdamwOptimizer(buffers, {
+    const store = new ReplicatedStore([parameter], { device: 'cpu', dtype: 'float32' });
+    const optimizer = new AdamwOptimizer([store], {
       beta1: 0.9,
       beta2: 0.95,
       epsilon: 1e-8,
@@ -91,6 +91,5 @@ it('marks gradients clear where first gradients may be written, whenever they ar
     expect(optimizer.step({ learningRate: 0.1 }).skipped).toBe(true);
     expectZeros();
     optimizer.dispose();
-    buffers.dispose();
   }
 });

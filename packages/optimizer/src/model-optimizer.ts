@@ -3,14 +3,12 @@ import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
-import { GradientReducer } from './gradient-reducer.js';
 import type { Optimizer } from './optimizer.js';
 import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
-import type { ParameterBuffers } from './parameter-buffers.js';
-import { ParameterGatherer } from './parameter-gatherer.js';
 import { PartialGradients } from './partial-gradients.js';
 import { type OptimizerStateTensor, RuleOfParameters } from './rule-of-parameters.js';
 import { type ParameterUpdate, type RunOfParameters, runsByRule } from './runs-by-rule.js';
+import type { ParameterStore } from './store/parameter-store.js';
 
 export interface ModelOptimizerOptions {
   /** The update rule, or that of each parameter, such as `muonWith` gives. */
@@ -23,18 +21,12 @@ export interface ModelOptimizerOptions {
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * The parameters of each model chunk (virtual pipeline stage) by its number. Every chunk has a backward of
-   * its own; a parameter may be in several chunks. Default: all in chunk 0.
-   */
-  readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
-  /**
    * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
    * before the step.
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the
-   * step.
+   * Wait for values that other ranks have updated only when they are used. Default: within the step.
    */
   readonly overlapParameterGather?: boolean;
   /**
@@ -67,25 +59,28 @@ export interface LaunchStepOptions extends OptimizerStepOptions {
   readonly gradientNorm: Tensor;
 }
 
+/** A store with what updates its parameters. */
+interface UpdatedStore {
+  readonly store: ParameterStore;
+  readonly rules: readonly RuleOfParameters[];
+  /** By owned range, in their order. */
+  readonly runs: readonly (readonly RunOfParameters[])[];
+  readonly partials: readonly PartialGradients[];
+}
+
 /**
- * An optimizer over the flat buffers of a model: norm, clipping, update, rounding to the model's dtype and
- * clearing of the gradients. Over several processes a step first reduces the gradients, and with a
- * distributed optimizer updates this rank's slice of every bucket and gathers the others'. Every rank of the
- * mesh must call `step`.
+ * An optimizer over the stores of a model: norm, clipping, update, rounding to the model's dtype and clearing
+ * of the gradients. Over several processes a step first reduces the gradients; where ranks own parts of a
+ * store it updates this rank's, and the store makes them known. Every rank of the mesh must call `step`.
  */
 export class ModelOptimizer {
-  readonly buffers: ParameterBuffers;
+  readonly stores: readonly ParameterStore[];
   readonly #options: ModelOptimizerOptions;
   /** Decoupled weight decay of the next step. */
   weightDecay: number;
-  readonly #rules: readonly RuleOfParameters[];
-  /** By owned range, in their order. */
-  readonly #runs: readonly (readonly RunOfParameters[])[];
+  readonly #updated: readonly UpdatedStore[];
   readonly #gradientNorm: Tensor;
   readonly #norm: GradientNorm;
-  readonly #reducer: GradientReducer | undefined;
-  readonly #partials: readonly PartialGradients[];
-  readonly #gatherer: ParameterGatherer | undefined;
   #numSteps = 0;
   #isReduced = false;
   /** The square of the norm of the reduced gradients, where it has been computed. */
@@ -96,29 +91,27 @@ export class ModelOptimizer {
   /** Steps that were taken for updates before they are finished. */
   #numAssumed = 0;
 
-  constructor(buffers: ParameterBuffers, options: ModelOptimizerOptions) {
+  /** Takes over the stores, which are on one device (`createStores`). */
+  constructor(stores: readonly ParameterStore[], options: ModelOptimizerOptions) {
     const { groups = {} } = options;
-    checkGroups(groups, buffers);
-    this.buffers = buffers;
+    checkGroups(groups, stores);
+    this.stores = stores;
     this.#options = options;
     this.weightDecay = options.weightDecay;
-    const { rules, runs } = runsByRule(buffers, updateOf(options));
-    this.#runs = runs;
-    this.#rules = rules.map((rule) => new RuleOfParameters(rule, { buffers, groups }));
-    const { device } = buffers.model;
+    const ruleOf = updateOf(options);
+    this.#updated = stores.map((store) => {
+      const { rules, runs } = runsByRule(store, ruleOf);
+      return {
+        store,
+        runs,
+        rules: rules.map((rule) => new RuleOfParameters(rule, { store, groups })),
+        partials: partialsOf(store, groups),
+      };
+    });
+    const [{ device }] = stores as [ParameterStore, ...ParameterStore[]];
     this.#gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64', device });
-    this.#norm = new GradientNorm(buffers, groups);
-    const { dp } = groups;
-    const isShared = dp !== undefined && dp.size > 1;
-    this.#reducer = isShared
-      ? new GradientReducer(buffers, {
-          group: dp,
-          chunks: options.chunks,
-          onBucket: (gradients) => this.#addOwnSquares(gradients),
-        })
-      : undefined;
-    this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
-    this.#partials = partialsOf(buffers, groups);
+    this.#norm = new GradientNorm(stores, { groups, device });
+    for (const store of stores) store.onOwnGradients((gradients) => this.#addOwnSquares(gradients));
     this.#markGradientsClear();
   }
 
@@ -137,7 +130,7 @@ export class ModelOptimizer {
 
   /** The states of the update rules. */
   get state(): readonly OptimizerStateTensor[] {
-    return this.#rules.flatMap(({ states }) => states);
+    return this.#rules().flatMap(({ states }) => states);
   }
 
   /**
@@ -145,33 +138,28 @@ export class ModelOptimizer {
    * with it.
    */
   expectLastBackward(chunk = 0): void {
-    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(chunk);
+    if (this.#options.overlapGradientReduction !== true) return;
+    for (const store of this.stores) store.expectLastBackward(chunk);
   }
 
   /**
-   * Makes the model of the master values, after a checkpoint or weights were loaded into them. With a
-   * distributed optimizer the ranks' slices are gathered: all of them must call it.
+   * Makes the model of the master values, after a checkpoint or weights were loaded into them. Every rank
+   * must call it.
    */
   refreshModel(): void {
-    this.buffers.roundOwned();
-    if (this.#gatherer === undefined) return;
-    for (const bucket of this.buffers.buckets) this.#gatherer.start(bucket);
-    this.#gatherer.finish();
+    for (const store of this.stores) store.refresh();
   }
 
   /**
-   * Makes the main gradients of this rank's slices those of the global batch: over data-parallel ranks, and
-   * over axes along which they are only parts. `step` does it where it has not been done. Every rank must
+   * Makes the main gradients of what this rank updates those of the global batch: over data-parallel ranks,
+   * and over axes along which they are only parts. `step` does it where it has not been done. Every rank must
    * call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
-    // a parameter that no forward has read since the last step has not been waited for yet
-    this.#gatherer?.finish();
-    if (this.#reducer === undefined) this.#addOwnSquares(this.buffers.gradients);
-    this.#reducer?.finish();
+    for (const store of this.stores) store.reduce();
     this.#ownSquares = undefined;
-    for (const partials of this.#partials) partials.sum();
+    for (const partials of this.#updated.flatMap((each) => each.partials)) partials.sum();
     this.#isReduced = true;
   }
 
@@ -203,7 +191,7 @@ export class ModelOptimizer {
   discardGradients(): void {
     this.reduceGradients();
     this.#forgetGradients();
-    this.buffers.gradients.zero();
+    for (const store of this.stores) store.clearGradients();
     this.#markGradientsClear();
   }
 
@@ -232,7 +220,7 @@ export class ModelOptimizer {
     }
     const squares = this.measureGradients();
     this.#forgetGradients();
-    for (const { optimizer, isDecoupled } of this.#rules) {
+    for (const { optimizer, isDecoupled } of this.#rules()) {
       optimizer.beginStep({
         step: this.#numSteps + 1,
         learningRate: isDecoupled ? decoupledLearningRate : learningRate,
@@ -273,10 +261,15 @@ export class ModelOptimizer {
     return { gradientNorm, skipped };
   }
 
-  /** Frees what it has; gathers that are under way end before, so that the buffers can be freed next. */
+  /** Frees all memory, that of the stores too; what they have under way ends before. */
   dispose(): void {
-    this.#gatherer?.abandon();
-    for (const part of [...this.#rules, this.#norm, ...this.#partials, this.#gradientNorm]) part.dispose();
+    const partials = this.#updated.flatMap((each) => each.partials);
+    const own = [...this.#rules(), this.#norm, ...partials, this.#gradientNorm];
+    for (const part of [...own, ...this.stores]) part.dispose();
+  }
+
+  #rules(): readonly RuleOfParameters[] {
+    return this.#updated.flatMap(({ rules }) => rules);
   }
 
   #addOwnSquares(input: Tensor): void {
@@ -285,7 +278,7 @@ export class ModelOptimizer {
 
   #markGradientsClear(): void {
     if (this.#options.writesFirstGradients !== true) return;
-    for (const { parameter } of this.buffers.ranges) parameter.markGradientClear();
+    for (const { ranges } of this.stores) for (const { parameter } of ranges) parameter.markGradientClear();
   }
 
   #forgetGradients(): void {
@@ -294,21 +287,20 @@ export class ModelOptimizer {
   }
 
   #update(): void {
-    const { gradients, buckets } = this.buffers;
-    const { overlapParameterGather = false } = this.#options;
-    const gatherer = this.#gatherer;
-    // from the parameters that forward reads first: their gather has the longest time
-    for (let index = this.#runs.length - 1; index >= 0; index--) {
-      for (const { rule, index: inRule } of this.#runs[index]!) {
-        this.#rules[rule]!.optimizer.update(inRule, { clearGradient: gatherer === undefined });
+    for (const { store, rules, runs } of this.#updated) {
+      // from the parameters that forward reads first: their values have the longest time to arrive
+      for (let index = runs.length - 1; index >= 0; index--) {
+        for (const { rule, index: inRule } of runs[index]!) {
+          rules[rule]!.optimizer.update(inRule, { clearGradient: !store.isDivided });
+        }
+        store.publish(index);
       }
-      gatherer?.start(buckets[index]!);
+      if (!store.isDivided) continue;
+      for (const { matrices } of rules) matrices.finishGather();
+      // the parts of other ranks hold what was summed into their results
+      store.clearGradients();
+      if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
-    if (gatherer === undefined) return;
-    for (const { matrices } of this.#rules) matrices.finishGather();
-    // the other ranks' slices hold what was summed into their results
-    gradients.zero();
-    if (!overlapParameterGather) gatherer.finish();
   }
 }
 
@@ -330,29 +322,28 @@ function updateOf({
 }
 
 /**
- * For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism
- * is implied.
+ * For each axis along which some parameter's gradient is only a part: what sums the parts. The axes over
+ * which the store reduces are implied.
  */
-function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
+function partialsOf(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {
     const group = copiesAlong(groups, axis);
     if (group === undefined || group.size === 1) return [];
-    const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
-    return ranges.length === 0 ? [] : [new PartialGradients(buffers, { ranges, group })];
+    const ranges = store.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
+    return ranges.length === 0 ? [] : [new PartialGradients(store, { ranges, group })];
   });
 }
 
-function checkGroups(groups: ParallelGroups, { sharing }: ParameterBuffers): void {
-  const { dp, world } = groups;
-  const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
-  if (rank !== sharing.rank || size !== sharing.size) {
-    throw new UsageError(
-      'MTL_GROUP',
-      `buffers shared as rank ${sharing.rank} of ${sharing.size}, a data-parallel group of rank ${rank} of ${size}`,
-      { expected: 'buffers and optimizer of the same data-parallel group' },
-    );
+function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]): void {
+  if (stores.length === 0) {
+    throw new UsageError('MTL_NO_STORAGE', 'an optimizer without a store of parameters', {
+      remedy: 'give it what createStores makes of the parameters',
+    });
   }
-  if (world !== undefined || meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
+  const isAlone =
+    meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1) &&
+    stores.every(({ group }) => group === undefined);
+  if (groups.world !== undefined || isAlone) return;
   throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
     expected: 'groups.world: gradient norms are summed over it',
   });

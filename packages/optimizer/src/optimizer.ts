@@ -1,6 +1,6 @@
 import type { Device, Tensor } from '@mtl/kernels';
-import type { ParameterRange } from './flat-layout.js';
 import type { ParameterGroup } from './parameter-group.js';
+import type { ParameterRange } from './store/flat-layout.js';
 import type { WholeMatrices } from './whole-matrices.js';
 
 /** A state that an optimizer keeps for every element of a parameter, such as a moment of its gradients. */
@@ -15,13 +15,13 @@ export interface OptimizerSegment {
   /** One past its last element, counted from the start of the range. */
   readonly end: number;
   readonly group: ParameterGroup;
-  /** The parameter in the flat buffers; absent where there is padding only. */
+  /** The parameter in its store; absent where there is padding only. */
   readonly range?: ParameterRange;
 }
 
-/** N consecutive elements of the flat buffers, which one call updates. The tensors belong to the caller. */
+/** N consecutive elements of a store, which one call updates. The tensors belong to the caller. */
 export interface OptimizerRange {
-  /** Its first element in the flat buffers. */
+  /** Its first element in the store. */
   readonly start: number;
   /** [N] float32: the values that are trained. */
   readonly parameter: Tensor;

@@ -1,7 +1,10 @@
-import type { MeshAxis, ProcessGroup } from '@mtl/comm';
+import type { MeshAxis, MeshView, ProcessGroup } from '@mtl/comm';
 
-/** The groups of this process along the axes of the mesh; an axis without a group has one rank. */
-export type ParallelGroups = Partial<Readonly<Record<MeshAxis, ProcessGroup>>> & {
+/**
+ * The groups of this process along the axes of the mesh, where one without a group has one rank, and by view
+ * those over which gradients are summed: `dense` (default: along dp) and `expert` (along edp).
+ */
+export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, ProcessGroup | undefined>>> & {
   /** All processes of the mesh. */
   readonly world?: ProcessGroup;
   /**
@@ -17,4 +20,9 @@ export type ParallelGroups = Partial<Readonly<Record<MeshAxis, ProcessGroup>>> &
  */
 export function copiesAlong(groups: ParallelGroups, axis: MeshAxis): ProcessGroup | undefined {
   return axis === 'pp' ? groups.embedding : groups[axis];
+}
+
+/** The processes over which gradients of a view's parameters are summed; undefined for one alone. */
+export function reductionGroup(groups: ParallelGroups, view: MeshView): ProcessGroup | undefined {
+  return groups[view] ?? (view === 'dense' ? groups.dp : groups.edp);
 }

@@ -1,10 +1,10 @@
 import { Tensor } from '@mtl/kernels';
-import { type FlatRange, intersectionOf, type ParameterRange } from './flat-layout.js';
 import type { BoundOptimizer, OptimizerRange, OptimizerState } from './optimizer.js';
 import type { ParallelGroups } from './parallel-groups.js';
-import type { ParameterBuffers } from './parameter-buffers.js';
 import { type ParameterGroup, parameterGroupOf } from './parameter-group.js';
 import type { RunOfParameters, RunsOfRule } from './runs-by-rule.js';
+import { type FlatRange, intersectionOf, type ParameterRange } from './store/flat-layout.js';
+import type { ParameterStore } from './store/parameter-store.js';
 import { WholeMatrices } from './whole-matrices.js';
 
 /** Part of a parameter whose state this rank holds. */
@@ -15,6 +15,8 @@ export interface StatePart extends FlatRange {
 
 /** A named state of the parameters of one update rule, for checkpoints. */
 export interface OptimizerStateTensor extends OptimizerState {
+  /** The store of its parameters. */
+  readonly store: ParameterStore;
   readonly buffer: Tensor;
   /** The parts of a parameter that are here; undefined where its rule does not keep the state. */
   readonly partsOf: (range: ParameterRange) => readonly StatePart[] | undefined;
@@ -23,7 +25,7 @@ export interface OptimizerStateTensor extends OptimizerState {
 /** Padding alone has no parameter. */
 const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
 
-/** An update rule with the parameters that it updates on this rank, and their states. */
+/** An update rule with the parameters of a store that it updates on this rank, and their states. */
 export class RuleOfParameters {
   readonly optimizer: BoundOptimizer;
   /** Whether its parameters are updated with the decoupled learning rate of a step. */
@@ -34,18 +36,18 @@ export class RuleOfParameters {
 
   constructor(
     { optimizer, isDecoupled, runs, stateSize, isRuleOf }: RunsOfRule,
-    { buffers, groups }: { readonly buffers: ParameterBuffers; readonly groups: ParallelGroups },
+    { store, groups }: { readonly store: ParameterStore; readonly groups: ParallelGroups },
   ) {
-    const { device } = buffers.model;
+    const { device } = store;
     const partsOf = (range: ParameterRange): StatePart[] | undefined =>
       isRuleOf(range.parameter) ? partsIn(runs, range) : undefined;
     this.states = optimizer.states.map(({ name, dtype }) => {
       const buffer = Tensor.zeros({ shape: [stateSize], dtype, device });
-      return { name, dtype, buffer, partsOf };
+      return { name, dtype, store, buffer, partsOf };
     });
     this.isDecoupled = isDecoupled;
-    this.matrices = new WholeMatrices(buffers, { groups, isRead: isRuleOf });
-    this.#ranges = runs.map((run) => this.#rangeOf(run, buffers));
+    this.matrices = new WholeMatrices(store, { groups, isRead: isRuleOf });
+    this.#ranges = runs.map((run) => this.#rangeOf(run, store));
     this.optimizer = optimizer.bind(this.#ranges, { device, matrices: this.matrices });
   }
 
@@ -57,8 +59,8 @@ export class RuleOfParameters {
       part.dispose();
   }
 
-  #rangeOf(run: RunOfParameters, { master, model, gradients }: ParameterBuffers): OptimizerRange {
-    const { start, end, owned, stateStart } = run;
+  #rangeOf(run: RunOfParameters, store: ParameterStore): OptimizerRange {
+    const { start, end, stateStart } = run;
     const shape = [end - start];
     const segments = run.ranges.map((range) => {
       const common = intersectionOf(run, range)!;
@@ -66,10 +68,10 @@ export class RuleOfParameters {
     });
     return {
       start,
-      parameter: master.view({ offset: owned.masterStart + start - owned.start, shape }),
+      parameter: store.master(run),
       states: this.states.map(({ buffer }) => buffer.view({ offset: stateStart, shape })),
-      modelParameter: model.dtype === 'float32' ? undefined : model.view({ offset: start, shape }),
-      gradient: gradients.view({ offset: start, shape }),
+      modelParameter: store.dtype === 'float32' ? undefined : store.model(run),
+      gradient: store.gradient(run),
       segments: segments.length > 0 ? segments : [{ end: end - start, group: paddingGroup }],
     };
   }

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
-import { type FlatRange, intersectionOf, type ParameterRange } from './flat-layout.js';
 import type { Optimizer } from './optimizer.js';
-import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
+import { type FlatRange, intersectionOf, type ParameterRange } from './store/flat-layout.js';
+import type { ParameterStore } from './store/parameter-store.js';
 
 /** Elements of an owned range whose parameters, one after the other, have one update rule. */
 export interface RunOfParameters extends FlatRange {
@@ -9,7 +9,6 @@ export interface RunOfParameters extends FlatRange {
   readonly rule: number;
   /** Among the runs of its rule. */
   readonly index: number;
-  readonly owned: OwnedRange;
   /** The parameters of which it has elements. */
   readonly ranges: readonly ParameterRange[];
   /** Where it begins in the states of its rule, which hold nothing else. */
@@ -36,7 +35,7 @@ export interface RunsOfRule extends ParameterUpdate {
  * Where all have one rule, the runs are the owned ranges.
  */
 export function runsByRule(
-  { owned, ranges }: ParameterBuffers,
+  { owned, ranges }: ParameterStore,
   ruleOf: (parameter: Parameter) => ParameterUpdate,
 ): { readonly rules: readonly RunsOfRule[]; readonly runs: readonly (readonly RunOfParameters[])[] } {
   const updates = [...new Set(ranges.map(({ parameter }) => ruleOf(parameter)))];
@@ -59,7 +58,6 @@ export function runsByRule(
         end,
         rule: ofRule,
         index,
-        owned: held,
         ranges: group.ranges,
         stateStart: rule.stateSize,
       };
@@ -79,7 +77,7 @@ interface Group {
 }
 
 function groupsIn(
-  held: OwnedRange,
+  held: FlatRange,
   options: {
     readonly ranges: readonly ParameterRange[];
     readonly ruleOf: (parameter: Parameter) => ParameterUpdate;

@@ -2,9 +2,9 @@ import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { cast, type Slice, sizeOf, Tensor } from '@mtl/kernels';
-import { type Bucket, type ParameterRange, sliceOf } from './flat-layout.js';
 import type { ParallelGroups } from './parallel-groups.js';
-import type { ParameterBuffers } from './parameter-buffers.js';
+import type { ParameterRange } from './store/flat-layout.js';
+import type { ParameterStore } from './store/parameter-store.js';
 
 /** One of the `matrices` of a parameter. */
 export interface MatrixOfParameter {
@@ -18,15 +18,12 @@ const shapeOf = (box: readonly Slice[]): number[] => box.map(({ start, end }) =>
 const stridesOf = (shape: readonly number[]): number[] => shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
 
 /**
- * A view of `part` of a tensor that holds `whole`, both boxes of one parameter, `offset` elements into it.
+ * A view of `part` of a tensor that holds `whole`, both boxes of one parameter.
  */
-function boxIn(
-  tensor: Tensor,
-  { whole, part, offset = 0 }: { whole: readonly Slice[]; part: readonly Slice[]; offset?: number },
-): Tensor {
+function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
   const strides = stridesOf(shapeOf(whole));
-  const skipped = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
-  return tensor.strided({ offset: offset + skipped, shape: shapeOf(part), strides });
+  const offset = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
+  return tensor.strided({ offset, shape: shapeOf(part), strides });
 }
 
 const intersection = (left: readonly Slice[], right: readonly Slice[]): Slice[] =>
@@ -39,41 +36,34 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
   left.every(({ start, end }, dim) => start === right[dim]!.start && end === right[dim]!.end);
 
 /**
- * Whole matrices of values that ranks hold in parts, in the buffer of the gradients: an update rule writes
+ * Whole matrices of values that ranks hold in parts, in the memory of the gradients: an update rule writes
  * its directions there, gathers them, reads each matrix whole and writes the result of this rank's shard
- * back. Every rank reads the same bits. With a distributed optimizer the states stay in even slices: a matrix
- * that crosses slices is read by each rank that owns a part of it.
+ * back. Every rank reads the same bits. Where the ranks of a store own slices, the states stay in them: a
+ * matrix that crosses slices is read by each rank that owns a part of it.
  */
 export class WholeMatrices {
-  readonly #gradients: Tensor;
-  readonly #sharing: ParameterBuffers['sharing'];
-  readonly #dp: ProcessGroup | undefined;
+  readonly #store: ParameterStore;
   readonly #tp: ProcessGroup | undefined;
-  /** Buckets with matrices, where several ranks own slices of them. */
-  readonly #buckets: readonly Bucket[];
+  /** The parameters whose matrices are read. */
+  readonly #parameters: readonly Parameter[];
   /** Room for the largest matrix that is not read in place. */
   #whole: Tensor | undefined;
   #shards: Tensor | undefined;
-  #works: Work[] = [];
+  #works: readonly Work[] = [];
 
   /** `isRead`: whether the rule reads matrices of a parameter. */
   constructor(
-    buffers: ParameterBuffers,
+    store: ParameterStore,
     {
-      groups,
+      groups: { tp },
       isRead,
     }: { readonly groups: ParallelGroups; readonly isRead: (parameter: Parameter) => boolean },
   ) {
-    const { gradients, sharing, buckets } = buffers;
-    this.#gradients = gradients;
-    this.#sharing = sharing;
-    const { dp, tp } = groups;
-    this.#dp = dp;
+    this.#store = store;
     this.#tp = tp !== undefined && tp.size > 1 ? tp : undefined;
-    const isDivided = sharing.distributed && sharing.size > 1;
-    const reads = ({ parameter }: ParameterRange): boolean =>
-      parameter.matrices.length > 0 && isRead(parameter);
-    this.#buckets = isDivided ? buckets.filter(({ ranges }) => ranges.some(reads)) : [];
+    this.#parameters = store.ranges
+      .map(({ parameter }) => parameter)
+      .filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
   /** Allocates what `read` needs for these matrices, so that no step allocates. */
@@ -90,15 +80,9 @@ export class WholeMatrices {
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
   }
 
-  /** Starts to fetch what other data-parallel ranks have written; `read` waits for it. */
+  /** Starts to fetch what the store's other ranks have written; `read` waits for it. */
   gather(): void {
-    const { rank, size } = this.#sharing;
-    this.#works = this.#buckets.map((bucket) => {
-      const slice = sliceOf(bucket, rank, size);
-      using output = this.#gradients.view({ offset: bucket.start, shape: [bucket.end - bucket.start] });
-      using input = this.#gradients.view({ offset: slice.start, shape: [slice.end - slice.start] });
-      return this.#dp!.allGather({ output, input });
-    });
+    this.#works = this.#store.shareGradients(this.#parameters);
   }
 
   /** Waits for what `gather` has started, also on ranks that read nothing. */
@@ -113,13 +97,14 @@ export class WholeMatrices {
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();
-    const { parameter, start } = range;
+    const { parameter } = range;
     const own = intersection(box, parameter.slices);
     const [size, inputs] = [sizeOf(shapeOf(box)), shapeOf(box).at(-1)!];
     const shape = [size / inputs, inputs];
-    if (isSame(box, parameter.slices)) return this.#gradients.view({ offset: start, shape });
+    using gradient = this.#store.gradient(range);
+    if (isSame(box, parameter.slices)) return gradient.view({ shape });
     const whole = this.#whole!.view({ shape });
-    using shard = boxIn(this.#gradients, { whole: parameter.slices, part: own, offset: start });
+    using shard = boxIn(gradient, { whole: parameter.slices, part: own });
     const shards = this.#shardsOf(parameter, { box, own });
     if (shards.length === 1) {
       using output = boxIn(whole, { whole: box, part: own });
@@ -141,9 +126,10 @@ export class WholeMatrices {
 
   /** Writes this rank's shard of a matrix [outputs, inputs], in any floating dtype. */
   write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
-    const { parameter, start } = range;
-    const part = intersection(box, parameter.slices);
-    using output = boxIn(this.#gradients, { whole: parameter.slices, part, offset: start });
+    const { slices } = range.parameter;
+    const part = intersection(box, slices);
+    using gradient = this.#store.gradient(range);
+    using output = boxIn(gradient, { whole: slices, part });
     using input = boxIn(matrix, { whole: box, part });
     cast({ output, input });
   }
@@ -183,6 +169,6 @@ export class WholeMatrices {
   #roomFor(old: Tensor | undefined, size: number): Tensor | undefined {
     if (size <= (old?.size ?? 0)) return old;
     old?.dispose();
-    return Tensor.empty({ shape: [size], dtype: 'float32', device: this.#gradients.device });
+    return Tensor.empty({ shape: [size], dtype: 'float32', device: this.#store.device });
   }
 }

@@ -4,12 +4,12 @@ import { numLiveTensors } from '@mtl/kernels';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import {
   Adamw,
+  createStores,
   ModelOptimizer,
   type ModelOptimizerOptions,
   Muon,
   muonWith,
   type OptimizerStepOptions,
-  ParameterBuffers,
 } from '../src/index.js';
 
 /** torch.optim.AdamW with two groups of parameters: tooling/fixtures/decoupled-rate.py. */
@@ -62,9 +62,9 @@ function train(
         ...(name === 'matrix' ? { matrices: [globalShape.map((size) => ({ start: 0, end: size }))] } : {}),
       }),
   );
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: 'float32' });
+  const stores = createStores(parameters, { device: 'cpu', dtype: 'float32' });
   const { weightDecay, clipGradient } = settings;
-  const optimizer = new ModelOptimizer(buffers, { ...options, weightDecay, clipGradient });
+  const optimizer = new ModelOptimizer(stores, { ...options, weightDecay, clipGradient });
   const valuesOf = (step: number, which: number): Float32Array =>
     Float32Array.from({ length: parameters[which]!.size }, (_, at) => fixtureValue(step, which, at));
   for (const [which, { data }] of parameters.entries()) data.write(valuesOf(0, which));
@@ -74,7 +74,6 @@ function train(
   }
   const result = parameters.map(({ name, data }) => [name, data.toArray()] as const);
   optimizer.dispose();
-  buffers.dispose();
   return Object.fromEntries(result);
 }
 

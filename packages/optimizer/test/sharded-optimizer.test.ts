@@ -71,6 +71,7 @@ const kinds = [
   { distributed: false, overlap: true },
   { distributed: true, overlap: false },
   { distributed: true, overlap: true },
+  { distributed: true, overlap: true, releasing: true },
 ];
 // gradients are float32 sums of up to eight parts; Adam divides by their size, so the update of 0.01 keeps
 // that rounding
@@ -94,11 +95,13 @@ describe.each(layouts)('AdamW over %o', (layout) => {
   });
 
   it('gives all data-parallel ranks the same bfloat16 model', async () => {
-    const [plain, distributed] = await run(layout, [
+    const [plain, ...others] = await run(layout, [
       { dtype: 'bfloat16' },
       { dtype: 'bfloat16', distributed: true, overlap: true },
+      { dtype: 'bfloat16', distributed: true, overlap: true, releasing: true },
     ]);
-    expect(distributed!.map(({ modelBits }) => modelBits)).toEqual(plain!.map(({ modelBits }) => modelBits));
+    for (const ranks of others)
+      expect(ranks.map(({ modelBits }) => modelBits)).toEqual(plain!.map(({ modelBits }) => modelBits));
     // one unit in the last place of bfloat16 for values below 4, where a master lies between two of them
     expect(differences(plain!, alone.bfloat16).model).toBeLessThanOrEqual(2 ** -6);
   });
@@ -165,6 +168,14 @@ describe('a distributed optimizer', () => {
       // segments of four buckets, in blocks of 64 bytes and more, are a few percent of these small tensors
       expect(Math.abs(measured - saved)).toBeLessThan(0.2 * saved);
     }
+  });
+});
+
+describe('a store that keeps the values of others only while they are used', () => {
+  it('refuses reads of a parameter outside of its units', async () => {
+    await expect(
+      run({ tp: 1, dp: 2 }, [{ distributed: true, overlap: true, releasing: true, forgetUnit: true }]),
+    ).rejects.toThrow('table is read outside of its units');
   });
 });
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { operationStatistics } from '@mtl/kernels';
 import { BertStage, parameterTensors, writeHuggingFaceBert } from '@mtl/models';
-import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
 /** bert-base, with the layer norms where transformers has them. */
 export function bertBase({ sequenceLength, dropout }) {
@@ -33,9 +33,8 @@ export class BertSide {
     const device = 'cpu';
     this.model = bertBase({ sequenceLength, dropout });
     this.stage = new BertStage({ model: this.model, device, dtype, seed, recomputation });
-    this.buffers = new ParameterBuffers(this.stage.parameters, { device, dtype });
-    this.buffers.initialize(seed);
-    this.optimizer = new AdamwOptimizer(this.buffers, {
+    const stores = createStores(this.stage.parameters, { device, dtype, seed });
+    this.optimizer = new AdamwOptimizer(stores, {
       beta1: 0.9,
       beta2: 0.999,
       epsilon: 1e-6,
@@ -76,7 +75,6 @@ export class BertSide {
 
   dispose() {
     this.optimizer.dispose();
-    this.buffers.dispose();
   }
 }
 

@@ -6,7 +6,7 @@ import {
   writeHuggingFaceGpt,
   writeLoraDirectory,
 } from '@mtl/models';
-import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 
 /** A Llama of the size of SmolLM-135M. */
 export const smolLlama = {
@@ -47,9 +47,8 @@ export class LlamaSide {
     };
     const lora = this.lora ? loraSpecificationOf(this.lora, smolLlama) : undefined;
     this.stage = new GptStage({ model: smolLlama, device, dtype, seed, lora });
-    this.buffers = new ParameterBuffers(this.stage.parameters, { device, dtype });
-    this.buffers.initialize(seed);
-    this.optimizer = new ModelOptimizer(this.buffers, {
+    const stores = createStores(this.stage.parameters, { device, dtype, seed });
+    this.optimizer = new ModelOptimizer(stores, {
       optimizer: new Adamw({ beta1: 0.9, beta2: 0.95, epsilon: 1e-8 }),
       weightDecay: 0.1,
       clipGradient: 1,
@@ -91,7 +90,6 @@ export class LlamaSide {
 
   dispose() {
     this.optimizer.dispose();
-    this.buffers.dispose();
     this.stage.dispose();
   }
 }

@@ -1,4 +1,5 @@
 import { sumOfSquares, Tensor } from '@mtl/kernels';
+import { ownedPartsOf } from '@mtl/optimizer';
 
 /**
  * Makes a training run wrong in one way, each a mistake that could really be made. For fault injection only.
@@ -80,7 +81,7 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
   const { groups } = processes;
   const { world, dp } = groups;
   // each data-parallel rank adds its share of what all of them have, or the slice that it has reduced
-  const share = optimizer.buffers.sharing.distributed ? 1 : 1 / (dp?.size ?? 1);
+  const share = storeOf(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
   groups.world = new Proxy(world, {
     get(target, property) {
       const value = target[property];
@@ -101,12 +102,16 @@ function headOf({ stages }) {
   return [...stages.values()].find(({ isLast }) => isLast)?.outputWeight;
 }
 
+const storeOf = ({ stores }, parameter) =>
+  stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
+
 /** The sum of squares of what this rank has reduced of a parameter's gradient. */
-function squares({ buffers }, parameter) {
+function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
-  const range = buffers.ranges.find((each) => each.parameter === parameter);
-  for (const { start, end } of buffers.ownedPartsOf(range)) {
-    const input = buffers.gradients.view({ offset: start, shape: [end - start] });
+  const store = storeOf(optimizer, parameter);
+  const range = store.ranges.find((each) => each.parameter === parameter);
+  for (const part of ownedPartsOf(store, range)) {
+    const input = store.gradient(part);
     sumOfSquares({ output, input, accumulate: true });
     input.dispose();
   }

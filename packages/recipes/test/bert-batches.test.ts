@@ -12,7 +12,7 @@ import {
   writeVocabularyText,
 } from '@mtl/data';
 import { BertStage } from '@mtl/models';
-import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { afterAll, expect, it } from 'vitest';
 import { smallSentences } from './support/small-sentences.js';
 
@@ -87,9 +87,8 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
     dtype: 'float32',
     seed: 3,
   });
-  const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
-  buffers.initialize(3);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const stores = createStores(stage.parameters, { device: 'cpu', dtype: 'float32', seed: 3 });
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.99,
     epsilon: 1e-8,
@@ -103,7 +102,6 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
   }
   await loader.close();
   optimizer.dispose();
-  buffers.dispose();
   const [first, last] = [steps[0]!, steps.at(-1)!];
   // a model that knows nothing has the logarithm of its vocabulary, and of two
   expect(Math.abs(first.lm_loss! - Math.log(tokenizer.vocabularySize))).toBeLessThan(0.3);

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ParameterBuffers } from '@mtl/optimizer';
+import { ReplicatedStore } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
 import { processTestMs } from './support/run-processes.js';
@@ -61,7 +61,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
   it('comes back, to the byte, and a training run goes on from it with the model that it finds there', async () => {
     const huggingFace = runs.pathOf('written-by-training');
     const directory = runs.pathOf('begun');
-    const initialize = vi.spyOn(ParameterBuffers.prototype, 'initialize');
+    const initialize = vi.spyOn(ReplicatedStore.prototype, 'initialize');
     const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
     // random numbers for every weight, which none would keep
     expect(initialize).not.toHaveBeenCalled();

@@ -4,7 +4,7 @@ import type { Parameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import { numLiveTensors } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, numLossTokens, type TokenBatch } from '@mtl/models';
-import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { Adamw, ModelOptimizer, ReplicatedStore } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 
 const directory = fileURLToPath(new URL('../../models/fixtures/llama-training', import.meta.url));
@@ -103,13 +103,13 @@ async function readTensors(name: Name, prefix: string): Promise<Map<string, Floa
 function build(name: Name, initial: ReadonlyMap<string, Float32Array>) {
   const { beta1, beta2, epsilon, weightDecay, clip } = fixture.recipe;
   const stage = new GptStage({ model: models[name], device: 'cpu', dtype: 'float32', seed: 1 });
-  const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
-  for (const range of buffers.ranges) {
-    const view = buffers.viewOf(buffers.master, range);
+  const store = new ReplicatedStore(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  for (const range of store.ranges) {
+    const view = store.master(range);
     view.write(padded(range.parameter, initial));
     view.dispose();
   }
-  const optimizer = new ModelOptimizer(buffers, {
+  const optimizer = new ModelOptimizer([store], {
     optimizer: new Adamw({ beta1, beta2, epsilon }),
     weightDecay,
     clipGradient: clip,
@@ -117,7 +117,6 @@ function build(name: Name, initial: ReadonlyMap<string, Float32Array>) {
   optimizer.refreshModel();
   const dispose = (): void => {
     optimizer.dispose();
-    buffers.dispose();
     stage.dispose();
   };
   return { stage, optimizer, dispose };

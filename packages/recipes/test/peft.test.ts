@@ -17,7 +17,7 @@ import {
   readLoraDirectory,
   writeLoraDirectory,
 } from '@mtl/models';
-import { Adamw, ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { weightTensors } from '@mtl/trainer';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -46,9 +46,9 @@ async function openAdapted(base: string, adapters: string) {
   const found = await readLoraDirectory({ directory: adapters, model });
   const lora = loraSpecificationOf(found.configuration, model);
   const stage = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
-  const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  const stores = createStores(stage.parameters, { device: 'cpu', dtype: 'float32' });
   const { learningRate, weightDecay } = expectedOf('lora-llama');
-  const optimizer = new ModelOptimizer(buffers, {
+  const optimizer = new ModelOptimizer(stores, {
     optimizer: new Adamw({ beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }),
     weightDecay,
     clipGradient: 0,
@@ -58,7 +58,6 @@ async function openAdapted(base: string, adapters: string) {
   await found.load(tensors.filter(({ name }) => isAdapter(name)));
   const dispose = (): void => {
     optimizer.dispose();
-    buffers.dispose();
     stage.dispose();
   };
   return { model, configuration: found.configuration, stage, optimizer, tensors, learningRate, dispose };

@@ -1,21 +1,20 @@
 import type { LogicalTensor, ValueLimit } from '@mtl/checkpoint';
 import { cast, Tensor } from '@mtl/kernels';
-import type { ModelOptimizer } from '@mtl/optimizer';
+import type { ParallelGroups, ParameterStore } from '@mtl/optimizer';
 import { replicaNumbers } from './replica-numbers.js';
 
 /** Elements that are converted at a time: more would show in the peak of the memory of a run. */
 const elementsAtATime = 2 ** 20;
 
 /**
- * Frozen parameters under their logical names, in float32: what this rank holds of them. Every data-parallel
- * rank holds all of them; what is written is rounded to the model's dtype.
+ * The frozen parameters of a store under their logical names, in float32: what this rank holds of them. Every
+ * rank of the store's group holds all of them; what is written is rounded to the model's dtype.
  */
 export function frozenTensors(
-  { buffers, groups }: ModelOptimizer,
-  { limit }: { readonly limit: ValueLimit },
+  { frozen, group }: ParameterStore,
+  { groups, limit }: { readonly groups: ParallelGroups; readonly limit: ValueLimit },
 ): LogicalTensor[] {
-  const { frozen, sharing } = buffers;
-  const replicas = replicaNumbers(frozen, { groups, sharing: { ...sharing, distributed: false } });
+  const replicas = replicaNumbers(frozen, { groups, group, isDivided: false });
   return frozen.map((parameter): LogicalTensor => {
     const readInto = (target: Uint8Array): void =>
       forParts(parameter.data, target, (part, floats, bytes) => {

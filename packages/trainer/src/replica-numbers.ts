@@ -1,22 +1,33 @@
 import type { Parameter } from '@mtl/autograd';
-import { copiesAlong, type DataParallelSharing, type ParallelGroups } from '@mtl/optimizer';
+import type { ProcessGroup } from '@mtl/comm';
+import { copiesAlong, type ParallelGroups } from '@mtl/optimizer';
 
 /**
- * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so
- * that each saves about as many bytes.
+ * 0 on the one rank that saves what several hold. Ranks of a store's group that all hold everything take
+ * turns, so that each saves about as many bytes.
  */
 export function replicaNumbers(
   parameters: readonly Parameter[],
-  { groups, sharing }: { readonly groups: ParallelGroups; readonly sharing: DataParallelSharing },
+  {
+    groups,
+    group = { rank: 0, size: 1 },
+    isDivided,
+  }: {
+    readonly groups: ParallelGroups;
+    /** Of the store that keeps the parameters. */
+    readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
+    /** Whether each of its ranks holds a part of its own. */
+    readonly isDivided: boolean;
+  },
 ): ReadonlyMap<Parameter, number> {
-  const { rank, size, distributed } = sharing;
+  const { rank, size } = group;
   const assigned = new Array<number>(size).fill(0);
   return new Map(
     parameters.map((parameter) => {
       const turn = assigned.indexOf(Math.min(...assigned));
       assigned[turn]! += parameter.size;
-      let replica = distributed ? 0 : (rank - turn + size) % size;
-      let scale = distributed ? 1 : size;
+      let replica = isDivided ? 0 : (rank - turn + size) % size;
+      let scale = isDivided ? 1 : size;
       for (const axis of parameter.copiedOver) {
         const copies = copiesAlong(groups, axis);
         replica += (copies?.rank ?? 0) * scale;

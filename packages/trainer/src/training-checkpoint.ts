@@ -1,8 +1,15 @@
-import type { Parameter } from '@mtl/autograd';
 import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
-import type { Slice, Tensor } from '@mtl/kernels';
-import type { LossScaler, ModelOptimizer, ParameterRange } from '@mtl/optimizer';
+import { Tensor } from '@mtl/kernels';
+import {
+  type FlatRange,
+  type LossScaler,
+  type ModelOptimizer,
+  ownedPartsOf,
+  type ParallelGroups,
+  type ParameterRange,
+  type ParameterStore,
+} from '@mtl/optimizer';
 import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers } from './replica-numbers.js';
@@ -21,105 +28,83 @@ export function parameterNameOf(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
-/**
- * Complete float32 values in a flat buffer under a logical name: a box of the parameter that lies together
- * there.
- */
-interface StoredBox {
-  readonly name: string;
-  readonly parameter: Parameter;
-  readonly slices: readonly Slice[];
-  readonly buffer: Tensor;
-  /** First element in the buffer. */
-  readonly start: number;
-  readonly length: number;
-  readonly replica: number;
-  readonly limit?: ValueLimit | undefined;
+/** Values that this rank holds of a parameter, in [start, end) of the store. */
+interface HeldPart extends FlatRange {
+  /** [end - start] float32; the caller's to dispose of. */
+  readonly view: () => Tensor;
 }
 
-/** Elements [start, end) of the flat buffers, whose values begin at `first` in another one. */
-interface PlacedPart {
-  readonly start: number;
-  readonly end: number;
-  readonly first: number;
-}
-
+/** The tensor of a checkpoint that is a box of a parameter, whose values lie together. */
 function logicalTensor({
-  name,
-  parameter,
-  slices,
-  buffer,
-  start,
-  length,
-  replica,
-  limit,
-}: StoredBox): LogicalTensor {
-  const withView = <T>(body: (view: Tensor) => T): T => {
-    using view = buffer.view({ offset: start, shape: [length] });
-    return body(view);
-  };
+  view,
+  ...box
+}: Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape' | 'limit'> &
+  Pick<HeldPart, 'view'>): LogicalTensor {
   return {
-    name,
-    slices,
-    replica,
-    ...(limit === undefined ? {} : { limit }),
+    ...box,
     dtype: 'F32',
-    globalShape: parameter.globalShape,
-    read: () =>
-      withView((view) => {
-        const values = view.read<'float32'>();
-        return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-      }),
-    readInto: (target) => withView((view) => view.readInto(target)),
-    write: (bytes) => withView((view) => view.write(bytes)),
+    read: () => {
+      using tensor = view();
+      const values = tensor.read<'float32'>();
+      return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    },
+    readInto: (target) => {
+      using tensor = view();
+      tensor.readInto(target);
+    },
+    write: (bytes) => {
+      using tensor = view();
+      tensor.write(bytes);
+    },
   };
 }
 
 /**
- * What this rank holds of a buffer with a value for each element of its owned ranges, or of those of some
- * parameters: one box for a parameter that it holds whole (or all of its tensor-parallel slice), a few for
- * one that ranks of a distributed optimizer share.
+ * What this rank holds of values of a store's parameters: one box for a parameter that it holds whole (or all
+ * of its tensor-parallel slice), a few for one that ranks of the store share.
  */
-function ownedTensors(
-  optimizer: ModelOptimizer,
+function heldTensors(
+  store: ParameterStore,
   options: {
+    readonly groups: ParallelGroups;
     readonly prefix: string;
-    readonly buffer: Tensor;
-    /** Where parts of a parameter are in the buffer; undefined where it has no values there. */
-    readonly partsOf: (range: ParameterRange) => readonly PlacedPart[] | undefined;
+    /** Undefined for a parameter that has no such values. */
+    readonly partsOf: (range: ParameterRange) => readonly HeldPart[] | undefined;
     readonly limit?: ValueLimit;
   },
 ): LogicalTensor[] {
-  const { buffers } = optimizer;
-  const replicas = replicaNumbers(
-    buffers.ranges.map(({ parameter }) => parameter),
-    { groups: optimizer.groups, sharing: buffers.sharing },
-  );
-  return buffers.ranges.flatMap((range) => {
+  const { groups, prefix, partsOf, limit } = options;
+  const parameters = store.ranges.map(({ parameter }) => parameter);
+  const replicas = replicaNumbers(parameters, { ...store, groups });
+  return store.ranges.flatMap((range) => {
     const { parameter } = range;
-    const parts = options.partsOf(range);
+    const parts = partsOf(range);
     if (parts === undefined) return [];
-    const all = parameter.slices;
+    const { globalShape, slices: all } = parameter;
     const box = {
-      name: options.prefix + parameter.name,
-      parameter,
-      buffer: options.buffer,
-      limit: options.limit,
+      name: prefix + parameter.name,
+      globalShape,
       replica: replicas.get(parameter)!,
+      ...(limit === undefined ? {} : { limit }),
     };
-    const boxes = parts.flatMap((part) =>
-      slicesOfFlatRange({
-        slices: all,
-        start: part.start - range.start,
-        end: part.end - range.start,
-      }).map(({ slices, offset, length }) =>
-        logicalTensor({ ...box, slices, start: part.first + offset, length }),
+    const boxes = parts.flatMap(({ start, end, view }) =>
+      slicesOfFlatRange({ slices: all, start: start - range.start, end: end - range.start }).map(
+        ({ slices, offset, length }) =>
+          logicalTensor({
+            ...box,
+            slices,
+            view: () => {
+              using part = view();
+              return part.view({ offset, shape: [length] });
+            },
+          }),
       ),
     );
     if (boxes.length > 0) return boxes;
     // other ranks hold it: an empty box declares it
     const none = all.map(({ start }) => ({ start, end: start }));
-    return [logicalTensor({ ...box, slices: none, start: 0, length: 0 })];
+    const view = (): Tensor => Tensor.empty({ shape: [0], dtype: 'float32', device: store.device });
+    return [logicalTensor({ ...box, slices: none, view })];
   });
 }
 
@@ -127,8 +112,8 @@ function ownedTensors(
  * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in
  * float16, its square in float32 and bfloat16, so that no forward pass computes a finite loss.
  */
-function weightLimit({ buffers }: ModelOptimizer): ValueLimit {
-  return buffers.model.dtype === 'float16'
+function weightLimit({ dtype }: ParameterStore): ValueLimit {
+  return dtype === 'float16'
     ? { magnitude: 65520, why: 'which overflows in float16' }
     : { magnitude: 2 ** 64, why: 'whose square overflows in float32' };
 }
@@ -137,29 +122,32 @@ function weightLimit({ buffers }: ModelOptimizer): ValueLimit {
  * Master weights under their logical names: what this rank holds of them. Of frozen parameters, which have
  * none, the values that the model computes with, in float32 as well: the same after a round trip.
  */
-export function weightTensors(optimizer: ModelOptimizer): LogicalTensor[] {
-  const { buffers } = optimizer;
-  const limit = weightLimit(optimizer);
-  const trained = ownedTensors(optimizer, {
-    prefix: '',
-    buffer: buffers.master,
-    partsOf: (range) => buffers.ownedPartsOf(range).map((part) => ({ ...part, first: part.masterStart })),
-    limit,
-  });
-  return [...trained, ...frozenTensors(optimizer, { limit })];
+export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
+  const ofStores = stores.map((store) => ({ store, groups, limit: weightLimit(store) }));
+  const trained = ofStores.flatMap(({ store, ...options }) =>
+    heldTensors(store, {
+      ...options,
+      prefix: '',
+      partsOf: (range) =>
+        ownedPartsOf(store, range).map((part) => ({ ...part, view: () => store.master(part) })),
+    }),
+  );
+  return [...trained, ...ofStores.flatMap(({ store, ...options }) => frozenTensors(store, options))];
 }
 
 /**
  * Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and
  * `step`.
  */
-export function gradientTensors(optimizer: ModelOptimizer): LogicalTensor[] {
-  const { buffers } = optimizer;
-  return ownedTensors(optimizer, {
-    prefix: 'gradient.',
-    buffer: buffers.gradients,
-    partsOf: (range) => buffers.ownedPartsOf(range).map((part) => ({ ...part, first: part.start })),
-  });
+export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
+  return stores.flatMap((store) =>
+    heldTensors(store, {
+      groups,
+      prefix: 'gradient.',
+      partsOf: (range) =>
+        ownedPartsOf(store, range).map((part) => ({ ...part, view: () => store.gradient(part) })),
+    }),
+  );
 }
 
 /**
@@ -169,18 +157,24 @@ export function gradientTensors(optimizer: ModelOptimizer): LogicalTensor[] {
  * same bytes.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
+  const { groups, state } = optimizer;
   const places = new Map(weightTensors(optimizer).map(({ name }, place) => [name, place]));
-  const names = [...new Set(optimizer.state.map(({ name }) => name))];
+  const names = [...new Set(state.map(({ name }) => name))];
   return names.flatMap((stateName) => {
     const prefix = `${optimizerPrefix}${stateName}.`;
     const placeOf = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
-    return optimizer.state
+    return state
       .filter(({ name }) => name === stateName)
-      .flatMap(({ buffer, partsOf }) =>
-        ownedTensors(optimizer, {
+      .flatMap(({ store, buffer, partsOf }) =>
+        heldTensors(store, {
+          groups,
           prefix,
-          buffer,
-          partsOf: (range) => partsOf(range)?.map((part) => ({ ...part, first: part.stateStart })),
+          partsOf: (range) =>
+            partsOf(range)?.map(({ start, end, stateStart }) => ({
+              start,
+              end,
+              view: () => buffer.view({ offset: stateStart, shape: [end - start] }),
+            })),
         }),
       )
       .sort((one, other) => placeOf(one) - placeOf(other));

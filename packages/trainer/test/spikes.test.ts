@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
@@ -41,10 +41,9 @@ interface RunOptions {
 async function run(options: RunOptions) {
   const { boosts = {}, directory, from, spikes, trainIterations = 30 } = options;
   const stage = new BigramStage(size);
-  const buffers = new ParameterBuffers([stage.head], { device: 'cpu', dtype: 'float32' });
-  buffers.initialize(1);
+  const stores = createStores([stage.head], { device: 'cpu', dtype: 'float32', seed: 1 });
   const adamw = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 1 };
-  const optimizer = new AdamwOptimizer(buffers, adamw);
+  const optimizer = new AdamwOptimizer(stores, adamw);
   const lossScaler = new LossScaler({ kind: 'constant' });
   const found =
     from === undefined
@@ -95,10 +94,9 @@ async function run(options: RunOptions) {
       save: save && { ...save, configuration: {} },
       resumedFrom: checkpoint?.path,
     });
-    return { steps, events, weights: buffers.master.toArray(), numUpdates: optimizer.numSteps };
+    return { steps, events, weights: stage.head.data.toArray(), numUpdates: optimizer.numSteps };
   } finally {
     optimizer.dispose();
-    buffers.dispose();
   }
 }
 

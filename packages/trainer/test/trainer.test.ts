@@ -7,10 +7,11 @@ import type { MtlError } from '@mtl/errors';
 import { numLiveTensors, type Tensor } from '@mtl/kernels';
 import {
   AdamwOptimizer,
+  createStores,
   LossScaler,
   type LossScalerOptions,
+  type ModelOptimizer,
   NumMicroBatches,
-  ParameterBuffers,
 } from '@mtl/optimizer';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
@@ -58,11 +59,14 @@ interface BuildOptions {
   deviceClock?: DeviceClock;
 }
 
+/** The weights of what `build` made. */
+const weightsOf = ({ stores }: ModelOptimizer): Float32Array =>
+  stores[0]!.ranges[0]!.parameter.data.read<'float32'>();
+
 function build(options: BuildOptions = {}) {
   const stage = new BigramStage(size);
-  const buffers = new ParameterBuffers([stage.head], { device: 'cpu', dtype: 'float32' });
-  buffers.initialize(1);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const stores = createStores([stage.head], { device: 'cpu', dtype: 'float32', seed: 1 });
+  const optimizer = new AdamwOptimizer(stores, {
     isDecoupled: options.decoupledRate && (() => true),
     beta1: 0.9,
     beta2: 0.99,
@@ -74,7 +78,6 @@ function build(options: BuildOptions = {}) {
   const pipeline = onePiece(stage);
   const dispose = (): void => {
     optimizer.dispose();
-    buffers.dispose();
   };
   const newTrainer = () =>
     new Trainer<BigramBatch>({
@@ -296,7 +299,7 @@ describe('Trainer', () => {
       exitCode: 1,
       remedy: expect.stringContaining('--lr (it was 983.3)'),
     });
-    expect(optimizer.buffers.master.toArray().every(Number.isFinite)).toBe(true);
+    expect([...weightsOf(optimizer)].every(Number.isFinite)).toBe(true);
     dispose();
   });
 });
@@ -480,7 +483,7 @@ describe('runTraining', () => {
       await loadCheckpoint({ checkpoint: found.checkpoint, tensors });
       second.optimizer.numSteps = state.optimizerSteps;
       expect(await runWith(second)).toMatchObject({ reason: 'done' });
-      expect(second.optimizer.buffers.master.read()).toEqual(whole.optimizer.buffers.master.read());
+      expect(weightsOf(second.optimizer)).toEqual(weightsOf(whole.optimizer));
       expect(evaluations).toEqual([5, 10]);
       expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
         'iter_0000008',
@@ -496,6 +499,10 @@ describe('runTraining', () => {
       using last = buffer.view({ offset: 5, shape: [1] });
       last.write(new Uint8Array(Float32Array.of(value).buffer));
     };
+    const poisonWeight = ({ stores }: ModelOptimizer, value: number): void => {
+      using master = stores[0]!.master(stores[0]!.owned[0]!);
+      poison(master, value);
+    };
     const spoil: Record<string, { change: (built: Built) => void; message: RegExp }> = {
       'NaN in exp_avg': {
         change: ({ optimizer }) => poison(optimizer.state[0]!.buffer, Number.NaN),
@@ -506,11 +513,11 @@ describe('runTraining', () => {
         message: /^iteration 4: optimizer\.exp_avg_sq\.head\S*\[0, 5\] is Infinity;/,
       },
       'NaN in a weight': {
-        change: ({ optimizer }) => poison(optimizer.buffers.master, Number.NaN),
+        change: ({ optimizer }) => poisonWeight(optimizer, Number.NaN),
         message: /^iteration 4: head\S*\[0, 5\] is NaN;/,
       },
       'a weight that no forward pass survives': {
-        change: ({ optimizer }) => poison(optimizer.buffers.master, -1e30),
+        change: ({ optimizer }) => poisonWeight(optimizer, -1e30),
         message: /^iteration 4: head\S*\[0, 5\] is -1\S*e\+(29|30), whose square overflows in float32;/,
       },
     };

@@ -58,17 +58,21 @@ export const layerNorm = checkedOperation(
         backward: ({ parts, outputGradient, accumulated }) => {
           const inputGradient =
             parts.input && input.requiresGradient ? Tensor.empty({ shape, dtype, device }) : undefined;
-          layerNormBackward({
-            inputGradient,
-            weightGradient: parts.weight && !weight.isFrozen ? weight.mainGradient : undefined,
-            biasGradient: parts.weight && !bias.isFrozen ? bias.mainGradient : undefined,
-            outputGradient: outputGradient!,
-            input: savedInput.tensor,
-            mean: savedMean.tensor,
-            rstd: savedRstd.tensor,
-            weight: weight.data,
-            addend: inputGradient === undefined ? undefined : accumulated[0],
-          });
+          const weightGradient = parts.weight && !weight.isFrozen ? weight.mainGradient : undefined;
+          const biasGradient = parts.weight && !bias.isFrozen ? bias.mainGradient : undefined;
+          if ([inputGradient, weightGradient, biasGradient].some((wanted) => wanted !== undefined)) {
+            layerNormBackward({
+              inputGradient,
+              weightGradient,
+              biasGradient,
+              outputGradient: outputGradient!,
+              input: savedInput.tensor,
+              mean: savedMean.tensor,
+              rstd: savedRstd.tensor,
+              weight: weight.data,
+              addend: inputGradient === undefined ? undefined : accumulated[0],
+            });
+          }
           return [inputGradient];
         },
       };

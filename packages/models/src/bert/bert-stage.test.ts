@@ -152,6 +152,12 @@ describe.each([
     recomputed.dispose();
   });
 
+  it('needs the values of parameters only while their units are used', () => {
+    const built = build('cpu', 'float32', placed);
+    built.expectUnitsSuffice([batchOf([3]), batchOf([4])]);
+    built.dispose();
+  });
+
   it.each([2, 3])('%i stages give what one gives: the tied embedding is the sum of both', (numStages) => {
     const staged = { model: { ...placed.model, numLayers: numStages } };
     const whole = build('cpu', 'float32', staged);

@@ -2,6 +2,7 @@ import {
   biasDropoutResidual,
   type Dropout,
   type Parameter,
+  type ParameterUnit,
   siteKey,
   Tape,
   type Variable,
@@ -14,6 +15,7 @@ import { norms } from './block-kinds.js';
 import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
 import { LayerLosses } from './layer-losses.js';
 import type { LoraSpecification } from './lora-specification.js';
+import { type MatmulCost, sumOfCosts } from './matmul-cost.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
 import { PositionTables } from './position-tables.js';
@@ -29,6 +31,7 @@ import type {
   StageCall,
   ToDevice,
 } from './stage-call.js';
+import { type StageUnits, stageUnits } from './stage-units.js';
 import { TransformerBlock } from './transformer-block.js';
 import type { TransformerConfiguration } from './transformer-configuration.js';
 import { TransformerEmbedding } from './transformer-embedding.js';
@@ -123,6 +126,8 @@ export abstract class TransformerStage<
   readonly #embedding: TransformerEmbedding | undefined;
   /** With norms before sublayers: after the last layer. */
   readonly #finalNorm: Norm | undefined;
+  readonly #isTied: boolean;
+  #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
   protected readonly sequence: SequencePartition;
@@ -160,6 +165,7 @@ export abstract class TransformerStage<
       });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
+    this.#isTied = specification.isTied;
     this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
     this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
     this.#finalNorm = this.isLast
@@ -170,6 +176,31 @@ export abstract class TransformerStage<
       ...this.blocks.flatMap(({ parameters }) => parameters),
       ...(this.#finalNorm?.parameters ?? []),
     ];
+  }
+
+  /**
+   * The parameters that it uses together, in the order of forward, for stores that do not keep all of them:
+   * those of the embedding, of each layer, and of the head; a tied word embedding is in two.
+   */
+  get units(): readonly ParameterUnit[] {
+    const { embedding, blocks, head } = this.#units;
+    return [embedding, ...blocks, head].filter((unit) => unit !== undefined);
+  }
+
+  /** What the matmuls of its layers cost. */
+  get matmuls(): MatmulCost {
+    return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
+  }
+
+  get #units(): StageUnits {
+    this.#stageUnits ??= stageUnits({
+      embedding: this.#embedding?.parameters,
+      blocks: this.blocks.map(({ parameters }) => parameters),
+      hasHead: this.isLast,
+      all: this.parameters,
+      tied: this.#isTied && this.isLast ? [this.wordEmbedding!] : [],
+    });
+    return this.#stageUnits;
   }
 
   #wordEmbeddingOf(
@@ -380,7 +411,8 @@ export abstract class TransformerStage<
     how: { readonly context: MicroBatchContext; readonly recomputation: Recomputation },
   ): Variable {
     const layers = this.blocks.map(
-      (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, how.context),
+      (block, index) => (inner: Tape, layerInput: Variable) =>
+        inner.within(this.#units.blocks[index]!, () => block.forward(inner, layerInput, how.context)),
     );
     return applyLayers(tape, input, layers, how.recomputation);
   }
@@ -426,9 +458,11 @@ export abstract class TransformerStage<
         : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
     try {
       const outputs = tape.scope((): Variable | readonly Variable[] => {
-        const hidden = boundary ?? tape.scope(() => this.embed(tape, stageCall));
+        const { embedding, head } = this.#units;
+        const hidden =
+          boundary ?? tape.within(embedding!, () => tape.scope(() => this.embed(tape, stageCall)));
         const result = this.applyBlocks(tape, hidden, stageCall);
-        return this.isLast ? this.losses(tape, result, stageCall) : result;
+        return head === undefined ? result : tape.within(head, () => this.losses(tape, result, stageCall));
       });
       layerLosses.endForward();
       return { tape, loaded, input: boundary, outputs: [outputs].flat() };

@@ -1,4 +1,4 @@
-import type { Parameter } from '@mtl/autograd';
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
 import { PositionTables } from '../blocks/position-tables.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
@@ -21,6 +21,8 @@ export interface Stages<Stage> {
   readonly stages: ReadonlyMap<number, Stage>;
   /** Of all stages, each once, in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
+  /** Those that a stage uses together, in the order of forward. */
+  readonly units: readonly ParameterUnit[];
 }
 
 /** How the stages of a kind of model are built. */
@@ -37,7 +39,7 @@ export interface StageKind<Model extends TransformerConfiguration, Stage> {
  */
 export function buildStages<
   Model extends TransformerConfiguration,
-  Stage extends { readonly parameters: readonly Parameter[] },
+  Stage extends { readonly parameters: readonly Parameter[]; readonly units: readonly ParameterUnit[] },
 >(options: BuildStagesOptions<Model>, { isTied, newStage }: StageKind<Model, Stage>): Stages<Stage> {
   const { layers, placement, rank, ...common } = options;
   const { model, tensorParallel } = options;
@@ -53,5 +55,6 @@ export function buildStages<
     stages.set(chunk, newStage({ ...common, layers: layers[chunk]!, wordEmbedding, positionTables }));
   });
   const parameters = new Set([...stages.values()].flatMap((stage) => stage.parameters));
-  return { stages, parameters: [...parameters] };
+  const units = [...stages.values()].flatMap((stage) => stage.units);
+  return { stages, units, parameters: [...parameters] };
 }

@@ -1,10 +1,12 @@
-import { allocateParameters, initializeParameter, type Parameter } from '@mtl/autograd';
+import { allocateParameters, initializeParameter, type Parameter, type ParameterUnit } from '@mtl/autograd';
 import type { Device, DType } from '@mtl/kernels';
 import { expect } from 'vitest';
+import { PoisoningKeeper } from './poisoning-keeper.js';
 
 /** What the tests of a stage call of it. */
 interface TestedStage<Call> {
   readonly parameters: readonly Parameter[];
+  readonly units: readonly ParameterUnit[];
   forward(call: Call): unknown;
   backwardInput(options: { readonly microBatch: number; readonly weights: boolean }): unknown;
   backwardWeight(options: { readonly microBatch: number }): void;
@@ -78,6 +80,21 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
         expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
       }
     }
+  }
+
+  /**
+   * Expects the same bits where parameters have values only while a unit is used, and that without its units
+   * no pass reads any.
+   */
+  expectUnitsSuffice(batches: readonly Batch[]): void {
+    const { stage } = this;
+    const expected = [false, true].map((split) => this.gradientsOf(batches, split));
+    const keeper = new PoisoningKeeper(stage.parameters, stage.units);
+    expect([false, true].map((split) => this.gradientsOf(batches, split))).toEqual(expected);
+    // forward and backward of both, and again for the weight half
+    expect(keeper.numAcquired).toBeGreaterThanOrEqual(5 * stage.parameters.length);
+    for (const parameter of stage.parameters)
+      expect(() => parameter.data).toThrow('is read outside of its units');
   }
 
   dispose(): void {

@@ -3,11 +3,13 @@ import { ProcessMesh, type World } from '@mtl/comm';
 import { type Slice, sizeOf } from '@mtl/kernels';
 import {
   Adamw,
+  createStores,
   ModelOptimizer,
   Muon,
   type MuonOptions,
   muonWith,
-  ParameterBuffers,
+  ownedPartsOf,
+  type ParameterStore,
 } from '../../src/index.js';
 
 /** torch.optim.Muon: tooling/fixtures/muon.py. */
@@ -90,9 +92,10 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
       new Parameter({ name: `${name}.bias`, globalShape: [70], initialization: { kind: 'zeros' } }),
   );
   const parameters = matrices.flatMap((matrix, index) => [matrix, biases[index]!]);
-  const sharing = { rank: coordinates.dp, size: dp, distributed, bucketBytes: 900 };
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype, sharing });
-  const optimizer = new ModelOptimizer(buffers, {
+  const kind = distributed ? 'zero1' : 'replicated';
+  const stores = createStores(parameters, { kind, device: 'cpu', dtype, groups, bucketBytes: 900 });
+  const store = stores[0]!;
+  const optimizer = new ModelOptimizer(stores, {
     optimizer: muonWith({
       muon: new Muon({
         ...options,
@@ -117,7 +120,7 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
       return allGather(tensors);
     };
   }
-  writeInitialValues(buffers, matrices);
+  writeInitialValues(store, matrices);
   optimizer.refreshModel();
   for (let step = 1; step <= argument.numSteps; step++) {
     matrices.forEach((parameter, index) => {
@@ -129,43 +132,36 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
     optimizer.step({ learningRate: settings.lr });
   }
   for (const { data } of parameters) data.dim(0);
-  const master = buffers.master.toArray();
-  const values = buffers.ranges.map((range) => {
+  const values = store.ranges.map((range) => {
     const positions = positionsOf(range.parameter);
-    const own = buffers
-      .ownedPartsOf(range)
-      .flatMap(({ start, end, masterStart }) =>
-        Array.from(
-          { length: end - start },
-          (_, at) => [positions[start - range.start + at]!, master[masterStart + at]!] as const,
-        ),
-      );
+    const own = ownedPartsOf(store, range).flatMap((part) => {
+      using master = store.master(part);
+      return master.toArray().map((value, at) => [positions[part.start - range.start + at]!, value] as const);
+    });
     return [range.parameter.name, own] as const;
   });
   const stateSizes = optimizer.state.map(({ name, buffer }) => [name, buffer.size] as const);
   const result = {
     values: Object.fromEntries(values),
     stateSizes: Object.fromEntries(stateSizes),
-    gradientsAreClear: buffers.gradients.toArray().every((value) => value === 0),
+    gradientsAreClear: parameters.every(({ mainGradient }) =>
+      mainGradient.toArray().every((value) => value === 0),
+    ),
   };
   optimizer.dispose();
-  buffers.dispose();
   return result;
 }
 
-function writeInitialValues(buffers: ParameterBuffers, matrices: readonly Parameter[]): void {
-  const master = buffers.master.toArray();
-  for (const range of buffers.ranges) {
+function writeInitialValues(store: ParameterStore, matrices: readonly Parameter[]): void {
+  for (const range of store.ranges) {
     const index = matrices.indexOf(range.parameter);
     if (index === -1) continue;
-    const positions = positionsOf(range.parameter);
-    for (const { start, end, masterStart } of buffers.ownedPartsOf(range)) {
-      for (let at = start; at < end; at++) {
-        master[masterStart + at - start] = fixtureValue(0, index, positions[at - range.start]!);
-      }
+    const values = positionsOf(range.parameter).map((position) => fixtureValue(0, index, position));
+    for (const part of ownedPartsOf(store, range)) {
+      using master = store.master(part);
+      master.write(Float32Array.from(values.slice(part.start - range.start, part.end - range.start)));
     }
   }
-  buffers.master.write(Float32Array.from(master));
 }
 
 /** Positions of a rank's elements in the flattened whole tensor. */

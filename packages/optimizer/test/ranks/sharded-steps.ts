@@ -1,8 +1,9 @@
-import { Parameter } from '@mtl/autograd';
+import { Parameter, ParameterUnit } from '@mtl/autograd';
 import { ProcessMesh, type World } from '@mtl/comm';
 import type { Slice } from '@mtl/kernels';
 import { memoryStatistics } from '@mtl/kernels';
-import { AdamwOptimizer, ParameterBuffers } from '../../src/index.js';
+import { AdamwOptimizer, createStores } from '../../src/index.js';
+import { releasing } from '../stores/releasing-store.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
 /** What a training run of some steps is to do. Fields from `lostReduction` on inject faults. */
@@ -12,10 +13,14 @@ export interface ShardedStepsArgument {
   readonly dp: number;
   readonly distributed: boolean;
   readonly overlap: boolean;
+  /** Keeps the others' values only while they are read; `distributed`. */
+  readonly releasing?: boolean;
   readonly numSteps: number;
   readonly bucketBytes: number;
   /** Rank 1 puts an infinite gradient into this step. */
   readonly overflowAt?: number;
+  /** Reads a parameter that no unit is acquired for. */
+  readonly forgetUnit?: boolean;
   /** Ends after the last step, without a forward pass that reads the parameters. */
   readonly endsAfterStep?: boolean;
   /** Throws the result of this reduction away. */
@@ -65,7 +70,7 @@ export default (world: World, all: readonly ShardedStepsArgument[]): ShardedStep
 function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStepsResult {
   const { tp, dp, distributed, overlap, numSteps } = argument;
   const mesh = new ProcessMesh({ tp, dp });
-  const { tp: tpRank, dp: dpRank } = mesh.coordinatesOf(world.rank);
+  const { tp: tpRank } = mesh.coordinatesOf(world.rank);
   const trace: Trace = [];
   const groups = {
     tp: world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) }),
@@ -87,13 +92,16 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     });
     return argument.countTwice ? Object.assign(parameter, { copiedOver: [] }) : parameter;
   });
-  const sharing = { rank: dpRank, size: dp, distributed, bucketBytes: argument.bucketBytes };
   world.group.barrier().wait();
   const before = memoryStatistics('cpu').bytesInUse;
   world.group.barrier().wait();
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: argument.dtype, sharing });
-  buffers.initialize(4);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const { dtype, bucketBytes } = argument;
+  const kind = argument.releasing ? releasing : distributed ? 'zero1' : 'replicated';
+  // of two parameters each, but for the last
+  const units = [0, 2, 4].map((first) => new ParameterUnit(parameters.slice(first, first + 2)));
+  const common = { device: 'cpu', dtype, groups, bucketBytes, seed: 4 } as const;
+  const stores = createStores(parameters, { ...common, kind, units });
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.95,
     epsilon: 1e-8,
@@ -133,27 +141,41 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     skipped.push(result.skipped);
     if (step === numSteps && argument.endsAfterStep) break;
     trace.push('forward');
-    for (const { data } of parameters) data.dim(0);
+    for (const unit of units) withUnit(unit, () => unit.parameters.map(({ data }) => data.dim(0)));
+    if (argument.forgetUnit) parameters[0]!.data.dim(0);
   }
-  const readable = argument.endsAfterStep ? [] : parameters;
-  const model = readable.map((parameter) => {
-    const values = parameter.data.toArray();
-    return positionsOf(parameter).map((position, at) => [position, values[at]!] as const);
-  });
-  const bits = buffers.model.read();
+  const read = argument.endsAfterStep
+    ? []
+    : units.flatMap((unit) =>
+        withUnit(unit, () => unit.parameters.map(({ data }) => [data.toArray(), data.read()] as const)),
+      );
+  const model = read.map(([values], index) =>
+    positionsOf(parameters[index]!).map((position, at) => [position, values[at]!] as const),
+  );
+  const ownedSize = stores[0]!.owned.reduce((sum, { start, end }) => sum + end - start, 0);
   const result: ShardedStepsResult = {
     norms,
     skipped,
     model,
     bytesInUse,
     trace,
-    modelBits: new Uint8Array(bits.buffer),
-    gradientsAreClear: buffers.gradients.toArray().every((value) => value === 0),
-    stateSizes: [buffers.ownedSize, ...optimizer.state.map(({ buffer }) => buffer.size)],
+    modelBits: Buffer.concat(read.map(([, bits]) => new Uint8Array(bits.buffer))),
+    gradientsAreClear: parameters.every(({ mainGradient }) =>
+      mainGradient.toArray().every((value) => value === 0),
+    ),
+    stateSizes: [ownedSize, ...optimizer.state.map(({ buffer }) => buffer.size)],
   };
   optimizer.dispose();
-  buffers.dispose();
   return result;
+}
+
+function withUnit<T>(unit: ParameterUnit, body: () => T): T {
+  unit.acquire();
+  try {
+    return body();
+  } finally {
+    unit.release();
+  }
 }
 
 /** Positions of a rank's elements in the flattened whole tensor; only first dimensions are sharded. */

@@ -43,7 +43,7 @@ Object.assign(process.env, {
 const [
   { openCuda, operationStatistics, Tensor },
   { GptStage },
-  { ParameterBuffers },
+  { ReplicatedStore },
   pipelines,
   schedules,
   counts,
@@ -93,7 +93,7 @@ function measure(isGraphed) {
     ? { granularity: 'full', method: 'uniform', numLayers: 1 }
     : undefined;
   const stage = new GptStage({ model, device, dtype, seed: 1, ...(recomputation && { recomputation }) });
-  const buffers = new ParameterBuffers(stage.parameters, { device, dtype });
+  const store = new ReplicatedStore(stage.parameters, { device, dtype });
   const graphed = isGraphed
     ? new pipelines.GraphedStage({ stage, device, onMessage: (text) => console.log(text) })
     : undefined;
@@ -110,7 +110,7 @@ function measure(isGraphed) {
   });
   const after = { counts: counts.emulationCounts(), operations: numOperations() };
   graphed?.dispose();
-  buffers.dispose();
+  store.dispose();
   times.sort((a, b) => a - b);
   return {
     fastest: times[0],

@@ -70,12 +70,12 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
   refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const work = recipe.embeddingAndHeadCost(configuration, model);
-  const { parameters } = recipe.buildStages({
+  const { parameters, units } = recipe.buildStages({
     ...({ model, device: 'cpu', dtype: 'float32', seed: 0, placement: [0], rank: 0 } as const),
     layers: layersOfChunks(configuration, { model, work, numChunks: 1 }),
   });
   const optimizer: ModelOptimizer = trainingOptimizer({
-    ...({ configuration, parameters, device: 'cpu', dtype: 'float32', initializes: false } as const),
+    ...({ configuration, parameters, units, device: 'cpu', dtype: 'float32', initializes: false } as const),
     chunks: new Map([[0, parameters]]),
     processes: new TrainingProcesses({ world: undefined, parallel: configuration.parallel }),
   });
@@ -107,7 +107,6 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
     return path;
   } finally {
     optimizer.dispose();
-    optimizer.buffers.dispose();
   }
 }
 

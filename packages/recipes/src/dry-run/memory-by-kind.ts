@@ -38,10 +38,12 @@ export class PeakMemory {
   }
 
   /** Now all that outlives a step exists. */
-  setStates({ buffers: { model, gradients, frozen } }: ModelOptimizer): void {
+  setStates({ stores }: ModelOptimizer): void {
     const { bytesInUse } = memoryStatistics(this.#device);
-    const ofFrozen = frozen.reduce((sum, { data }) => sum + data.bytes, 0);
-    this.#states = { all: bytesInUse, parameters: model.bytes + ofFrozen, gradients: gradients.bytes };
+    const [parameters, gradients] = (['parameters', 'gradients'] as const).map((kind) =>
+      stores.reduce((sum, { bytes }) => sum + bytes[kind], 0),
+    ) as [number, number];
+    this.#states = { all: bytesInUse, parameters, gradients };
   }
 
   span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {

@@ -99,7 +99,7 @@ function partOf(
     readonly dtype: DType;
     readonly processes: TrainingProcesses | undefined;
   },
-): GptStages & { readonly whole: GptStage | PipelinedGpt } {
+): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
   const { tp, pp } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);

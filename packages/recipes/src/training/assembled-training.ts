@@ -78,6 +78,7 @@ export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
       dtype,
       device: configuration.parallel.device,
       parameters: this.part.parameters,
+      units: this.part.units,
       chunks: new Map([...this.part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     this.lossScaler = new LossScaler(options.lossScale);
@@ -120,7 +121,6 @@ export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
   dispose(): void {
     this.part.dispose();
     this.optimizer.dispose();
-    this.optimizer.buffers.dispose();
   }
 
   async #saveSettings(options: SaveRunOptions): Promise<SaveSettings | undefined> {

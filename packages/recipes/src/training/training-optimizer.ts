@@ -1,4 +1,4 @@
-import type { Parameter } from '@mtl/autograd';
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type {
   CheckpointConfiguration,
   OptimizerConfiguration,
@@ -8,12 +8,13 @@ import type {
 import { type Device, type DType, hostInformation, metaDeviceOf } from '@mtl/kernels';
 import {
   Adamw,
+  createStores,
   ModelOptimizer,
   type ModelOptimizerOptions,
   Muon,
   muonWith,
-  ParameterBuffers,
 } from '@mtl/optimizer';
+import { storeOf } from './store-of.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 /** What of a configuration the optimizer follows from. */
@@ -26,7 +27,7 @@ export interface OptimizedConfiguration {
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<
     ParallelConfiguration,
-    'dataParallelSize' | 'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
+    'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
   >;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
 }
@@ -36,6 +37,8 @@ export interface TrainingOptimizerOptions {
   readonly parameters: readonly Parameter[];
   /** The parameters of each chunk of this rank. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
+  /** Those that the model uses together. */
+  readonly units: readonly ParameterUnit[];
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
@@ -45,26 +48,25 @@ export interface TrainingOptimizerOptions {
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
-  const { parameters, chunks, processes, device, dtype, initializes = true } = options;
+  const { parameters, chunks, units, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training, checkpoint } = options.configuration;
   const mayDecouple = optimizer.decoupledLearningRate !== undefined || checkpoint?.schedule === 'checkpoint';
-  const buffers = new ParameterBuffers(parameters, {
+  const { groups } = processes;
+  const stores = createStores(parameters, {
+    kind: storeOf(parallel),
     device,
     dtype,
-    sharing: {
-      rank: processes.coordinates.dp,
-      size: parallel.dataParallelSize,
-      distributed: parallel.useDistributedOptimizer && parallel.dataParallelSize > 1,
-    },
+    groups,
+    chunks,
+    units,
+    seed: initializes ? training.seed : undefined,
   });
-  if (initializes) buffers.initialize(training.seed);
-  return new ModelOptimizer(buffers, {
+  return new ModelOptimizer(stores, {
     optimizer: updateRule(optimizer, { device, dtype }),
     isDecoupled: mayDecouple ? ({ isVocabularyTable }) => isVocabularyTable : undefined,
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
-    groups: processes.groups,
-    chunks,
+    groups,
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
     // a CPU's matmuls into zeros and onto zeros may sum in other orders, so there all are added

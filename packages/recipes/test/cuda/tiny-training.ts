@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { memoryStatistics } from '@mtl/kernels';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
 import { oneStage, type PipelineSchedule } from '@mtl/pipeline/schedules';
 import { type StepMetrics, Trainer } from '@mtl/trainer';
@@ -53,9 +53,8 @@ export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrai
   const { onGraphMessage: onMessage, learningRate = () => 0.01 } = options;
   const numChunks = schedule(1).placement.length;
   const { stages: pieces, parameters } = model.build({ device, dtype, numChunks });
-  const buffers = new ParameterBuffers(parameters, { device, dtype });
-  buffers.initialize(3);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const stores = createStores(parameters, { device, dtype, seed: 3 });
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.95,
     epsilon: 1e-8,
@@ -97,7 +96,6 @@ export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrai
   const dispose = (): void => {
     for (const stage of graphed) stage.dispose();
     optimizer.dispose();
-    buffers.dispose();
   };
   return { trainer, optimizer, lossScaler, parameters, batches, dispose };
 }

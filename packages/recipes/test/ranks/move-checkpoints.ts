@@ -3,7 +3,7 @@ import { Checkpoint, loadCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/models';
-import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
 import { savedWeights } from '../../src/checkpoints/saved-weights.js';
 import { TrainingProcesses } from '../../src/index.js';
@@ -57,7 +57,7 @@ export default async function moveCheckpoints(
     world,
     parallel: { tensorModelParallelSize: tensorParallelSize, pipelineModelParallelSize: 1, dataParallelSize },
   });
-  const { groups, coordinates } = processes;
+  const { groups } = processes;
   const stage = new GptStage({
     model: movedModel,
     device: 'cpu',
@@ -65,13 +65,14 @@ export default async function moveCheckpoints(
     seed: 1,
     tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: true },
   });
-  const buffers = new ParameterBuffers(stage.parameters, {
+  const stores = createStores(stage.parameters, {
+    kind: distributed ? 'zero1' : 'replicated',
     device: 'cpu',
     dtype: 'float32',
-    sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
+    groups,
+    seed: 1,
   });
-  buffers.initialize(1);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.95,
     epsilon: 1e-8,
@@ -130,7 +131,6 @@ export default async function moveCheckpoints(
   const measured = await measure(() => act[move](directory));
   world.group.barrier().wait();
   optimizer.dispose();
-  buffers.dispose();
   return { ...measured, ...sizes };
 }
 

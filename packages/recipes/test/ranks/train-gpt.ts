@@ -93,11 +93,16 @@ async function trainGpt(
 /** Multiplies what this rank has reduced of the gradients. */
 function boost(
   { iteration, factor }: NonNullable<TrainGptArgument['spike']>,
-  { buffers: { gradients } }: ModelOptimizer,
+  { stores }: ModelOptimizer,
   current: number,
 ): void {
   if (current !== iteration) return;
-  gradients.write(gradients.read<'float32'>().map((value) => value * factor));
+  for (const store of stores) {
+    for (const range of store.owned) {
+      using gradients = store.gradient(range);
+      gradients.write(gradients.read<'float32'>().map((value) => value * factor));
+    }
+  }
 }
 
 /** Makes one gradient huge before it is reduced, as a bit of its exponent that flips does. */
@@ -105,7 +110,7 @@ function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): voi
   const { reduceGradients } = optimizer;
   optimizer.reduceGradients = () => {
     if (trainer.progress.iteration + 1 === iteration) {
-      using one = optimizer.buffers.gradients.view({ offset: 40, shape: [1] });
+      using one = optimizer.stores[0]!.gradient({ start: 40, end: 41 });
       one.write(Float32Array.of(1e9));
       optimizer.reduceGradients = reduceGradients;
     }

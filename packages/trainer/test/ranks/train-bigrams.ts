@@ -1,6 +1,6 @@
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { ProcessMesh, type World } from '@mtl/comm';
-import { Adamw, LossScaler, ModelOptimizer, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { Adamw, createStores, LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import {
   optimizerTensors,
   readTrainingState,
@@ -109,14 +109,10 @@ export default async function trainBigrams(
           world: world.group,
         };
   const stage = new BigramStage(size);
-  const buffers = new ParameterBuffers([stage.head], {
-    device: 'cpu',
-    dtype,
-    sharing: { rank, size: dp, distributed },
-  });
-  buffers.initialize(1);
+  const kind = distributed ? 'zero1' : 'replicated';
+  const stores = createStores([stage.head], { kind, device: 'cpu', dtype, groups, seed: 1 });
   const { momentum } = argument;
-  const optimizer = new ModelOptimizer(buffers, {
+  const optimizer = new ModelOptimizer(stores, {
     optimizer:
       momentum === undefined
         ? new Adamw({ beta1: 0.9, beta2: 0.99, epsilon: 1e-8 })
@@ -188,9 +184,8 @@ export default async function trainBigrams(
   });
   // reads the parameter, so that a gather on its way has come
   stage.head.data.dim(0);
-  const modelBits = new Uint8Array(buffers.model.read().buffer.slice(0, stage.head.data.bytes));
+  const modelBits = new Uint8Array(stage.head.data.read().buffer.slice(0));
   optimizer.dispose();
-  buffers.dispose();
   return { steps, validation, result, modelBits };
 }
 
@@ -217,14 +212,15 @@ async function resume(
  * Flips the highest bit of the exponent of one gradient before it is reduced, the first time that it is due.
  */
 function flipOnce(optimizer: ModelOptimizer, isDue: () => boolean): void {
-  const { gradients } = optimizer.buffers;
+  const [store] = optimizer.stores;
   const reduce = optimizer.reduceGradients.bind(optimizer);
   let isDone = false;
   optimizer.reduceGradients = () => {
     if (!isDone && isDue()) {
-      const values = gradients.read<'float32'>();
-      new Uint32Array(values.buffer, values.byteOffset)[7]! ^= 1 << 30;
-      gradients.write(values);
+      using gradient = store!.gradient({ start: 7, end: 8 });
+      const values = gradient.read<'float32'>();
+      new Uint32Array(values.buffer, values.byteOffset)[0]! ^= 1 << 30;
+      gradient.write(values);
       isDone = true;
     }
     reduce();

@@ -1,5 +1,5 @@
 import { ProcessMesh, type World } from '@mtl/comm';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { interleaved, type PipelineSchedule } from '@mtl/pipeline/schedules';
 import { type EvaluatedLoss, type LossKind, type StepMetrics, Trainer } from '../../src/index.js';
@@ -48,10 +48,8 @@ export default async function trainWeights(
     }),
   );
   const parameters = [...stages.values()].map((stage) => stage.weight);
-  const sharing = { rank: coordinates.dp, size: dp, distributed: false };
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: 'float32', sharing });
-  buffers.initialize(1);
-  const optimizer = new AdamwOptimizer(buffers, {
+  const stores = createStores(parameters, { device: 'cpu', dtype: 'float32', groups, seed: 1 });
+  const optimizer = new AdamwOptimizer(stores, {
     beta1: 0.9,
     beta2: 0.99,
     epsilon: 1e-8,
@@ -94,7 +92,6 @@ export default async function trainWeights(
   for await (const { lmLoss, otherLosses, gradNorm } of trainer)
     steps.push({ lmLoss, gradNorm, ...(otherLosses && { otherLosses }) });
   optimizer.dispose();
-  buffers.dispose();
   return { steps, evaluated };
 }
 

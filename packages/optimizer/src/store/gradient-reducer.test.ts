@@ -1,39 +1,26 @@
 import { Parameter } from '@mtl/autograd';
-import { type ProcessGroup, SingleProcessGroup, type Work } from '@mtl/comm';
-import type { Tensor } from '@mtl/kernels';
-import { afterEach, describe, expect, it } from 'vitest';
+import type { Work } from '@mtl/comm';
+import { describe, expect, it } from 'vitest';
+import { flatLayout } from './flat-layout.js';
 import { GradientReducer } from './gradient-reducer.js';
-import { ParameterBuffers } from './parameter-buffers.js';
 
 const done: Work = { wait: () => {}, isDone: true };
-const dispose: (() => void)[] = [];
-afterEach(() => {
-  for (const each of dispose.splice(0)) each();
-});
 
-/** Four parameters of a bucket each, and a group that writes down which bucket it is asked to reduce. */
+/** Four parameters of a bucket each, and which buckets were reduced. */
 function build(chunks?: readonly (readonly string[])[]) {
   const parameters = ['a', 'b', 'c', 'd'].map(
     (name) => new Parameter({ name, globalShape: [128], initialization: { kind: 'zeros' } }),
   );
-  const sharing = { rank: 0, size: 2, distributed: false, bucketBytes: 4 };
-  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: 'float32', sharing });
-  buffers.buckets.forEach((bucket, index) => {
-    const { mainGradient } = bucket.ranges[0]!.parameter;
-    mainGradient.write(new Float32Array(128).fill(index));
-  });
+  const { buckets } = flatLayout(parameters, { bucketSize: 1, numSlices: 2 });
   const started: number[] = [];
-  const group: ProcessGroup = new SingleProcessGroup('dp');
-  group.allReduce = (tensor: Tensor) => {
-    started.push(tensor.toArray()[0]!);
-    return done;
-  };
   const named = (name: string): Parameter => parameters.find((one) => one.name === name)!;
-  const reducer = new GradientReducer(buffers, {
-    group,
+  const reducer = new GradientReducer(buckets, {
+    start: (bucket) => {
+      started.push(buckets.indexOf(bucket));
+      return done;
+    },
     chunks: chunks && new Map(chunks.map((names, chunk) => [chunk, names.map(named)])),
   });
-  dispose.push(() => buffers.dispose());
   const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];
   return { reducer, started, a, b, c, d };
 }

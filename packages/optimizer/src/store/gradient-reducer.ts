@@ -1,20 +1,16 @@
 import type { Parameter } from '@mtl/autograd';
-import type { ProcessGroup, Work } from '@mtl/comm';
+import type { Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import type { Tensor } from '@mtl/kernels';
-import { sliceOf } from './flat-layout.js';
-import type { ParameterBuffers } from './parameter-buffers.js';
+import type { Bucket } from './flat-layout.js';
 
 /**
- * Sums main gradients over the data-parallel group, bucket by bucket, in float32: all of a bucket on every
- * rank, or with a distributed optimizer each rank's slice. Buckets start in their order on every rank,
- * whatever the order of readiness.
+ * Reduces main gradients bucket by bucket, each as soon as it is ready. Buckets start in their order on every
+ * rank, whatever the order of readiness.
  */
 export class GradientReducer {
-  readonly #buffers: ParameterBuffers;
-  readonly #group: ProcessGroup;
+  readonly #buckets: readonly Bucket[];
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
-  readonly #onBucket: (gradients: Tensor) => void;
+  readonly #start: (bucket: Bucket) => Work;
   readonly #bucketOf = new Map<Parameter, number>();
   /** By parameter: the number of chunks whose last backward has not made its gradient ready. */
   #numAwaited = new Map<Parameter, number>();
@@ -24,26 +20,22 @@ export class GradientReducer {
   #works: Work[] = [];
 
   constructor(
-    buffers: ParameterBuffers,
+    buckets: readonly Bucket[],
     {
-      group,
-      chunks = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
-      onBucket = () => {},
+      chunks,
+      start,
     }: {
-      readonly group: ProcessGroup;
-      /** See `ModelOptimizerOptions`. */
-      readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
-      /**
-       * Called with the gradients of this rank in a bucket before they are reduced. Default: does nothing.
-       */
-      readonly onBucket?: (gradients: Tensor) => void;
+      /** See `StoreOptions`. */
+      readonly chunks: ReadonlyMap<number, readonly Parameter[]> | undefined;
+      /** Starts the reduction of a bucket. */
+      readonly start: (bucket: Bucket) => Work;
     },
   ) {
-    this.#buffers = buffers;
-    this.#group = group;
-    this.#chunks = chunks;
-    this.#onBucket = onBucket;
-    buffers.buckets.forEach(({ ranges }, index) => {
+    const parameters = buckets.flatMap(({ ranges }) => ranges.map(({ parameter }) => parameter));
+    this.#buckets = buckets;
+    this.#chunks = chunks ?? new Map([[0, parameters]]);
+    this.#start = start;
+    buckets.forEach(({ ranges }, index) => {
       for (const { parameter } of ranges) {
         this.#bucketOf.set(parameter, index);
         parameter.onGradientReady((ready) => this.#takeReady(ready));
@@ -62,7 +54,7 @@ export class GradientReducer {
 
   /** Starts what has not been started, in order, and waits for everything. */
   finish(): void {
-    while (this.#works.length < this.#buffers.buckets.length) this.#startNext();
+    while (this.#works.length < this.#buckets.length) this.#startNext();
     for (const work of this.#works) work.wait();
     this.#beginAnew();
   }
@@ -70,7 +62,7 @@ export class GradientReducer {
   #beginAnew(): void {
     this.#works = [];
     this.#running = new Set();
-    this.#numMissing = this.#buffers.buckets.map(({ ranges }) => ranges.length);
+    this.#numMissing = this.#buckets.map(({ ranges }) => ranges.length);
     this.#numAwaited = new Map();
     for (const parameter of [...this.#chunks.values()].flat()) {
       this.#numAwaited.set(parameter, (this.#numAwaited.get(parameter) ?? 0) + 1);
@@ -95,16 +87,6 @@ export class GradientReducer {
   }
 
   #startNext(): void {
-    const { gradients, buckets, sharing } = this.#buffers;
-    const bucket = buckets[this.#works.length]!;
-    using input = gradients.view({ offset: bucket.start, shape: [bucket.end - bucket.start] });
-    this.#onBucket(input);
-    if (!sharing.distributed) {
-      this.#works.push(this.#group.allReduce(input));
-      return;
-    }
-    const slice = sliceOf(bucket, sharing.rank, sharing.size);
-    using output = gradients.view({ offset: slice.start, shape: [slice.end - slice.start] });
-    this.#works.push(this.#group.reduceScatter({ output, input }));
+    this.#works.push(this.#start(this.#buckets[this.#works.length]!));
   }
 }

@@ -1,7 +1,7 @@
 import { attention, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
-import { ownedPositions, type SequencePartition } from '../../src/blocks/sequence-partition.js';
+import type { SequencePartition } from '@mtl/models';
 
 /**
  * Each of n ranks owns two slices of 2 n, one from either end of the sequence, so that causal attention is
@@ -16,8 +16,12 @@ export function zigzag(group: ProcessGroup): SequencePartition {
       end: ((slice + 1) * length) / numSlices,
     }));
   const positionsOf = (rank: number, length: number): Int32Array =>
-    ownedPositions({ ...partition, slices: (all) => slicesOf(rank, all) }, length);
-  const partition: SequencePartition = {
+    Int32Array.from(
+      slicesOf(rank, length).flatMap(({ start, end }) =>
+        Array.from({ length: end - start }, (_, index) => start + index),
+      ),
+    );
+  return {
     slices: (length) => slicesOf(group.rank, length),
     attend: (tape, { sequenceLength, qkv, keyStart, ...call }) => {
       const byRank = group.ranks.map((_, rank) => positionsOf(rank, sequenceLength!));
@@ -31,7 +35,6 @@ export function zigzag(group: ProcessGroup): SequencePartition {
       return rowsOf(tape, whole, byRank[group.rank]!);
     },
   };
-  return partition;
 }
 
 interface Owners {

@@ -1,0 +1,44 @@
+import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
+
+/**
+ * Lets parameters have their values only while a unit with them is acquired: in between they cannot be asked
+ * for, and memory that something has kept of them is NaN.
+ */
+export class PoisoningKeeper implements UnitKeeper {
+  /** How often values were made present. */
+  numAcquired = 0;
+  readonly #values: ReadonlyMap<Parameter, Float32Array>;
+  readonly #numUses = new Map<Parameter, number>();
+
+  constructor(parameters: readonly Parameter[], units: readonly ParameterUnit[]) {
+    this.#values = new Map(parameters.map((parameter) => [parameter, parameter.data.read<'float32'>()]));
+    for (const unit of units) unit.keptBy(this);
+    for (const parameter of parameters) this.#poison(parameter);
+  }
+
+  acquire({ parameters }: ParameterUnit): void {
+    for (const parameter of parameters) {
+      const numUses = this.#numUses.get(parameter) ?? 0;
+      this.#numUses.set(parameter, numUses + 1);
+      if (numUses > 0) continue;
+      this.numAcquired += 1;
+      parameter.deferData(undefined);
+      parameter.data.write(this.#values.get(parameter)!);
+    }
+  }
+
+  release({ parameters }: ParameterUnit): void {
+    for (const parameter of parameters) {
+      const numUses = this.#numUses.get(parameter)! - 1;
+      this.#numUses.set(parameter, numUses);
+      if (numUses === 0) this.#poison(parameter);
+    }
+  }
+
+  #poison(parameter: Parameter): void {
+    parameter.data.write(new Float32Array(parameter.size).fill(Number.NaN));
+    parameter.deferData(() => {
+      throw new Error(`${parameter.name} is read outside of its units`);
+    });
+  }
+}

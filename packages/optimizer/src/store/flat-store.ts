@@ -1,0 +1,204 @@
+import {
+  allocateParameters,
+  initializeParameter,
+  type Parameter,
+  type ParameterStorage,
+  type ParameterUnit,
+} from '@mtl/autograd';
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
+import {
+  type Bucket,
+  type FlatRange,
+  flatLayout,
+  intersectionOf,
+  type ParameterRange,
+  sliceOf,
+} from './flat-layout.js';
+import { GradientReducer } from './gradient-reducer.js';
+import type { ParameterStore, StoreOptions } from './parameter-store.js';
+
+const defaultBucketBytes = 16 * 1024 * 1024;
+const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
+
+/**
+ * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long
+ * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
+ *
+ *   model       the compute dtype
+ *   gradients   float32 main gradients
+ *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
+ *               after the other
+ *
+ * Frozen parameters have only their values in the compute dtype, outside of the buffers. Values and gradients
+ * are all there all the time; what ranks of the group own, and how they make it known, differs.
+ */
+export abstract class FlatStore implements ParameterStore {
+  readonly device: Device;
+  readonly dtype: DType;
+  readonly group: ProcessGroup | undefined;
+  readonly isDivided: boolean;
+  readonly ranges: readonly ParameterRange[];
+  readonly frozen: readonly Parameter[];
+  readonly owned: readonly FlatRange[];
+  readonly counted: readonly FlatRange[];
+  /** In the order in which their gradients become ready. */
+  protected readonly buckets: readonly Bucket[];
+  readonly #model: Tensor;
+  readonly #gradients: Tensor;
+  readonly #master: Tensor;
+  /** Where each owned range begins in the master values. */
+  readonly #masterStarts: readonly number[];
+  readonly #views: Tensor[] = [];
+  readonly #frozenStorage: ParameterStorage;
+  readonly #reducer: GradientReducer | undefined;
+  #ownGradientsHook: (gradients: Tensor) => void = () => {};
+
+  /** `isDivided`: whether each of several ranks owns a slice of every bucket. */
+  protected constructor(
+    all: readonly Parameter[],
+    options: StoreOptions,
+    { isDivided }: { readonly isDivided: boolean },
+  ) {
+    const { device, dtype, group, chunks, bucketBytes = defaultBucketBytes } = options;
+    const { rank, size } = group ?? { rank: 0, size: 1 };
+    this.device = device;
+    this.dtype = dtype;
+    this.group = size > 1 ? group : undefined;
+    this.isDivided = isDivided && size > 1;
+    const trained = all.filter(({ isFrozen }) => !isFrozen);
+    this.frozen = all.filter(({ isFrozen }) => isFrozen);
+    const layout = flatLayout(trained, {
+      bucketSize: size === 1 ? Number.POSITIVE_INFINITY : bucketBytes / bytesPerGradient,
+      numSlices: size,
+    });
+    this.ranges = layout.ranges;
+    this.buckets = layout.buckets;
+    this.counted = layout.buckets.map((bucket) => sliceOf(bucket, rank, size));
+    this.owned = this.isDivided ? this.counted : [{ start: 0, end: layout.size }];
+    let ownedSize = 0;
+    this.#masterStarts = this.owned.map(({ start, end }) => {
+      const masterStart = dtype === 'float32' ? start : ownedSize;
+      ownedSize += end - start;
+      return masterStart;
+    });
+    const shape = [layout.size];
+    this.#model = Tensor.zeros({ shape, dtype, device });
+    this.#master =
+      dtype === 'float32'
+        ? this.#model.view({ shape })
+        : Tensor.zeros({ shape: [ownedSize], dtype: 'float32', device });
+    this.#gradients = Tensor.zeros({ shape, dtype: 'float32', device });
+    this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
+    for (const { parameter, start } of this.ranges) {
+      parameter.assignData(this.#keep(this.#model.view({ offset: start, shape: parameter.shape })));
+      parameter.assignMainGradient(
+        this.#keep(this.#gradients.view({ offset: start, shape: parameter.shape })),
+      );
+    }
+    this.#reducer =
+      this.group &&
+      new GradientReducer(this.buckets, {
+        chunks,
+        start: (bucket) => {
+          using gradients = this.gradient(bucket);
+          this.#ownGradientsHook(gradients);
+          return this.startReduction(bucket, gradients);
+        },
+      });
+  }
+
+  get bytes(): ParameterStore['bytes'] {
+    const ofFrozen = this.frozen.reduce((sum, { data }) => sum + data.bytes, 0);
+    return { parameters: this.#model.bytes + ofFrozen, gradients: this.#gradients.bytes };
+  }
+
+  master(range: FlatRange): Tensor {
+    const index = this.owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
+    const offset = this.#masterStarts[index]! + range.start - this.owned[index]!.start;
+    return this.#master.view({ offset, shape: [range.end - range.start] });
+  }
+
+  model({ start, end }: FlatRange): Tensor {
+    return this.#model.view({ offset: start, shape: [end - start] });
+  }
+
+  gradient({ start, end }: FlatRange): Tensor {
+    return this.#gradients.view({ offset: start, shape: [end - start] });
+  }
+
+  initialize(seed: number): void {
+    for (const parameter of this.frozen) initializeParameter(parameter, parameter.data, seed);
+    for (const range of this.ranges) {
+      const { parameter } = range;
+      if (this.dtype === 'float32') {
+        initializeParameter(parameter, parameter.data, seed);
+        continue;
+      }
+      using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
+      initializeParameter(parameter, values, seed);
+      for (const part of ownedPartsOf(this, range)) {
+        using input = values.view({ offset: part.start - range.start, shape: [part.end - part.start] });
+        using output = this.master(part);
+        cast({ output, input });
+      }
+      using model = this.model(range);
+      cast({ output: model, input: values });
+    }
+  }
+
+  onOwnGradients(hook: (gradients: Tensor) => void): void {
+    this.#ownGradientsHook = hook;
+  }
+
+  expectLastBackward(chunk: number): void {
+    this.#reducer?.arm(chunk);
+  }
+
+  reduce(): void {
+    // a parameter that no forward has read since the last step has not been waited for yet
+    this.waitForValues();
+    if (this.#reducer === undefined) this.#ownGradientsHook(this.#gradients);
+    else this.#reducer.finish();
+  }
+
+  clearGradients(): void {
+    this.#gradients.zero();
+  }
+
+  refresh(): void {
+    if (this.dtype === 'float32') return;
+    for (const range of this.owned) {
+      using input = this.master(range);
+      using output = this.model(range);
+      cast({ output, input });
+    }
+  }
+
+  /** Nothing to do: all values are there. */
+  acquire(_: ParameterUnit): void {}
+
+  /** Nothing to do: all values stay. */
+  release(_: ParameterUnit): void {}
+
+  dispose(): void {
+    for (const tensor of [...this.#views, this.#master, this.#model, this.#gradients]) tensor.dispose();
+    this.#frozenStorage.dispose();
+  }
+
+  abstract shareGradients(parameters: readonly Parameter[]): readonly Work[];
+  abstract publish(index: number): void;
+  abstract waitForValues(): void;
+  /** Starts to sum a bucket's gradients over the group, of all its elements or of this rank's slice. */
+  protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
+
+  #keep(view: Tensor): Tensor {
+    this.#views.push(view);
+    return view;
+  }
+}
+
+/** The parts of a parameter that this rank owns, each in one owned range. */
+export function ownedPartsOf({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
+  return owned.map((each) => intersectionOf(each, range)).filter((part) => part !== undefined);
+}

@@ -1,0 +1,28 @@
+import type { Parameter } from '@mtl/autograd';
+import type { Work } from '@mtl/comm';
+import type { Tensor } from '@mtl/kernels';
+import type { Bucket } from './flat-layout.js';
+import { FlatStore } from './flat-store.js';
+import type { StoreOptions } from './parameter-store.js';
+
+/** Every rank of the group keeps and updates everything, from gradients that are summed on all of them. */
+export class ReplicatedStore extends FlatStore {
+  constructor(parameters: readonly Parameter[], options: StoreOptions) {
+    super(parameters, options, { isDivided: false });
+  }
+
+  /** Nothing to do: every rank has all of them. */
+  shareGradients(): readonly Work[] {
+    return [];
+  }
+
+  /** Nothing to do: every rank has computed the same values. */
+  publish(): void {}
+
+  /** Nothing to wait for. */
+  waitForValues(): void {}
+
+  protected startReduction(_: Bucket, gradients: Tensor): Work {
+    return this.group!.allReduce(gradients);
+  }
+}

@@ -1,0 +1,63 @@
+import type { Parameter } from '@mtl/autograd';
+import type { Work } from '@mtl/comm';
+import type { Tensor } from '@mtl/kernels';
+import { type Bucket, sliceOf } from './flat-layout.js';
+import { FlatStore } from './flat-store.js';
+import { ParameterGatherer } from './parameter-gatherer.js';
+import type { StoreOptions } from './parameter-store.js';
+
+/**
+ * Every rank of the group keeps all values and gradients, and updates its slice of every bucket, of which it
+ * alone has the master values: reduce-scatter, update, all-gather in the compute dtype (the distributed
+ * optimizer; Rajbhandari et al. 2020, ZeRO-1).
+ */
+export class Zero1Store extends FlatStore {
+  readonly #gatherer = new ParameterGatherer();
+
+  constructor(parameters: readonly Parameter[], options: StoreOptions) {
+    super(parameters, options, { isDivided: true });
+  }
+
+  shareGradients(parameters: readonly Parameter[]): readonly Work[] {
+    const { group } = this;
+    if (group === undefined) return [];
+    const wanted = new Set(parameters);
+    return this.buckets
+      .filter(({ ranges }) => ranges.some(({ parameter }) => wanted.has(parameter)))
+      .map((bucket) => {
+        using output = this.gradient(bucket);
+        using input = this.gradient(sliceOf(bucket, group.rank, group.size));
+        return group.allGather({ output, input });
+      });
+  }
+
+  publish(index: number): void {
+    const { group } = this;
+    if (group === undefined) return;
+    const bucket = this.buckets[index]!;
+    using output = this.model(bucket);
+    using input = this.model(this.owned[index]!);
+    this.#gatherer.add(group.allGather({ output, input }), bucket);
+  }
+
+  override refresh(): void {
+    super.refresh();
+    for (const index of this.buckets.keys()) this.publish(index);
+    this.waitForValues();
+  }
+
+  waitForValues(): void {
+    this.#gatherer.finish();
+  }
+
+  override dispose(): void {
+    this.#gatherer.abandon();
+    super.dispose();
+  }
+
+  protected startReduction(bucket: Bucket, input: Tensor): Work {
+    const group = this.group!;
+    using output = this.gradient(sliceOf(bucket, group.rank, group.size));
+    return group.reduceScatter({ output, input });
+  }
+}

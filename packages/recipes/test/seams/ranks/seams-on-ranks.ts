@@ -1,0 +1,36 @@
+import { createMeshGroups, type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import { setPoison } from '@mtl/kernels';
+import { type SeamsCurve, trainWithSeams } from '../train-with-seams.js';
+
+export interface SeamsLayout {
+  readonly tp?: number;
+  readonly cp?: number;
+  readonly dp?: number;
+  readonly ep: number;
+  readonly store: 'replicated' | 'zero1';
+  readonly splitAndRecomputed?: boolean;
+  /** Fault injection: experts' gradients are summed over the ranks of all others'. */
+  readonly sumsExpertsOverDense?: boolean;
+}
+
+export default function seamsOnRanks(world: World, layouts: readonly SeamsLayout[]): SeamsCurve[] {
+  // unwritten memory must not look right because it held the same values before
+  setPoison(true);
+  return layouts.map(({ store, splitAndRecomputed, sumsExpertsOverDense, ...sizes }) => {
+    const mesh = new ProcessMesh({ ...sizes, etp: 1 });
+    const axes = (['tp', 'cp', 'dp', 'ep', 'edp'] as const).filter((axis) => mesh.sizes[axis] > 1);
+    const declared: Record<string, readonly MeshAxis[]> = {
+      ...Object.fromEntries(axes.map((axis) => [axis, [axis]])),
+      dense: ['cp', 'dp'],
+      expert: sumsExpertsOverDense ? ['cp', 'dp'] : ['edp'],
+    };
+    const { close, ...groups } = createMeshGroups(world, mesh, declared);
+    const curve = trainWithSeams({
+      groups: { ...groups, world: world.group },
+      kind: store,
+      splitAndRecomputed,
+    });
+    close();
+    return curve;
+  });
+}

@@ -1,0 +1,145 @@
+import type { ProcessGroup } from '@mtl/comm';
+import { setNumThreads, Tensor } from '@mtl/kernels';
+import { type GptModelConfiguration, GptStage, gptBlock, numLossTokens, type TokenBatch } from '@mtl/models';
+import { AdamwOptimizer, type CreateStoresOptions, createStores, type ParallelGroups } from '@mtl/optimizer';
+import { routedExperts, spreadExpertsOver } from './routed-experts.js';
+import { zigzag } from './zigzag.js';
+
+const [numSamples, sequenceLength, numSteps] = [4, 8, 5];
+
+const model: GptModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 32,
+  ffnHiddenSize: 64,
+  numAttentionHeads: 4,
+  maxPositionEmbeddings: sequenceLength,
+  vocabularySize: 90,
+  makeVocabularySizeDivisibleBy: 8,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  // large, so that every path carries a gradient that can be seen
+  initMethodStd: 0.2,
+};
+
+export interface TrainWithSeams {
+  readonly groups: ParallelGroups;
+  readonly kind: CreateStoresOptions['kind'];
+  /** The halves of backward one after the other, and layers computed again. */
+  readonly splitAndRecomputed?: boolean | undefined;
+}
+
+/** Everything depends on the global sample, so that the samples can be on any rank. */
+function sampleOf(sample: number): TokenBatch {
+  const token = (index: number): number => (index * 37 + sample * 11 + (index % 3)) % model.vocabularySize;
+  return {
+    batchSize: 1,
+    sequenceLength,
+    tokens: Int32Array.from({ length: sequenceLength }, (_, index) => token(index)),
+    labels: Int32Array.from({ length: sequenceLength }, (_, index) => token(index + 1)),
+    // unevenly, a sample with one token that counts among them
+    lossMask: Float32Array.from({ length: sequenceLength }, (_, index) =>
+      sample === 2 ? Number(index === 6) : Number(index % 5 !== sample),
+    ),
+    positionIds: Int32Array.from({ length: sequenceLength }, (_, index) => index),
+    sampleNumbers: Float64Array.of(sample),
+    keyStart: undefined,
+  };
+}
+
+export interface SeamsCurve {
+  readonly losses: readonly number[];
+  readonly norms: readonly number[];
+  /** Values of each parameter that this rank has, with the first of its dimensions that it has of it. */
+  readonly weights: ReadonlyArray<{
+    readonly name: string;
+    readonly first: { readonly start: number; readonly end: number };
+    readonly values: Float32Array;
+  }>;
+}
+
+/**
+ * Trains a GPT whose second layer has routed experts, with dropout, by AdamW: its samples over dp, its
+ * positions over cp in two slices a rank, its experts over ep, its layers over tp with sequence parallelism.
+ */
+export function trainWithSeams({ groups, kind, splitAndRecomputed = false }: TrainWithSeams): SeamsCurve {
+  setNumThreads(1);
+  const { tp, cp, dp, ep } = groups;
+  spreadExpertsOver(ep);
+  const standard = gptBlock(model);
+  const stage = new GptStage({
+    model,
+    block: (layer) => (layer === 1 ? { ...standard, feedForward: routedExperts } : standard),
+    sequence: cp && zigzag(cp),
+    tensorParallel: tp && { group: tp, sequenceParallel: true },
+    ...(splitAndRecomputed && {
+      recomputation: { granularity: 'full', method: 'uniform', numLayers: 1 },
+    }),
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 5,
+  });
+  const stores = createStores(stage.parameters, {
+    kind,
+    device: 'cpu',
+    dtype: 'float32',
+    groups,
+    units: stage.units,
+    bucketBytes: 4096,
+    seed: 5,
+  });
+  const optimizer = new AdamwOptimizer(stores, {
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-8,
+    weightDecay: 0.1,
+    clipGradient: 1,
+    groups,
+    overlapGradientReduction: true,
+    overlapParameterGather: true,
+  });
+  const batches = Array.from({ length: numSamples }, (_, sample) => sampleOf(sample));
+  const lossFactors = { lm_loss: 1 / batches.map(numLossTokens).reduce((total, count) => total + count) };
+  const own = batches.filter((_, sample) => sample % (dp?.size ?? 1) === (dp?.rank ?? 0));
+  const norms: number[] = [];
+  const losses = Array.from({ length: numSteps }, () => {
+    let loss = 0;
+    own.forEach((batch, microBatch) => {
+      stage.forward({ microBatch, batch, lossFactors });
+      if (microBatch === own.length - 1) optimizer.expectLastBackward();
+      stage.backwardInput({ microBatch, weights: !splitAndRecomputed });
+      if (splitAndRecomputed) stage.backwardWeight({ microBatch });
+      for (const { losses: each, weights, dispose } of stage.takeLosses(microBatch)) {
+        const factors = weights.toArray();
+        loss += each.toArray().reduce((total, value, index) => total + value * factors[index]!, 0);
+        dispose();
+      }
+    });
+    norms.push(optimizer.step({ learningRate: 0.02 }).gradientNorm);
+    // ranks of one tensor-parallel group have the same loss
+    return overAll(loss / (tp?.size ?? 1), groups.world);
+  });
+  const weights = stage.units.flatMap((unit) => {
+    unit.acquire();
+    try {
+      return unit.parameters.map(({ name, slices, data }) => ({
+        name,
+        first: slices[0]!,
+        values: data.read<'float32'>(),
+      }));
+    } finally {
+      unit.release();
+    }
+  });
+  optimizer.dispose();
+  stage.dispose();
+  return { losses, norms, weights };
+}
+
+function overAll(value: number, world: ProcessGroup | undefined): number {
+  using total = Tensor.from([value], { shape: [1], dtype: 'float64' });
+  world?.allReduce(total).wait();
+  return total.item();
+}
