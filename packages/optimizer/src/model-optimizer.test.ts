@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import { AdamwOptimizer } from './adamw-optimizer.js';
 import { ModelOptimizer } from './model-optimizer.js';
 import type { Optimizer, OptimizerRange } from './optimizer.js';
+import type { ParameterStore } from './store/parameter-store.js';
 import { ReplicatedStore } from './store/replicated-store.js';
 import { Zero1Store } from './store/zero1-store.js';
 
@@ -61,6 +62,31 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
     expect(values).not.toContain(0);
   }
   optimizer.dispose();
+});
+
+it('refuses stores of other groups than its own, and none', () => {
+  const parameter = new Parameter({ name: 'w', globalShape: [4], initialization: { kind: 'ones' } });
+  const group = groupOfTwo();
+  const adamw = { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 };
+  const store = new ReplicatedStore([parameter], { device: 'cpu', dtype: 'float32' });
+  const build = (stores: readonly ParameterStore[]) =>
+    new AdamwOptimizer(stores, { ...adamw, groups: { dp: group, world: group } });
+  expect(() => build([store])).toThrow(
+    'the store of w sums gradients as rank 0 of 1, the groups of the optimizer say rank 1 of 2',
+  );
+  expect(() => build([])).toThrow('an optimizer without a store of parameters');
+  store.dispose();
+});
+
+it('gives master values of what a rank owns only', () => {
+  const parameter = new Parameter({ name: 'w', globalShape: [256], initialization: { kind: 'ones' } });
+  const store = new Zero1Store([parameter], { device: 'cpu', dtype: 'float32', group: groupOfTwo() });
+  using owned = store.master({ start: 128, end: 256 });
+  expect(owned.size).toBe(128);
+  expect(() => store.master({ start: 100, end: 256 })).toThrow(
+    'elements 100 to 256 are not in one range that this rank owns',
+  );
+  store.dispose();
 });
 
 it('marks gradients clear where first gradients may be written, whenever they are zeros', () => {

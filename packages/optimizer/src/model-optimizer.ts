@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
 import type { Optimizer } from './optimizer.js';
-import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
+import { copiesAlong, type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import { PartialGradients } from './partial-gradients.js';
 import { type OptimizerStateTensor, RuleOfParameters } from './rule-of-parameters.js';
 import { type ParameterUpdate, type RunOfParameters, runsByRule } from './runs-by-rule.js';
@@ -339,6 +339,20 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
     throw new UsageError('MTL_NO_STORAGE', 'an optimizer without a store of parameters', {
       remedy: 'give it what createStores makes of the parameters',
     });
+  }
+  for (const { group, ranges } of stores) {
+    const [first] = ranges;
+    if (first === undefined) continue;
+    const { name, placement } = first.parameter;
+    const [kept, given] = [group, reductionGroup(groups, placement.view)].map(
+      ({ rank, size } = { rank: 0, size: 1 }) => `rank ${rank} of ${size}`,
+    );
+    if (kept === given) continue;
+    throw new UsageError(
+      'MTL_GROUP',
+      `the store of ${name} sums gradients as ${kept}, the groups of the optimizer say ${given}`,
+      { expected: 'the same groups for createStores and the optimizer' },
+    );
   }
   const isAlone =
     meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1) &&

@@ -6,6 +6,7 @@ import {
   type ParameterUnit,
 } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   type Bucket,
@@ -115,6 +116,16 @@ export abstract class FlatStore implements ParameterStore {
 
   master(range: FlatRange): Tensor {
     const index = this.owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
+    if (index === -1) {
+      throw new UsageError(
+        'MTL_GROUP',
+        `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
+        {
+          expected: this.owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
+          remedy: 'ask for the parts that ownedPartsOf(store, range) gives',
+        },
+      );
+    }
     const offset = this.#masterStarts[index]! + range.start - this.owned[index]!.start;
     return this.#master.view({ offset, shape: [range.end - range.start] });
   }
