@@ -6,6 +6,15 @@ export type {
 } from './collective.js';
 export { initializeParameter } from './initialize-parameter.js';
 export {
+  type ForwardMatmul,
+  type FusedMatmuls,
+  type InputGradientMatmul,
+  type MatmulPrecision,
+  type PrecisionState,
+  plainPrecision,
+  type WeightGradientMatmul,
+} from './matmul-precision.js';
+export {
   type AdaptedLinearOptions,
   adaptedLinear,
   type LinearAdapter,

@@ -1,6 +1,7 @@
 import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
+import { type MatmulPrecision, plainPrecision } from './matmul-precision.js';
 import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
 /** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
@@ -66,6 +67,7 @@ export class Parameter {
   readonly decays: boolean;
   readonly matrices: readonly (readonly Slice[])[];
   readonly isVocabularyTable: boolean;
+  #precision = plainPrecision;
   #isFrozen = false;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
@@ -96,6 +98,16 @@ export class Parameter {
     this.decays = options.decays ?? options.globalShape.length > 1;
     this.matrices = options.matrices ?? [];
     this.isVocabularyTable = options.isVocabularyTable ?? false;
+  }
+
+  /** How matmuls with it compute. Default: `plainPrecision`. */
+  get precision(): MatmulPrecision {
+    return this.#precision;
+  }
+
+  /** Lets matmuls with it compute in another way, from the next pass on. */
+  computeWith(precision: MatmulPrecision): void {
+    this.#precision = precision;
   }
 
   /** Whether it is not trained: it has no main gradient, and backward computes none. */

@@ -345,7 +345,7 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
     if (first === undefined) continue;
     const { name, placement } = first.parameter;
     const [kept, given] = [group, reductionGroup(groups, placement.view)].map(
-      ({ rank, size } = { rank: 0, size: 1 }) => `rank ${rank} of ${size}`,
+      (each) => `rank ${each?.rank ?? 0} of ${each?.size ?? 1}`,
     );
     if (kept === given) continue;
     throw new UsageError(

@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import type { ProcessGroup } from '@mtl/comm';
+import type { MeshAxis, ProcessGroup } from '@mtl/comm';
 import { copiesAlong, type ParallelGroups } from '@mtl/optimizer';
 
 /**
@@ -36,4 +36,20 @@ export function replicaNumbers(
       return [parameter, replica];
     }),
   );
+}
+
+/** 0 on the one rank that saves what all ranks have that hold slices or copies of a parameter. */
+export function replicaOfWhole(
+  { copiedOver, placement }: Parameter,
+  { groups, group }: { readonly groups: ParallelGroups; readonly group: ProcessGroup | undefined },
+): number {
+  const axes = [...copiedOver, ...(Object.keys(placement.sharded) as MeshAxis[])];
+  const others = axes.map((axis) => copiesAlong(groups, axis));
+  return [group, ...others].reduce(
+    ({ replica, scale }, each) => ({
+      replica: replica + (each?.rank ?? 0) * scale,
+      scale: scale * (each?.size ?? 1),
+    }),
+    { replica: 0, scale: 1 },
+  ).replica;
 }

@@ -12,7 +12,7 @@ import {
 } from '@mtl/optimizer';
 import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 import { frozenTensors } from './frozen-tensors.js';
-import { replicaNumbers } from './replica-numbers.js';
+import { replicaNumbers, replicaOfWhole } from './replica-numbers.js';
 import { SpikeGuard, type SpikeGuardState } from './spikes/spike-guard.js';
 import type { TrainingProgress } from './training-progress.js';
 
@@ -154,13 +154,13 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
  * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
  * `momentum_buffer`): what this rank holds of them. States one after the other, each in the order of the
  * parameters, whichever rules keep it: a resumed run may have more rules than the one before, and writes the
- * same bytes.
+ * same bytes. Then the states of matmul precisions, under names like these.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { groups, state } = optimizer;
   const places = new Map(weightTensors(optimizer).map(({ name }, place) => [name, place]));
   const names = [...new Set(state.map(({ name }) => name))];
-  return names.flatMap((stateName) => {
+  const ofRules = names.flatMap((stateName) => {
     const prefix = `${optimizerPrefix}${stateName}.`;
     const placeOf = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
     return state
@@ -179,6 +179,24 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
       )
       .sort((one, other) => placeOf(one) - placeOf(other));
   });
+  return [...ofRules, ...precisionTensors(optimizer)];
+}
+
+/** The states of matmul precisions, each whole on every rank that holds something of its weight. */
+function precisionTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
+  return stores.flatMap(({ ranges, frozen, group }) =>
+    [...ranges.map(({ parameter }) => parameter), ...frozen].flatMap((parameter) =>
+      (parameter.precision.state ?? []).map(({ name, tensor }) =>
+        logicalTensor({
+          name: `${optimizerPrefix}${name}.${parameter.name}`,
+          globalShape: tensor.shape,
+          slices: tensor.shape.map((size) => ({ start: 0, end: size })),
+          replica: replicaOfWhole(parameter, { groups, group }),
+          view: () => tensor.view({ shape: tensor.shape }),
+        }),
+      ),
+    ),
+  );
 }
 
 /**

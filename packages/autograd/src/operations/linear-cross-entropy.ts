@@ -4,7 +4,6 @@ import {
   crossEntropyBackward,
   crossEntropyForwardBackward,
   crossEntropyStatistics,
-  matmul,
   Tensor,
 } from '@mtl/kernels';
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
@@ -101,7 +100,7 @@ function crossEntropyOfChunk(
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
-  matmul({ output: logits, left: chunk.input, right: weight.data, bias: bias?.data, transposeRight: true });
+  weight.precision.forward({ output: logits, input: chunk.input, weight: weight.data, bias: bias?.data });
   const all = Tensor.empty({ shape: [3, numRows], dtype: chunk.losses.dtype, device });
   const row = (index: number): Tensor => all.view({ offset: index * numRows, shape: [numRows] });
   const statistics = { rowMaximum: row(0), rowSum: row(1), labelLogit: row(2) };
@@ -217,7 +216,11 @@ export const linearCrossEntropy = checkedOperation(
           const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
           if (localGradient !== undefined) {
             const output = localGradient.rows(start, end);
-            matmul({ output, left: logitGradient, right: weight.data });
+            weight.precision.inputGradient({
+              inputGradient: output,
+              outputGradient: logitGradient,
+              weight: weight.data,
+            });
             output.dispose();
             // on its way while the last weight gradient is computed
             if (end === numRows)

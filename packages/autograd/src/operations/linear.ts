@@ -1,12 +1,10 @@
 import {
+  add,
+  biasGeluBackward,
+  biasGeluForward,
   biasSquaredReluBackward,
   checkedOperation,
   type GeluKind,
-  linearGeluBackward,
-  linearGeluForward,
-  linearResidualForward,
-  linearWeightGradient,
-  matmul,
   sumRows,
   Tensor,
 } from '@mtl/kernels';
@@ -103,9 +101,18 @@ export const linearResidual = checkedOperation(
     const { input, weight, bias, residual } = options;
     const { dtype, device, shape } = residual.tensor;
     const output = Tensor.empty({ shape, dtype, device });
-    const operands = { output, residual: residual.tensor, input: input.tensor };
+    const operands = { output, input: input.tensor };
+    const { fused } = weight.precision;
     withMatrix(weight.data, (matrix) =>
-      withRow(bias, (row) => linearResidualForward({ ...operands, weight: matrix, bias: row })),
+      withRow(bias, (row) => {
+        const call = { ...operands, weight: matrix, bias: row };
+        if (fused !== undefined) {
+          fused.residual({ ...call, residual: residual.tensor });
+          return;
+        }
+        weight.precision.forward(call);
+        add({ output, left: residual.tensor, right: output });
+      }),
     );
     return record(tape, { input, weight, bias, residual }, output);
   },
@@ -177,8 +184,8 @@ export function multiplyByWeight(
   options: Pick<LinearOptions, 'weight' | 'bias'> & { readonly output: Tensor; readonly left: Tensor },
 ): void {
   const { output, left, weight, bias } = options;
-  withMatrix(weight.data, (right) =>
-    withRow(bias, (row) => matmul({ output, left, right, transposeRight: true, bias: row })),
+  withMatrix(weight.data, (matrix) =>
+    withRow(bias, (row) => weight.precision.forward({ output, input: left, weight: matrix, bias: row })),
   );
 }
 
@@ -191,10 +198,17 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
   const shape = [...left.shape.slice(0, -1), numOutputs];
   const preactivation = Tensor.empty({ shape, dtype, device });
   const output = Tensor.empty({ shape, dtype, device });
-  withMatrix(weight.data, (right) =>
-    withShape(bias.data, [numOutputs], (row) =>
-      linearGeluForward({ output, preactivation, input: left, weight: right, bias: row, kind }),
-    ),
+  const { fused } = weight.precision;
+  withMatrix(weight.data, (matrix) =>
+    withShape(bias.data, [numOutputs], (row) => {
+      const call = { input: left, weight: matrix, bias: row };
+      if (fused !== undefined) {
+        fused.gelu({ ...call, output, preactivation, kind });
+        return;
+      }
+      weight.precision.forward({ ...call, output: preactivation });
+      biasGeluForward({ output, input: preactivation, kind });
+    }),
   );
   whole?.dispose();
   return { output, preactivation };
@@ -211,18 +225,22 @@ export function inputGradientOf(
 ): Tensor {
   const { dtype, device, shape } = outputGradient;
   const output = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
-  withMatrix(weight.data, (right) => {
+  const { precision } = weight;
+  withMatrix(weight.data, (matrix) => {
+    const call = { inputGradient: output, outputGradient, weight: matrix };
     if (activation === undefined) {
-      matmul({ output, left: outputGradient, right });
+      precision.inputGradient(call);
       return;
     }
     const { preactivation, kind } = activation;
-    if (kind !== 'squaredRelu') {
-      linearGeluBackward({ inputGradient: output, outputGradient, weight: right, preactivation, kind });
+    if (kind !== 'squaredRelu' && precision.fused !== undefined) {
+      precision.fused.geluGradient({ ...call, preactivation, kind });
       return;
     }
-    matmul({ output, left: outputGradient, right });
-    biasSquaredReluBackward({ inputGradient: output, outputGradient: output, input: preactivation });
+    precision.inputGradient(call);
+    const inPlace = { inputGradient: output, outputGradient: output, input: preactivation };
+    if (kind === 'squaredRelu') biasSquaredReluBackward(inPlace);
+    else biasGeluBackward({ ...inPlace, kind });
   });
   return output;
 }
@@ -254,14 +272,15 @@ function addGradients(
     return;
   }
   const { gradient, accumulate } = weight.takeMainGradient();
-  if (!accumulate) {
-    multiplyForWeight({ gradient, accumulate, outputGradient, input });
+  const { fused } = weight.precision;
+  if (!accumulate || fused === undefined) {
+    multiplyForWeight(weight, { gradient, accumulate, outputGradient, input });
     addBiasGradient(bias, outputGradient);
     return;
   }
   withMatrix(gradient, (weightGradient) =>
     withShape(bias.mainGradient, [bias.size], (biasGradient) =>
-      linearWeightGradient({ weightGradient, biasGradient, outputGradient, input }),
+      fused.weightAndBiasGradient({ weightGradient, biasGradient, outputGradient, input }),
     ),
   );
 }
@@ -281,13 +300,11 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
  * known to be zero.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
-  multiplyForWeight({ ...weight.takeMainGradient(), outputGradient, input });
+  multiplyForWeight(weight, { ...weight.takeMainGradient(), outputGradient, input });
 }
 
-function multiplyForWeight({ gradient, accumulate, outputGradient, input }: WeightGradientOptions): void {
-  withMatrix(gradient, (output) =>
-    matmul({ output, left: outputGradient, right: input, transposeLeft: true, accumulate }),
-  );
+function multiplyForWeight({ precision }: Parameter, { gradient, ...operands }: WeightGradientOptions): void {
+  withMatrix(gradient, (weightGradient) => precision.weightGradient({ weightGradient, ...operands }));
 }
 
 /** mainGradient [O] += column sums of outputGradient. */

@@ -1,0 +1,101 @@
+import {
+  type GeluKind,
+  linearGeluBackward,
+  linearGeluForward,
+  linearResidualForward,
+  linearWeightGradient,
+  matmul,
+  type Tensor,
+} from '@mtl/kernels';
+
+/** Operands of `output [..., O] = input weight^T + bias`. */
+export interface ForwardMatmul {
+  readonly output: Tensor;
+  /** [..., I] */
+  readonly input: Tensor;
+  /** [O, I] */
+  readonly weight: Tensor;
+  /** [O] */
+  readonly bias?: Tensor | undefined;
+}
+
+/** Operands of `inputGradient [..., I] = outputGradient weight`. */
+export interface InputGradientMatmul {
+  readonly inputGradient: Tensor;
+  /** [..., O] */
+  readonly outputGradient: Tensor;
+  /** [O, I] */
+  readonly weight: Tensor;
+}
+
+/** Operands of `weightGradient [O, I] = outputGradient^T input`, added to what is there or written. */
+export interface WeightGradientMatmul {
+  readonly weightGradient: Tensor;
+  /** [..., O] */
+  readonly outputGradient: Tensor;
+  /** [..., I] */
+  readonly input: Tensor;
+  readonly accumulate: boolean;
+}
+
+/**
+ * A state of the precision of one weight, such as the largest values of past steps. It is one of the whole
+ * weight: the same on all ranks that hold slices or copies of it.
+ */
+export interface PrecisionState {
+  /** Its name in checkpoints: `optimizer.NAME.PARAMETER`. */
+  readonly name: string;
+  /** float32; the precision's to dispose of. */
+  readonly tensor: Tensor;
+}
+
+/** Matmuls with what comes before or after them in the same pass over memory. */
+export interface FusedMatmuls {
+  /** preactivation = input weight^T + bias; output = gelu(preactivation) */
+  gelu(
+    call: ForwardMatmul & {
+      readonly bias: Tensor;
+      readonly preactivation: Tensor;
+      readonly kind: GeluKind;
+    },
+  ): void;
+  /** The gradient of the input of the GELU whose output was multiplied. */
+  geluGradient(call: InputGradientMatmul & { readonly preactivation: Tensor; readonly kind: GeluKind }): void;
+  /** output = residual + input weight^T + bias */
+  residual(call: ForwardMatmul & { readonly residual: Tensor }): void;
+  /** Adds to the gradients of weight and bias. */
+  weightAndBiasGradient(
+    call: Omit<WeightGradientMatmul, 'accumulate'> & { readonly biasGradient: Tensor },
+  ): void;
+}
+
+/**
+ * How the three matmuls of a weight compute, in its shard on this rank. An object is of one weight
+ * (`Parameter.computeWith`) where it has state. Every operation that multiplies by a weight asks it.
+ */
+export interface MatmulPrecision {
+  /** It is called again where layers are recomputed. */
+  forward(call: ForwardMatmul): void;
+  inputGradient(call: InputGradientMatmul): void;
+  weightGradient(call: WeightGradientMatmul): void;
+  /** Where it can. Default: operations compute what comes before or after on their own. */
+  readonly fused?: FusedMatmuls | undefined;
+  /** What checkpoints keep. Default: nothing. */
+  readonly state?: readonly PrecisionState[] | undefined;
+}
+
+/** In the dtype of the operands, sums in float32. */
+export const plainPrecision: MatmulPrecision = {
+  forward: ({ output, input, weight, bias }) =>
+    matmul({ output, left: input, right: weight, transposeRight: true, bias }),
+  inputGradient: ({ inputGradient, outputGradient, weight }) =>
+    matmul({ output: inputGradient, left: outputGradient, right: weight }),
+  weightGradient: ({ weightGradient, outputGradient, input, accumulate }) =>
+    matmul({ output: weightGradient, left: outputGradient, right: input, transposeLeft: true, accumulate }),
+  fused: {
+    gelu: linearGeluForward,
+    geluGradient: linearGeluBackward,
+    residual: linearResidualForward,
+    weightAndBiasGradient: linearWeightGradient,
+  },
+};
