@@ -1,6 +1,7 @@
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { compatibleVersion } from './support/compatibility/compatible-version.js';
 import { type InterfaceNames, interfaceNames } from './support/compatibility/interface-names.js';
 import { fixtureFiles, type ReadFiles, readFiles } from './support/compatibility/read-files.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -14,10 +15,7 @@ const missing = (before: readonly string[], now: readonly string[]): string[] =>
   before.filter((name) => !now.includes(name));
 
 it('the present version has its files (npm run compatibility)', () => {
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
-    version: string;
-  };
-  expect(readdirSync(folder)).toContain(version);
+  expect(readdirSync(folder)).toContain(compatibleVersion);
 });
 
 describe.each(readdirSync(folder))('files and names of version %s', (version) => {

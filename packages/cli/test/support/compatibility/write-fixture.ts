@@ -7,17 +7,17 @@ import { join } from 'node:path';
 import { chdir, execPath, exit } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { temporaryDirectory } from '../temporary-directory.js';
+import { compatibleVersion } from './compatible-version.js';
 import { interfaceNames } from './interface-names.js';
 import { fixtureFiles, readFiles } from './read-files.js';
 
 const pathOf = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
-const { version } = JSON.parse(readFileSync(pathOf('package.json'), 'utf8')) as { version: string };
-const target = pathOf(`fixtures/compatibility/${version}`);
+const target = pathOf(`fixtures/compatibility/${compatibleVersion}`);
 const mtl = [pathOf('bin/mtl.mjs')];
 const gptTrain = pathOf('../../apps/gpt-train/dist/main.js');
 
 // the shape of a GPT, and every kind of value that a configuration file has: text, number, switch, list
-const configuration = `# written by ${version}
+const configuration = `# written by ${compatibleVersion}
 preset: none
 num-layers: 2
 hidden-size: 16
@@ -98,7 +98,7 @@ try {
   rmSync(target, { recursive: true, force: true });
   for (const name of [...Object.values(others), `${prefix}.bin`, `${prefix}.idx`])
     cpSync(name, join(target, name), { recursive: true });
-  const expected = { version, ...(await readFiles()), names: interfaceNames() };
+  const expected = { version: compatibleVersion, ...(await readFiles()), names: interfaceNames() };
   writeFileSync(join(target, expectedFile), `${JSON.stringify(expected, undefined, 1)}\n`);
   console.log(`wrote ${target}`);
 } finally {
