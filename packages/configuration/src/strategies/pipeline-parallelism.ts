@@ -19,6 +19,9 @@ export interface PipelineParallelConfiguration {
   readonly pipelineScheduleModule?: string;
   /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
   readonly microBatchGroupSize?: number;
+}
+
+interface LayersOfPipeline {
   readonly layerLayout: LayerLayout;
 }
 
@@ -43,7 +46,7 @@ const flags = {
 export type PipelineFlags = FlagsOf<typeof flags>;
 
 /** Stages of consecutive layers, between which micro-batches move (Narayanan et al. 2021). */
-export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfiguration>({
+export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfiguration, LayersOfPipeline>({
   flags,
   axis: {
     name: 'pp',
@@ -58,8 +61,6 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
     if (given.isGiven('pipeline-schedule') && numStages === 1) {
       notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
     }
-    const { numLayers } = model;
-    const { numChunks } = schedule;
     return {
       pipelineModelParallelSize: numStages,
       numVirtualStages: schedule.numVirtualStages,
@@ -67,8 +68,12 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
       ...(schedule.csv === undefined ? {} : { pipelineScheduleCsv: schedule.csv }),
       ...(schedule.module === undefined ? {} : { pipelineScheduleModule: schedule.module }),
       ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
-      layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }),
     };
+  },
+  complete: ({ pipelineModelParallelSize: numStages }, { flags: given, model, notices }) => {
+    const { numLayers } = model;
+    const { numChunks } = scheduleOf(given, model, numStages);
+    return { layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }) };
   },
   groups: ({ ends }) => ({ pp: ['pp'], embedding: { axes: ['pp'], stages: ends } }),
 });

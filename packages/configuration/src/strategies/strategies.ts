@@ -18,7 +18,9 @@ type Together<Union> = (Union extends unknown ? (each: Union) => void : never) e
   : never;
 
 /** What the configuration of a run has of all strategies. */
-export type StrategyConfiguration = Together<ReturnType<Known['configure']>>;
+export type StrategyConfiguration = Together<
+  ReturnType<Known['configure']> | ReturnType<NonNullable<Known['complete']>>
+>;
 
 type AnyStrategy = Strategy<FlagFragment, object>;
 const all = strategies as unknown as readonly AnyStrategy[];
@@ -38,9 +40,10 @@ export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes
   const configured = all.map((each) => {
     const fields = each.configure({ ...call, axes });
     axes.push(axisOf(each, fields));
-    return fields;
+    return { each, fields };
   });
-  return Object.assign({}, ...configured) as StrategyConfiguration;
+  const completed = configured.map(({ each, fields }) => each.complete?.(fields, { ...call, axes }));
+  return Object.assign({}, ...configured.map(({ fields }) => fields), ...completed) as StrategyConfiguration;
 }
 
 /** The lengths of the axes of a run, by the names of `StrategyConfiguration`. */

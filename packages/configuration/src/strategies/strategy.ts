@@ -56,7 +56,11 @@ export interface StrategyCall<Fragment extends FlagFragment> {
  * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axis of the
  * mesh it splits work, and over which groups it communicates. `strategies` lists them.
  */
-export interface Strategy<Fragment extends FlagFragment, Fields extends object> {
+export interface Strategy<
+  Fragment extends FlagFragment,
+  Fields extends object,
+  Completed extends object = object,
+> {
   readonly flags: Fragment;
   readonly axis: {
     readonly name: MeshAxis;
@@ -72,6 +76,12 @@ export interface Strategy<Fragment extends FlagFragment, Fields extends object> 
    * @throws ConfigurationError for what does not work, with what does
    */
   configure(call: StrategyCall<Fragment>): Fields;
+  /**
+   * What more follows once the axes of all strategies are known to fit the processes. Default: nothing.
+   *
+   * @throws ConfigurationError as `configure`
+   */
+  complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
   /** The groups that it communicates over, by name, if they have several processes. */
   groups(options: {
     readonly mesh: ProcessMesh;
@@ -81,6 +91,10 @@ export interface Strategy<Fragment extends FlagFragment, Fields extends object> 
 }
 
 /** A strategy, with the types of its flags and fields. */
-export const strategy = <Fragment extends FlagFragment, Fields extends object>(
-  of: Strategy<Fragment, Fields>,
-): Strategy<Fragment, Fields> => of;
+export const strategy = <
+  Fragment extends FlagFragment,
+  Fields extends object,
+  Completed extends object = object,
+>(
+  of: Strategy<Fragment, Fields, Completed>,
+): Strategy<Fragment, Fields, Completed> => of;
