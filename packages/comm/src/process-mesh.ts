@@ -121,12 +121,23 @@ export class ProcessMesh {
    * @throws UsageError `MTL_MESH` for axes that are not all of one view
    */
   groupOf(rank: number, axes: readonly MeshAxis[]): readonly number[] {
-    const fixed = viewOf(axes).filter((axis) => !axes.includes(axis));
     const own = this.coordinatesOf(rank);
-    return Array.from({ length: this.worldSize }, (_, other) => other).filter((other) => {
-      const coordinates = this.coordinatesOf(other);
-      return fixed.every((axis) => coordinates[axis] === own[axis]);
-    });
+    let [first, stride] = [rank, 1];
+    const moves: { readonly size: number; readonly stride: number }[] = [];
+    for (const axis of viewOf(axes)) {
+      const size = this.sizes[axis];
+      if (axes.includes(axis)) {
+        first -= own[axis] * stride;
+        moves.push({ size, stride });
+      }
+      stride *= size;
+    }
+    // the longest strides outermost
+    return moves.reduceRight<number[]>(
+      (ranks, move) =>
+        ranks.flatMap((from) => Array.from({ length: move.size }, (_, at) => from + at * move.stride)),
+      [first],
+    );
   }
 
   /** All groups along `axes`: every rank is in exactly one. In order of their first rank. */

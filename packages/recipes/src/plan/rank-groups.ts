@@ -12,7 +12,7 @@ export type GroupNamed = (name: string) => RankGroup;
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
   const declared = groupsOfRun(mesh);
-  return (name) => {
+  const groupNamed = (name: string): RankGroup => {
     const { declaration, plannedAs } = declared[name] ?? { plannedAs: 'pipeline' };
     const ranks = declaration && membersOf(declaration, { mesh, rank: 0 });
     const [first = 0, second = 1] = ranks ?? [];
@@ -20,6 +20,13 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
     const isInside = distance * (size - 1) < gpusPerNode;
     const perNode = isInside ? size : Math.max(1, Math.floor(gpusPerNode / distance));
     return { axis: plannedAs, size, perNode: Math.min(size, perNode) };
+  };
+  // every collective of a recorded step asks
+  const known = new Map<string, RankGroup>();
+  return (name) => {
+    const group = known.get(name) ?? groupNamed(name);
+    known.set(name, group);
+    return group;
   };
 }
 
