@@ -70,9 +70,13 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
       ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
     };
   },
-  complete: ({ pipelineModelParallelSize: numStages }, { flags: given, model, notices }) => {
+  complete: (configured, { flags: given, model, notices }) => {
     const { numLayers } = model;
-    const { numChunks } = scheduleOf(given, model, numStages);
+    const { pipelineModelParallelSize: numStages, pipelineScheduleCsv: csv } = configured;
+    const numChunks =
+      csv === undefined
+        ? numStages * configured.numVirtualStages
+        : parseScheduleCsv(csv, { name: configured.pipelineSchedule }).placement.length;
     return { layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }) };
   },
   groups: ({ ends }) => ({ pp: ['pp'], embedding: { axes: ['pp'], stages: ends } }),
@@ -85,8 +89,6 @@ interface Schedule {
   /** The path of a module. */
   readonly module?: string | undefined;
   readonly numVirtualStages: number;
-  /** Model chunks on all stages. */
-  readonly numChunks: number;
 }
 
 /** The schedule that the flags name or imply, and the chunks per stage that it has. */
@@ -94,8 +96,7 @@ function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
   if (numStages > 1 && name !== undefined && isScheduleModule(name)) {
-    const numVirtualStages = numChunks ?? 1;
-    return { name, module: name, numVirtualStages, numChunks: numStages * numVirtualStages };
+    return { name, module: name, numVirtualStages: numChunks ?? 1 };
   }
   if (numStages > 1 && name !== undefined && /\.csv$|[/\\]/.test(name)) {
     const csv = readScheduleFile(flags.written('pipeline-schedule'), name);
@@ -108,7 +109,7 @@ function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number
         why: `the file has ${numVirtualStages} chunks per stage`,
       });
     }
-    return { name, csv, numVirtualStages, numChunks: placement.length };
+    return { name, csv, numVirtualStages };
   }
   if (name === 'interleaved' && numChunks === undefined && numStages > 1) {
     flags.needs(
@@ -118,11 +119,7 @@ function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number
     );
   }
   const numVirtualStages = numChunks ?? (name === 'zb-v' && numStages > 1 ? 2 : 1);
-  return {
-    name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'),
-    numVirtualStages,
-    numChunks: numStages * numVirtualStages,
-  };
+  return { name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'), numVirtualStages };
 }
 
 function readScheduleFile(written: string, path: string): string {
