@@ -26,3 +26,11 @@ export function sumOfCosts(costs: readonly MatmulCost[]): MatmulCost {
     attentionFeatures: costs.reduce((sum, { attentionFeatures }) => sum + attentionFeatures, 0),
   };
 }
+
+/** FLOPs of a token in the forward pass of a layer, on average, attention in full. */
+export function flopsOfLayer(
+  { weights, attentionFeatures }: MatmulCost,
+  { numLayers, sequenceLength }: { readonly numLayers: number; readonly sequenceLength: number },
+): number {
+  return (2 * weights + 4 * sequenceLength * attentionFeatures) / numLayers;
+}

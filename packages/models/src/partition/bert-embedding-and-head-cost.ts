@@ -1,4 +1,6 @@
+import { bertMatmuls } from '../bert/bert-matmuls.js';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { flopsOfLayer } from '../blocks/matmul-cost.js';
 import { embeddingCost } from './embedding-cost.js';
 import type { EmbeddingAndHeadCost } from './partition-layers.js';
 
@@ -9,9 +11,10 @@ import type { EmbeddingAndHeadCost } from './partition-layers.js';
  * `sequenceLength` is S, `maskedShare` the share of masked tokens.
  */
 export function bertEmbeddingAndHeadCost(
-  { hiddenSize: H, ffnHiddenSize: F, vocabularySize: V }: BertModelConfiguration,
-  { sequenceLength: S, maskedShare }: { readonly sequenceLength: number; readonly maskedShare: number },
+  model: BertModelConfiguration,
+  { sequenceLength, maskedShare }: { readonly sequenceLength: number; readonly maskedShare: number },
 ): EmbeddingAndHeadCost {
-  const layer = 8 * H * H + 4 * H * F + 4 * S * H;
+  const { hiddenSize: H, vocabularySize: V } = model;
+  const layer = flopsOfLayer(bertMatmuls(model), { numLayers: model.numLayers, sequenceLength });
   return { embedding: embeddingCost, head: (maskedShare * 2 * H * (H + V)) / layer };
 }

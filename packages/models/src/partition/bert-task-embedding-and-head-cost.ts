@@ -1,5 +1,7 @@
+import { bertMatmuls } from '../bert/bert-matmuls.js';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import type { BertTask } from '../bert/bert-task.js';
+import { flopsOfLayer } from '../blocks/matmul-cost.js';
 import { embeddingCost } from './embedding-cost.js';
 import type { EmbeddingAndHeadCost } from './partition-layers.js';
 
@@ -11,9 +13,10 @@ import type { EmbeddingAndHeadCost } from './partition-layers.js';
  * `sequenceLength` is S.
  */
 export function bertTaskEmbeddingAndHeadCost(
-  { hiddenSize: H, ffnHiddenSize: F }: BertModelConfiguration,
+  model: BertModelConfiguration,
   { sequenceLength: S, task }: { readonly sequenceLength: number; readonly task: BertTask },
 ): EmbeddingAndHeadCost {
-  const layer = 8 * H * H + 4 * H * F + 4 * S * H;
+  const { hiddenSize: H, numLayers } = model;
+  const layer = flopsOfLayer(bertMatmuls(model), { numLayers, sequenceLength: S });
   return { embedding: embeddingCost, head: (task.kind === 'span' ? 4 * H : (2 * H * H) / S) / layer };
 }

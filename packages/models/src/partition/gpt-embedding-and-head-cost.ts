@@ -1,3 +1,4 @@
+import { flopsOfLayer } from '../blocks/matmul-cost.js';
 import { gptMatmuls } from '../gpt/gpt-matmuls.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { embeddingCost } from './embedding-cost.js';
@@ -15,7 +16,6 @@ export function gptEmbeddingAndHeadCost(
   sequenceLength: number,
 ): EmbeddingAndHeadCost {
   const { hiddenSize: H, vocabularySize: V, numLayers } = model;
-  const { weights, attentionFeatures } = gptMatmuls(model);
-  const layer = (2 * weights + 4 * sequenceLength * attentionFeatures) / numLayers;
+  const layer = flopsOfLayer(gptMatmuls(model), { numLayers, sequenceLength });
   return { embedding: embeddingCost, head: (2 * V * H) / layer };
 }
