@@ -92,7 +92,7 @@ const operations: Readonly<Record<string, Operation>> = {
   },
 };
 
-/** What an operation gives, and its gradients, with precisions of its weights. */
+/** Computes an operation and its gradients with precisions of its weights. */
 function compute(operation: Operation, precisions: readonly (MatmulPrecision | undefined)[], scale = 1) {
   const weight = parameter('weight', [outputs, inputs]);
   const second = parameter('second', [inputs, outputs]);

@@ -78,9 +78,9 @@ export interface MatmulPrecision {
   forward(call: ForwardMatmul): void;
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
-  /** Where it can. Default: operations compute what comes before or after on their own. */
+  /** The fused ones that it has. Default: operations compute what comes before or after on their own. */
   readonly fused?: FusedMatmuls | undefined;
-  /** What checkpoints keep. Default: nothing. */
+  /** The states that checkpoints keep. Default: none. */
   readonly state?: readonly PrecisionState[] | undefined;
 }
 

@@ -17,7 +17,7 @@ type Together<Union> = (Union extends unknown ? (each: Union) => void : never) e
   ? All
   : never;
 
-/** What the configuration of a run has of all strategies. */
+/** The part of a run's configuration that the strategies make. */
 export type StrategyConfiguration = Together<
   ReturnType<Known['configure']> | ReturnType<NonNullable<Known['complete']>>
 >;
@@ -34,7 +34,7 @@ const axisOf = ({ axis: { name, word, sizeOf } }: AnyStrategy, fields: object): 
   size: sizeOf(fields),
 });
 
-/** What the flags ask of every strategy. */
+/** Configures every strategy by the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
   const axes: AxisSize[] = [];
   const configured = all.map((each) => {

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 /** Flags of a topic, by name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
-/** What of a model must split evenly. */
+/** The sizes of a model that must split evenly. */
 export interface ShardedModel {
   readonly numLayers: number;
   readonly numAttentionHeads: number;
@@ -29,7 +29,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
   needs(flag: keyof Fragment, other: string, why: string): never;
   /** Any flag as it was written. */
   written(name: string): string;
-  /** Whether the value of any flag is that of the checkpoint or directory which is loaded. */
+  /** True where the value of a flag is that of the checkpoint or directory which is loaded. */
   isLoaded(name: string): boolean;
 }
 
@@ -46,7 +46,7 @@ export interface StrategyCall<Fragment extends FlagFragment> {
   readonly model: ShardedModel;
   /** Processes of the run. */
   readonly worldSize: number;
-  /** The axes of the strategies before this one. */
+  /** The axes of the strategies before this one; for `complete` those of all. */
   readonly axes: readonly AxisSize[];
   /** Takes messages for the user. */
   readonly notices: string[];
@@ -71,13 +71,14 @@ export interface Strategy<
   /** To which part of a step predictions of time count its communication. */
   readonly plannedAs: 'tensor' | 'data' | 'pipeline';
   /**
-   * What a run's configuration has of it.
+   * Checks the flags and returns its part of a run's configuration.
    *
    * @throws ConfigurationError for what does not work, with what does
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**
-   * What more follows once the axes of all strategies are known to fit the processes. Default: nothing.
+   * Returns the rest of its part, once the axes of all strategies are known to fit the processes. Default:
+   * there is none.
    *
    * @throws ConfigurationError as `configure`
    */
