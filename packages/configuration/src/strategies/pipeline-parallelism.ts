@@ -21,7 +21,7 @@ export interface PipelineParallelConfiguration {
   readonly microBatchGroupSize?: number;
 }
 
-interface LayersOfPipeline {
+export interface LayersOfPipeline {
   readonly layerLayout: LayerLayout;
 }
 
