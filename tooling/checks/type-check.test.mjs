@@ -1,6 +1,7 @@
 import { join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root, run } from '../packaging/packed-packages.mjs';
+import { testFolder } from '../processes/test-folder.mjs';
 
 describe('the type check', () => {
   it('holds every TypeScript file of packages and apps, in one program but for a page of a browser', () => {
@@ -26,5 +27,30 @@ describe('the type check', () => {
     const wanted = files.filter((path) => !/^\w+\/[^/]+\/(tsup|vitest)\.config\.ts$/.test(path));
     expect(wanted.length).toBeGreaterThan(500);
     expect(wanted.filter((path) => !held.has(path))).toEqual([]);
+  });
+
+  it('finds types that declarations of a package could not name', () => {
+    const folder = testFolder('declarations');
+    try {
+      folder.write(
+        'part.mts',
+        'interface Hidden { readonly size: number }\nexport const part: Hidden = { size: 1 };\n',
+      );
+      folder.write(
+        'parts.mts',
+        "import { part } from './part.mjs';\nexport const parts = [part] as const;\n",
+      );
+      const everything = join(root, 'tooling/tsconfig/everything.json');
+      const compilerOptions = { incremental: false, types: [] };
+      folder.write(
+        'tsconfig.json',
+        JSON.stringify({ extends: everything, compilerOptions, include: ['*.mts'] }),
+      );
+      const { status, output } = run('tsc', ['-p', folder.path]);
+      expect(output).toMatch(/TS4023: Exported variable 'parts' has or is using name 'Hidden'/);
+      expect(status).not.toBe(0);
+    } finally {
+      folder.remove();
+    }
   });
 });
