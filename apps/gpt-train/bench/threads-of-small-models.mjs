@@ -157,7 +157,7 @@ for (const size of sizes) {
   for (const threads of [1, numThreads]) {
     setNumThreads(threads, { pin: true });
     const { steps } = trainerOf(size);
-    for (let step = 0; step < 3; step++) losses.push((await steps.next()).value.lmLoss);
+    for (let step = 0; step < 3; step++) losses.push((await steps.next()).value.loss);
   }
   if (Math.abs(losses[2] / losses[5] - 1) > 1e-5) throw new Error(`${name}: losses differ: ${losses}`);
   const { steps, flops } = trainerOf(size);

@@ -224,7 +224,7 @@ let before = communication();
 let kernels = kernelSeconds();
 synchronize(device);
 let stepStart = performance.now();
-for await (const { iteration, stepMs: hostStepMs, lmLoss } of trainer) {
+for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   const returned = performance.now();
   synchronize(device);
   const finished = performance.now();
@@ -232,7 +232,7 @@ for await (const { iteration, stepMs: hostStepMs, lmLoss } of trainer) {
   // a GPU is still at the update when the trainer's step ends; the yardstick waits for it, too
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
-  losses.push(Number(lmLoss.toFixed(5)));
+  losses.push(Number(loss.toFixed(5)));
   if (iteration > warmup) {
     times.push(stepMs);
     hostTimes.push(stepMs - readMs);

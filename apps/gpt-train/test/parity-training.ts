@@ -210,8 +210,8 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     onGradients: tamper && (() => tamper(run)),
   });
   const curve: Curve = { losses: [], gradientNorms: [] };
-  for await (const { lmLoss, gradNorm } of trainer) {
-    curve.losses.push(lmLoss);
+  for await (const { loss, gradNorm } of trainer) {
+    curve.losses.push(loss);
     curve.gradientNorms.push(gradNorm);
   }
   run.dispose();

@@ -40,7 +40,11 @@ export {
   withLoadedFlags,
 } from './flags/parse-flags.js';
 export { type ResolvedFlags, resolveFlags } from './flags/resolve-flags.js';
-export type { ModelKind } from './model-kind.js';
+export { type ModelKind, modelKinds } from './model-kind.js';
+export { configure } from './options/configure.js';
+export { flagsOfOptions } from './options/flags-of-options.js';
+export { inWordsOfOptions } from './options/in-words-of-options.js';
+export type { ModelOptions, OptionsOf, OptionTopic, RunOptions } from './options/run-options.js';
 export { presetNames } from './presets/gpt-presets.js';
 export { presetsOf } from './presets/presets-of.js';
 export type {
@@ -65,7 +69,7 @@ export {
   saveConfiguration,
   type TrainedOn,
 } from './saved/saved-configuration.js';
-export { type ModelOfKind, modelKinds, savedModelKeys, savedSizesOf } from './saved/saved-model.js';
+export { type ModelOfKind, savedModelKeys, savedSizesOf } from './saved/saved-model.js';
 export { keepTokenizer, saveTokenizer } from './saved/saved-tokenizer.js';
 export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
 export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';

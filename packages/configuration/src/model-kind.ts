@@ -1,2 +1,4 @@
 /** The models that can be trained. */
-export type ModelKind = 'gpt' | 'bert';
+export const modelKinds = ['gpt', 'bert'] as const;
+
+export type ModelKind = (typeof modelKinds)[number];

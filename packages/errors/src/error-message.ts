@@ -35,7 +35,10 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
 }
 
 /** The error that was packed. */
-export function unpackError({ name, code, message, ...options }: ErrorMessage): MtlError {
+export function unpackError(
+  { name, code, message, ...options }: ErrorMessage,
+  { cause }: Pick<MtlErrorOptions, 'cause'> = {},
+): MtlError {
   const ErrorClass = classes[name] ?? MtlError;
-  return new ErrorClass(code, message, options);
+  return new ErrorClass(code, message, { ...options, cause });
 }

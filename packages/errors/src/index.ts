@@ -14,3 +14,4 @@ export { MtlError, type MtlErrorOptions } from './mtl-error.js';
 export { namingFile } from './naming-file.js';
 export { nearestName } from './nearest-name.js';
 export { nearestDivisors, nearestMultiples } from './nearest-values.js';
+export { rewordError } from './reword-error.js';

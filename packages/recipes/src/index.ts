@@ -95,5 +95,6 @@ export {
   runTrainingProgram,
 } from './training/run-training-program.js';
 export { shellWord } from './training/shell-word.js';
+export { type TrainOptions, train } from './training/train.js';
 export { type BuildTrainingOptions, Training } from './training/training.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './training/training-processes.js';

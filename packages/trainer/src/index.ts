@@ -25,8 +25,10 @@ export {
   type EvaluationSettings,
   type OwnEvaluation,
   type RunTrainingOptions,
+  resultOf,
   runTraining,
   type TrainingResult,
+  trainingSteps,
 } from './run-training.js';
 export { DeviceClock, type DeviceClockOptions } from './slow-ranks/device-clock.js';
 export { HostClock, type HostClockOptions } from './slow-ranks/host-clock.js';

@@ -17,7 +17,7 @@ function reported(losses: readonly LossKind<number>[]) {
   const totals = new LossTotals({ losses, ranks: {} as Ranks });
   const means = [1, 2, 4].slice(0, losses.length);
   return {
-    lmLoss: totals.lmLoss(means),
+    loss: totals.main(means),
     total: totals.total(means),
     ...totals.byName(means),
     ...totals.tokenLosses(),
@@ -27,12 +27,12 @@ function reported(losses: readonly LossKind<number>[]) {
 
 describe('the losses of a training run', () => {
   it.each([
-    ['one loss', [kind('lm_loss')], { lmLoss: 1, total: 1, name: 'lm_loss' }],
+    ['one loss', [kind('lm_loss')], { loss: 1, total: 1, name: 'lm_loss' }],
     [
       'that of masked tokens next to another one, and their total',
       [kind('lm_loss'), order],
       {
-        lmLoss: 1,
+        loss: 1,
         total: 3,
         name: 'total_loss',
         otherLosses: { sop_loss: 2, total_loss: 3 },
@@ -43,7 +43,7 @@ describe('the losses of a training run', () => {
       'that of the language model wherever it is, without its weight',
       [order, kind('lm_loss', { weight: 0.5 })],
       {
-        lmLoss: 2,
+        loss: 2,
         total: 2,
         name: 'total_loss',
         otherLosses: { sop_loss: 1, total_loss: 2 },
@@ -53,13 +53,13 @@ describe('the losses of a training run', () => {
     [
       'no total of its own next to auxiliary losses, which are no part of it',
       [kind('lm_loss'), balance],
-      { lmLoss: 1, total: 1, name: 'lm_loss', otherLosses: { balance_loss: 2 }, tokenLosses: ['lm_loss'] },
+      { loss: 1, total: 1, name: 'lm_loss', otherLosses: { balance_loss: 2 }, tokenLosses: ['lm_loss'] },
     ],
     [
       'their total where none is that of a language model',
       [kind('first_loss'), order, balance],
       {
-        lmLoss: 3,
+        loss: 3,
         total: 3,
         name: 'lm_loss',
         otherLosses: { first_loss: 1, sop_loss: 2, balance_loss: 4 },

@@ -78,7 +78,7 @@ export class LossTotals<Batch> {
    * What is reported as `lm_loss`: the loss of that name, or the total where it is the only one or there is
    * none.
    */
-  lmLoss(means: readonly number[]): number {
+  main(means: readonly number[]): number {
     return this.#ownLmLoss === undefined ? this.total(means) : means[this.#ownLmLoss]!;
   }
 

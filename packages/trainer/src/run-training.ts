@@ -1,6 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { EarlyStopping } from './early-stopping.js';
+import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import type { RankWatch } from './slow-ranks/rank-watch.js';
 import { restoreCheckpoint } from './spikes/restore-checkpoint.js';
@@ -74,14 +75,17 @@ export interface TrainingResult {
 
 /**
  * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and
- * SIGHUP, after the step that is running), reports. The final state is saved and, where there is evaluation
- * data, evaluated. Weights that no step of the run has changed are not saved. Every rank of a training run
- * calls it; a signal to any of them stops all after the same step.
+ * SIGHUP, after the step that is running), reports. Yields each step when what follows it is done, and
+ * returns how the run ended. The final state is saved and, where there is evaluation data, evaluated; a
+ * consumer that leaves the loop gets neither. Weights that no step of the run has changed are not saved.
+ * Every rank of a training run goes through all steps; a signal to any of them stops all after the same one.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless it was
  *   interrupted
  */
-export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
+export async function* trainingSteps<Batch>(
+  options: RunTrainingOptions<Batch>,
+): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
   const { trainer, save, evaluation, exitInterval } = options;
   const saves = save && new TrainingSaves({ ...options, save });
   const unchanged = new UnchangedWeights(options.lossScaler);
@@ -103,6 +107,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
     rankWatch?.resume();
   };
 
+  let isLeft = true;
   try {
     rankWatch?.resume();
     // a run that is resumed may have been over when it was saved
@@ -133,12 +138,18 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
       if (options.earlyStopping?.isOver === true) ending ??= 'early-stopping';
       ending ??= stop;
       if (isMultiple(iteration, exitInterval)) ending ??= 'exit-interval';
+      yield metrics;
     }
+    isLeft = false;
   } catch (error) {
+    isLeft = false;
     // what all ranks throw alike, or one alone: the checkpoint that is being written can still be had
     const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
+  } finally {
+    // by its consumer, on all ranks
+    if (isLeft) await saves?.finishAfterError();
   }
   report(options, rankWatch?.end(trainer.progress.iteration));
   const isDone = ending === undefined && trainer.isDone;
@@ -146,6 +157,19 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   if (isDone) await evaluateNow();
   await saves?.atEnd();
   return { reason: ending ?? (isDone ? 'done' : 'data'), checkpointPath: saves?.newestPath };
+}
+
+/** Goes through all steps of `trainingSteps`, and returns how the run ended. */
+export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
+  return await resultOf(trainingSteps(options));
+}
+
+/** Goes through what is left of the steps, and returns what they end with. */
+export async function resultOf<End>(steps: AsyncIterator<StepMetrics, End>): Promise<End> {
+  for (;;) {
+    const next = await steps.next();
+    if (next.done === true) return next.value;
+  }
 }
 
 /** Publishes nothing as progress: an interrupted run goes on from where it began, any other has failed. */

@@ -206,7 +206,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const whole = this.#totals.counts(counts, 'the evaluation data hold');
     const means = this.#totals.sums(sums).map((sum, kind) => sum / whole[kind]!);
     return {
-      loss: this.#totals.lmLoss(means),
+      loss: this.#totals.main(means),
       ...this.#totals.byName(means),
       ...this.#totals.tokenLosses(),
     };
@@ -306,7 +306,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return {
       ...step.to,
       globalBatchSize,
-      lmLoss: this.#totals.lmLoss(means),
+      loss: this.#totals.main(means),
       ...this.#totals.byName(means),
       gradNorm: gradientNorm,
       ...rates,
@@ -341,7 +341,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       lossScale,
       ...rates,
       stepMs,
-      lmLoss: Number.NaN,
+      loss: Number.NaN,
       ...this.#totals.byName(losses.map(() => Number.NaN)),
       gradNorm: Number.NaN,
       skipped: true,

@@ -34,7 +34,7 @@ function differences(ranks: readonly TrainBigramsResult[], alone: TrainBigramsRe
   const largest = (of: (result: TrainBigramsResult) => readonly number[]): number =>
     Math.max(...ranks.map((rank) => relative(of(rank), of(alone))));
   return {
-    loss: largest(({ steps }) => steps.map(({ lmLoss }) => lmLoss)),
+    loss: largest(({ steps }) => steps.map(({ loss }) => loss)),
     norm: largest(({ steps }) => steps.map(({ gradNorm }) => gradNorm)),
     validation: largest(({ validation }) => validation),
   };
@@ -60,7 +60,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe.each([2, ...inWholeRuns(4)])('training on %d data-parallel ranks', (dp) => {
   it('gives the losses, norms and validation losses of one process', async () => {
-    expect(alone.steps[0]!.lmLoss - alone.steps.at(-1)!.lmLoss).toBeGreaterThan(0.5);
+    expect(alone.steps[0]!.loss - alone.steps.at(-1)!.loss).toBeGreaterThan(0.5);
     let first: TrainBigramsResult[] | undefined;
     for (const kind of kinds) {
       const ranks = await run({ dp, ...kind });
@@ -69,7 +69,7 @@ describe.each([2, ...inWholeRuns(4)])('training on %d data-parallel ranks', (dp)
       expect(difference.norm).toBeLessThan(tolerance.norm);
       expect(difference.validation).toBeLessThan(tolerance.loss);
       // the loss of the first step is the sum of the same numbers in the same order
-      expect(ranks.map(({ steps }) => steps[0]!.lmLoss)).toEqual(ranks.map(() => alone.steps[0]!.lmLoss));
+      expect(ranks.map(({ steps }) => steps[0]!.loss)).toEqual(ranks.map(() => alone.steps[0]!.loss));
       first ??= ranks;
       expect(ranks.map(({ modelBits }) => modelBits)).toEqual(first.map(() => first![0]!.modelBits));
     }
@@ -83,7 +83,7 @@ describe('an optimizer that no package knows', () => {
   ] as const)('trains, saves and resumes on two ranks: %o', async (kind) => {
     const rule = { momentum: 0.5, dtype: kind.dtype, trainIterations: 6 };
     const [one] = (await run(rule)) as [TrainBigramsResult];
-    expect(one.steps[0]!.lmLoss - one.steps.at(-1)!.lmLoss).toBeGreaterThan(0.01);
+    expect(one.steps[0]!.loss - one.steps.at(-1)!.loss).toBeGreaterThan(0.01);
     const two = { ...rule, ...kind, dp: 2 };
     const straight = await run(two);
     // bfloat16 rounds to 3 digits: sums in another order may round a weight up instead of down
@@ -93,8 +93,8 @@ describe('an optimizer that no package knows', () => {
     const checkpoint = await Checkpoint.open(join(save, 'iter_0000003'));
     expect([...checkpoint.tensors.keys()].toSorted()).toEqual(['head', 'optimizer.momentum.head']);
     const resumed = await run({ ...two, load: save });
-    expect(resumed[0]!.steps.map(({ lmLoss }) => lmLoss)).toEqual(
-      straight[0]!.steps.slice(3).map(({ lmLoss }) => lmLoss),
+    expect(resumed[0]!.steps.map(({ loss }) => loss)).toEqual(
+      straight[0]!.steps.slice(3).map(({ loss }) => loss),
     );
     expect(resumed.map(({ modelBits }) => modelBits)).toEqual(straight.map(({ modelBits }) => modelBits));
   });

@@ -66,7 +66,7 @@ function build(progress?: TrainingProgress) {
   });
   const train = async (steps: number): Promise<number[]> => {
     const losses: number[] = [];
-    for await (const { lmLoss } of trainer) if (losses.push(lmLoss) === steps) break;
+    for await (const { loss } of trainer) if (losses.push(loss) === steps) break;
     return losses;
   };
   const dispose = (): void => {

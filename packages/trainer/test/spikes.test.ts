@@ -100,7 +100,7 @@ async function run(options: RunOptions) {
   }
 }
 
-const losses = (steps: readonly StepMetrics[]): number[] => steps.map(({ lmLoss }) => lmLoss);
+const losses = (steps: readonly StepMetrics[]): number[] => steps.map(({ loss }) => loss);
 const skippedOf = (steps: readonly StepMetrics[]): number[] =>
   steps.filter(({ skipped }) => skipped).map(({ iteration }) => iteration);
 
@@ -142,8 +142,8 @@ describe('a spike in one process', () => {
 
   it('waits for no other numbers than a run that takes every step', async () => {
     const [guarded, free] = [await run({ spikes: {} }), await run({ spikes: { policy: 'ignore' } })];
-    expect(guarded.steps.map(({ lmLoss, gradNorm }) => [lmLoss, gradNorm])).toEqual(
-      free.steps.map(({ lmLoss, gradNorm }) => [lmLoss, gradNorm]),
+    expect(guarded.steps.map(({ loss, gradNorm }) => [loss, gradNorm])).toEqual(
+      free.steps.map(({ loss, gradNorm }) => [loss, gradNorm]),
     );
     expect(guarded.weights).toEqual(free.weights);
   });
@@ -231,8 +231,8 @@ describe('a spike on several data-parallel ranks', () => {
       expect(others(large)).toEqual(others(small));
       expect(large.map(({ modelBits }) => modelBits)).toEqual(small.map(({ modelBits }) => modelBits));
       // the bounds of parity between layouts in float32
-      small[0]!.steps.forEach(({ lmLoss }, index) => {
-        expect(Math.abs(lmLoss / alone!.steps[index]!.lmLoss - 1)).toBeLessThan(2e-6);
+      small[0]!.steps.forEach(({ loss }, index) => {
+        expect(Math.abs(loss / alone!.steps[index]!.loss - 1)).toBeLessThan(2e-6);
       });
     }
   });

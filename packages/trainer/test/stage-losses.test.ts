@@ -34,7 +34,7 @@ describe('a loss of stages in the middle', () => {
     const expected = { lm_loss: mean((x) => (x - 1) ** 2 / 2), own_loss: mean((x) => x ** 2 / 2) };
     const { steps, evaluated } = alone;
     // float32 losses
-    expect(Math.abs(steps[0]!.lmLoss - expected.lm_loss)).toBeLessThan(1e-6);
+    expect(Math.abs(steps[0]!.loss - expected.lm_loss)).toBeLessThan(1e-6);
     expect(Math.abs(steps[0]!.otherLosses!.own_loss! - expected.own_loss)).toBeLessThan(1e-6);
     expect(Object.keys(steps[0]!.otherLosses!)).toEqual(['own_loss']);
     expect(Math.abs(evaluated.loss - expected.lm_loss)).toBeLessThan(1e-6);
@@ -44,7 +44,7 @@ describe('a loss of stages in the middle', () => {
 
   it('adds gradients by its weight', async () => {
     const without = await runAlone({ lossScale: 8 });
-    expect(without.steps[0]!.lmLoss).toBe(alone.steps[0]!.lmLoss);
+    expect(without.steps[0]!.loss).toBe(alone.steps[0]!.loss);
     expect(without.steps[0]!.otherLosses).toBeUndefined();
     expect(without.evaluated.tokenLosses).toBeUndefined();
     const heavier = await runAlone({ ...own, weight: 0.5 });
@@ -60,9 +60,9 @@ describe('a loss of stages in the middle', () => {
     for (const { steps, evaluated } of await run({ pp, dp, ...own })) {
       expect(evaluated).toEqual(alone.evaluated);
       // the same numbers, summed over ranks in another order: float32
-      steps.forEach(({ lmLoss, otherLosses, gradNorm }, step) => {
+      steps.forEach(({ loss, otherLosses, gradNorm }, step) => {
         const expected = alone.steps[step]!;
-        expect(Math.abs(lmLoss / expected.lmLoss - 1)).toBeLessThan(2e-6);
+        expect(Math.abs(loss / expected.loss - 1)).toBeLessThan(2e-6);
         expect(Math.abs(otherLosses!.own_loss! / expected.otherLosses!.own_loss! - 1)).toBeLessThan(2e-6);
         expect(Math.abs(gradNorm / expected.gradNorm - 1)).toBeLessThan(2e-5);
       });

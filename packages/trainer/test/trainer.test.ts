@@ -117,8 +117,8 @@ describe('Trainer', () => {
     const steps = await all(trainer);
     expect(steps.length).toBe(30);
     // a table of 8 tokens starts at about ln 8
-    expect(steps[0]!.lmLoss).toBeGreaterThan(1.9);
-    expect(steps.at(-1)!.lmLoss).toBeLessThan(1);
+    expect(steps[0]!.loss).toBeGreaterThan(1.9);
+    expect(steps.at(-1)!.loss).toBeLessThan(1);
     expect(steps[2]).toMatchObject({
       iteration: 3,
       consumedSamples: 12,
@@ -146,11 +146,11 @@ describe('Trainer', () => {
     );
     const leftOut = steps.filter(({ skipped }) => skipped);
     expect(leftOut.map(({ iteration }) => iteration)).toEqual([2, 3, 6]);
-    for (const { lmLoss, gradNorm, isLeftOut } of leftOut) {
-      expect([lmLoss, gradNorm, isLeftOut]).toEqual([Number.NaN, Number.NaN, true]);
+    for (const { loss, gradNorm, isLeftOut } of leftOut) {
+      expect([loss, gradNorm, isLeftOut]).toEqual([Number.NaN, Number.NaN, true]);
     }
     const figures = (of: readonly StepMetrics[]) =>
-      of.flatMap((step) => (step.skipped ? [] : [[step.lmLoss, step.gradNorm, step.learningRate]]));
+      of.flatMap((step) => (step.skipped ? [] : [[step.loss, step.gradNorm, step.learningRate]]));
     expect(figures(steps)).toEqual(figures(wanted));
     expect(skipping.optimizer.numSteps).toBe(5);
     expect(skipping.stage.head.data.toArray()).toEqual(expected.stage.head.data.toArray());
@@ -249,8 +249,8 @@ describe('Trainer', () => {
     const [expected, built] = [build(), build({ deviceClock })];
     const lossesOf = async ({ trainer }: typeof built): Promise<number[]> => {
       const losses: number[] = [];
-      for await (const { lmLoss, iteration } of trainer) {
-        losses.push(lmLoss);
+      for await (const { loss, iteration } of trainer) {
+        losses.push(loss);
         deviceClock.step(iteration);
         if (iteration === 4 && deviceClock.hasTimes) deviceClock.take();
       }
@@ -265,7 +265,7 @@ describe('Trainer', () => {
     const rate = ({ numUpdates }: { numUpdates: number }): number => 0.05 / (1 + numUpdates);
     const [expected, built] = [build({ rate }), build({ rate: () => 0.7, decoupledRate: rate })];
     const [wanted, steps] = [await all(expected.trainer), await all(built.trainer)];
-    expect(steps.map(({ lmLoss }) => lmLoss)).toEqual(wanted.map(({ lmLoss }) => lmLoss));
+    expect(steps.map(({ loss }) => loss)).toEqual(wanted.map(({ loss }) => loss));
     expect(built.stage.head.data.toArray()).toEqual(expected.stage.head.data.toArray());
     expect(steps[3]).toMatchObject({ learningRate: 0.7, decoupledLearningRate: 0.05 / 4 });
     expect(wanted[3]).not.toHaveProperty('decoupledLearningRate');
@@ -348,7 +348,7 @@ describe('losses of several kinds', () => {
     let step: StepMetrics | undefined;
     for await (const metrics of trainer) step ??= metrics;
     expect(evaluated.tokenLosses).toEqual(['token_loss']);
-    for (const { loss, otherLosses } of [evaluated, { ...step!, loss: step!.lmLoss }]) {
+    for (const { loss, otherLosses } of [evaluated, { ...step!, loss: step!.loss }]) {
       expect(Object.keys(otherLosses!)).toEqual(['token_loss', 'sample_loss']);
       for (const name of ['token_loss', 'sample_loss'] as const) {
         // float32 losses of a table of eight

@@ -18,20 +18,23 @@ import { trainingFlags } from './training-flags.js';
 /** The architecture: GPT-2 with Megatron-LM's names. */
 const modelFlags = schemasOfArchitecture('others');
 
-/** The groups of flags, in the order of help and of the printed configuration. */
+/**
+ * The groups of flags, in the order of help and of the printed configuration, and the topics that they are of
+ * in `RunOptions`.
+ */
 export const flagGroups = [
-  { title: 'Model', flags: modelFlags },
-  { title: 'BERT', flags: bertFlags },
-  { title: 'Training', flags: trainingFlags },
-  { title: 'Optimizer', flags: optimizerFlags },
-  { title: 'Loss spikes', flags: spikeFlags },
-  { title: 'LoRA', flags: loraFlags },
-  { title: 'Data', flags: dataFlags },
-  { title: 'Conversations', flags: conversationFlags },
-  { title: 'Device and parallelism', flags: parallelFlags },
-  { title: 'Checkpoints', flags: checkpointFlags },
-  { title: 'Logging', flags: loggingFlags },
-  { title: 'Dry run', flags: dryRunFlags },
+  { title: 'Model', topic: 'model', flags: modelFlags },
+  { title: 'BERT', topic: 'model', flags: bertFlags },
+  { title: 'Training', topic: 'training', flags: trainingFlags },
+  { title: 'Optimizer', topic: 'optimizer', flags: optimizerFlags },
+  { title: 'Loss spikes', topic: 'spikes', flags: spikeFlags },
+  { title: 'LoRA', topic: 'lora', flags: loraFlags },
+  { title: 'Data', topic: 'data', flags: dataFlags },
+  { title: 'Conversations', topic: 'data', flags: conversationFlags },
+  { title: 'Device and parallelism', topic: 'layout', flags: parallelFlags },
+  { title: 'Checkpoints', topic: 'checkpoint', flags: checkpointFlags },
+  { title: 'Logging', topic: 'logging', flags: loggingFlags },
+  { title: 'Dry run', topic: undefined, flags: dryRunFlags },
 ] as const;
 
 /**

@@ -12,8 +12,8 @@ import type { LoadedFlags } from './loaded-flags.js';
 export interface ResolvedFlags {
   readonly values: Flags;
   /**
-   * Where each value comes from: `command line`, a file's name, `checkpoint PATH`, `Hugging Face directory
-   * PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
+   * Where each value comes from: `command line` or `options`, a file's name, `checkpoint PATH`,
+   * `Hugging Face directory PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
    */
   readonly sources: ReadonlyMap<FlagName, string>;
   /** Flags of the command line and of --config. */
@@ -28,9 +28,14 @@ export interface ResolvedFlags {
   readonly loadedTokenizer?: TokenizerOptions;
 }
 
+/** Who gave the values of the strongest source. */
+export type GivenBy = 'command line' | 'options';
+
 export interface ResolveFlagsOptions {
-  /** Values of the command line, the strongest source. */
+  /** Values of the command line or of a program's options, the strongest source. */
   readonly given: ReadonlyMap<FlagName, unknown>;
+  /** Which of the two. Default: the command line. */
+  readonly givenBy?: GivenBy;
   /** --config */
   readonly file?: ConfigFile;
   /** What --load or --load-hf names. */
@@ -80,7 +85,7 @@ type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
  *   for flags that contradict the loaded model, and for dist_muon without the distributed optimizer.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
-  const { model = 'gpt', file, given, unused = {} } = options;
+  const { model = 'gpt', file, given, givenBy = 'command line', unused = {} } = options;
   const preset = options.preset ?? presetWithoutName(options);
   const asked = new Map([...(file?.values ?? []), ...given]);
   const { loaded } = options;
@@ -91,7 +96,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
     [`preset ${preset}`, entriesOf(presetFlags(preset, model))],
     [loaded?.source ?? '', loaded === undefined ? [] : loadedEntries(loaded, { hasOwnTokenizer })],
     [file?.path ?? '', [...(file?.values ?? [])]],
-    ['command line', [...given]],
+    [givenBy, [...given]],
   ];
   const { values, sources } = layOver(layers);
   replaceDistMuon({ values, sources, asked });

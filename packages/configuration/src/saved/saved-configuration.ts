@@ -4,10 +4,10 @@ import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin, LoraConfiguration, TransformerConfiguration } from '@mtl/models';
 import { z } from 'zod';
 import type { Flags } from '../flags/flag-schema.js';
-import type { ModelKind } from '../model-kind.js';
+import { type ModelKind, modelKinds } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type ConfigurationJson, configurationJson } from './configuration-json.js';
-import { type ModelOfKind, modelKinds, savedModelKeys, savedModelSchema } from './saved-model.js';
+import { type ModelOfKind, savedModelKeys, savedModelSchema } from './saved-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training run. */

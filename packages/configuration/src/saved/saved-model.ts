@@ -15,8 +15,6 @@ export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const sa
   string
 >;
 
-export const modelKinds = Object.keys(savedModelKeys) as readonly ModelKind[];
-
 /** The keys of the sizes of a model that checkpoints save; older ones lack what did not exist yet. */
 export function savedSizesOf(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
   const sizes = fieldsOf(kind).filter(([, { isSize }]) => isSize);

@@ -72,12 +72,13 @@ export class FlagReader {
     return this.#resolved.loadedTokenizer;
   }
 
-  /** The flag as it was written: `--lr 0.1`; with its source where that is not the command line. */
+  /** The flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
     const shown = value === true ? '' : ` ${Array.isArray(value) ? value.join(' ') : String(value)}`;
     const source = this.#resolved.sources.get(name);
-    const from = source === undefined || source === 'command line' ? '' : ` (${source})`;
+    const isGiven = source === 'command line' || source === 'options';
+    const from = source === undefined || isGiven ? '' : ` (${source})`;
     return `--${name}${shown}${from}`;
   }
 

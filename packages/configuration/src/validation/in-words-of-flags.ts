@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, rewordError } from '@mtl/errors';
 
 /** Options of the classes of @mtl/optimizer, and the flags that set them. */
 const flagOfOption: Readonly<Record<string, string>> = {
@@ -38,14 +38,6 @@ export function inWordsOfFlags<Result>(body: () => Result): Result {
   try {
     return body();
   } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    const { code, message, expected, remedy, details, exitCode } = error;
-    throw new ConfigurationError(code, inFlags(message), {
-      ...(expected === undefined ? {} : { expected: inFlags(expected) }),
-      ...(remedy === undefined ? {} : { remedy: inFlags(remedy) }),
-      details,
-      exitCode,
-      cause: error,
-    });
+    throw error instanceof ConfigurationError ? rewordError(error, inFlags) : error;
   }
 }

@@ -284,7 +284,7 @@ async function openMetrics(
       seeds.length === 1 || metricsJsonl === undefined
         ? metricsJsonl
         : join(dir, `${name}.seed-${seed}${ext}`),
-    onStep: (step) => ({ ...step, otherLosses: { task_loss: step.lmLoss } }),
+    onStep: (step) => ({ ...step, otherLosses: { task_loss: step.loss } }),
     resumeIteration,
     onMessage,
   });

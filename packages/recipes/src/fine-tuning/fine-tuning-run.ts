@@ -17,6 +17,7 @@ import { LearningRateSchedule, NumMicroBatches } from '@mtl/optimizer';
 import {
   modelFlops,
   type RunOutcome,
+  resultOf,
   type Trainer,
   type TrainingProgress,
   type TrainingReporter,
@@ -198,7 +199,7 @@ export class FineTuningRun {
     const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration, log });
     let outcome: RunOutcome = 'failed';
     try {
-      const end = await this.#assembled.run({
+      const steps = this.#assembled.steps({
         trainer,
         reporters: reporters.all,
         exitInterval: configuration.exitInterval,
@@ -217,6 +218,7 @@ export class FineTuningRun {
         },
         onEnd: ({ reason }) => this.#end(reason),
       });
+      const end = await resultOf(steps);
       outcome = outcomeOf(end.reason);
       return end;
     } finally {

@@ -16,7 +16,7 @@ export function stepReporter(options: {
     step: (step) => {
       samples += step.globalBatchSize;
       milliseconds += step.stepMs;
-      losses.push(step.lmLoss);
+      losses.push(step.loss);
       if (step.iteration % logInterval !== 0 && step.iteration !== numSteps) return;
       const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
       const epoch = Math.ceil(step.iteration / stepsPerEpoch);

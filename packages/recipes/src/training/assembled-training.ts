@@ -5,13 +5,14 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type LossScalerOptions, type ModelOptimizer } from '@mtl/optimizer';
 import {
   type RunTrainingOptions,
-  runTraining,
   type SaveSettings,
+  type StepMetrics,
   StopSignals,
   Trainer,
   type TrainerOptions,
   type TrainingProgress,
   type TrainingResult,
+  trainingSteps,
   weightTensors,
 } from '@mtl/trainer';
 import { type LoadTrainingOptions, loadTraining } from '../checkpoints/load-training.js';
@@ -98,8 +99,11 @@ export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
     return new Trainer<Batch>({ ...options, pipeline: this.part.pipeline, optimizer, lossScaler });
   }
 
-  /** Trains to the end, or until a signal; saves and evaluates at the intervals. What `onEnd` returns. */
-  async run<End>(options: RunAssembledOptions<Batch, End>): Promise<End> {
+  /**
+   * Trains to the end, or until a signal; saves and evaluates at the intervals. Yields each step, and returns
+   * what `onEnd` does.
+   */
+  async *steps<End>(options: RunAssembledOptions<Batch, End>): AsyncGenerator<StepMetrics, End, undefined> {
     const { save, onMessage, onEnd, ...others } = options;
     const { optimizer, lossScaler } = this;
     const signals = new StopSignals((signal) =>
@@ -107,7 +111,8 @@ export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
     );
     try {
       const settings = await this.#saveSettings(save);
-      return await onEnd(await runTraining({ ...others, optimizer, lossScaler, signals, save: settings }));
+      const steps = trainingSteps({ ...others, optimizer, lossScaler, signals, save: settings });
+      return await onEnd(yield* steps);
     } finally {
       signals.close();
     }

@@ -28,7 +28,7 @@ async function write(options: Partial<OpenMetricsFilesOptions>): Promise<string[
     consumedSamples: 4,
     consumedTokens: 64,
     globalBatchSize: 4,
-    lmLoss: 3,
+    loss: 3,
     gradNorm: 1,
     learningRate: 1e-3,
     lossScale: 1,

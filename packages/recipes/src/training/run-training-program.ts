@@ -11,21 +11,17 @@ import {
   parseFlags,
   printConfiguration,
   processesText,
-  validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
-import { refuseOtherRuns } from '../checkpoints/refuse-other-runs.js';
-import { type OpenedConversations, openConversations } from '../conversations/open-conversations.js';
+import type { OpenedConversations } from '../conversations/open-conversations.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
+import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { endWithoutOutput } from './end-without-output.js';
-import { type JoinedProcesses, joinProcesses } from './join-processes.js';
+import type { JoinedProcesses } from './join-processes.js';
 import { PlanComparison, planToCompare } from './plan-comparison.js';
-import { readLoadedFlags } from './read-loaded-flags.js';
 import { shellWord } from './shell-word.js';
-import { trackingOfRun } from './tracking-of-run.js';
 import { Training } from './training.js';
 
 export interface RunTrainingProgramOptions {
@@ -72,14 +68,7 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
 }
 
 async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void> {
-  const {
-    device,
-    'allow-tf32': allowTf32,
-    'distributed-backend': backend,
-    'distributed-timeout-minutes': timeoutMinutes,
-  } = flags.values;
-  const how = { timeoutMinutes, device, allowTf32, backend, onMessage: console.log };
-  const joined = await joinProcesses({ variables: process.env, ...how });
+  const joined = await joinJob(flags, console.log);
   try {
     await train(await withFlagsOfLoad(flags, joined), { joined, commandLine });
   } catch (error) {
@@ -88,13 +77,6 @@ async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void
     throw error;
   }
   joined.world?.close();
-}
-
-/** The flags with what --load or --load-hf knows, which the first rank reads for all. */
-async function withFlagsOfLoad(flags: ParsedFlags, { world }: JoinedProcesses): Promise<ParsedFlags> {
-  if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
-  const own = world === undefined || world.rank === 0 ? await readLoadedFlags(flags) : undefined;
-  return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
 interface JoinedCommand {
@@ -113,20 +95,11 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
     processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
   });
   const save = world === undefined ? named : broadcastJson(world.group, named);
-  const worldSize = world?.size ?? 1;
-  const { load, finetune } = flags.values;
-  // tokenizing conversations may take minutes
-  if (flags.values['train-data'] !== undefined) await refuseOtherRuns({ save, load, finetune }, joined.job);
-  const conversations = await openConversations(flags);
-  const samples = conversations?.samples;
-  const configuration = validateConfiguration(
-    { ...flags, values: { ...flags.values, save } },
-    { worldSize, conversations: samples },
-  );
+  const saving = { ...flags, values: { ...flags.values, save } };
+  const { configuration, conversations } = await configureJob(saving, joined);
   const say = (text: string): void => {
-    if (world === undefined || world.rank === 0) console.log(text);
+    if (isFirst(world)) console.log(text);
   };
-  if (world === undefined || world.rank === 0) trackingOfRun(configuration, process.env); // refused before anything is built
   if (configuration.logging.isVerbose) say(printConfiguration(configuration, { all: false }));
   else for (const notice of foldNotices(configuration.notices, '--verbose')) say(`  note: ${notice}`);
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
@@ -137,6 +110,7 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
     await trainAndShow(configuration, { joined, commandLine, conversations, say });
   } catch (error) {
     const rank = world?.rank ?? 0;
+    const samples = conversations?.samples;
     throw await explainOutOfMemory(error, { resolved: flags, configuration, conversations: samples, rank });
   }
 }
@@ -153,7 +127,7 @@ async function trainAndShow(
 ): Promise<void> {
   const corpusDirectory = join('.cache', 'mtl');
   const { world } = joined;
-  const isCompared = configuration.logging.comparesWithPlan && (world === undefined || world.rank === 0);
+  const isCompared = configuration.logging.comparesWithPlan && isFirst(world);
   const plan = isCompared ? await planToCompare(configuration, process.env) : undefined;
   const training = await Training.build({
     configuration,

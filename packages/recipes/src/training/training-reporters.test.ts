@@ -16,7 +16,7 @@ const step = (iteration: number) => ({
   consumedSamples: 4 * iteration,
   consumedTokens: 64 * iteration,
   globalBatchSize: 4,
-  lmLoss: 3,
+  loss: 3,
   gradNorm: 1,
   learningRate: 1e-3,
   lossScale: 1,

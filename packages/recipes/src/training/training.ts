@@ -1,4 +1,4 @@
-import { Checkpoint, type JsonObject, type LogicalTensor } from '@mtl/checkpoint';
+import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import {
   checkHuggingFaceArchitecture,
@@ -8,14 +8,8 @@ import {
   scheduleOfStep,
 } from '@mtl/configuration';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
-import {
-  type GptModelConfiguration,
-  type HuggingFaceOrigin,
-  mergedWeights,
-  type TransformerConfiguration,
-  writeLoraDirectory,
-} from '@mtl/models';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
@@ -27,8 +21,10 @@ import {
   nameOfTotal,
   type RankWatch,
   type RunOutcome,
+  resultOf,
   type SpikeGuard,
   type SpikeGuardState,
+  type StepMetrics,
   StepRerun,
   type SummaryRow,
   type Trainer,
@@ -36,10 +32,8 @@ import {
   type TrainingResult,
 } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
-import { savedWeights } from '../checkpoints/saved-weights.js';
 import { dataOfConversations } from '../conversations/data-of-conversations.js';
 import type { OpenedConversations } from '../conversations/open-conversations.js';
-import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
 import { openTrainingData } from '../data/open-training-data.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
@@ -76,6 +70,7 @@ import { openHuggingFace, trainingModel } from './training-model.js';
 import { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
+import { writeExports } from './write-exports.js';
 
 export interface BuildTrainingOptions {
   readonly configuration: PretrainingConfiguration;
@@ -85,6 +80,8 @@ export interface BuildTrainingOptions {
   readonly stream?: ConsoleStream;
   /** The processes of the training run, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
+  /** Whether `close` closes the world, and an error of a step aborts it. Default: its owner does. */
+  readonly closesWorld?: boolean;
   /** This process among those on its host. Default: alone there. */
   readonly local?: { readonly rank: number; readonly size: number };
   /**
@@ -122,75 +119,50 @@ interface TrainingSurroundings {
 /** Of a process that no launcher restarts. */
 const aloneJob: Job = { id: undefined, restartCount: 0 };
 
-/**
- * A training run of the model that a configuration describes, built and ready to run: what the apps and tests
- * share. With several processes each builds one and calls its methods; rank 0 reports.
- */
-export class Training {
+/** What a training run is made of, once everything is open. */
+interface TrainingParts {
+  readonly configuration: PretrainingConfiguration;
+  readonly processes: TrainingProcesses;
+  readonly dataPath: readonly string[];
   readonly model: TransformerConfiguration;
+  readonly assembled: Assembled;
   readonly tokenizer: Tokenizer;
   readonly trainer: Trainer<NumberedBatch>;
   readonly reporters: TrainingReporters;
-  readonly processes: TrainingProcesses;
-  /** The threads of this rank's kernels, the same from its first step to its last. */
   readonly threads: ThreadChoice;
-  readonly #recipe: AnyModelRecipe;
-  readonly #configuration: PretrainingConfiguration;
-  readonly #dataPath: readonly string[];
-  readonly #assembled: Assembled;
-  readonly #batches: StageBatches<NumberedBatch>;
-  readonly #datasets: SplitDatasets<NumberedBatch>;
-  readonly #saveDirectory: SaveDirectory;
+  readonly batches: StageBatches<NumberedBatch>;
+  readonly datasets: SplitDatasets<NumberedBatch>;
+  readonly saveDirectory: SaveDirectory;
   /** Of rank 0, where the run has a folder. */
-  readonly #log: RunLog | undefined;
+  readonly log: RunLog | undefined;
   /** What the model brought along from a Hugging Face directory, through checkpoints too. */
-  readonly #origin: HuggingFaceOrigin | undefined;
-  readonly #earlyStopping: EarlyStopping | undefined;
-  readonly #spikeGuard: SpikeGuard | undefined;
-  readonly #rankWatch: RankWatch | undefined;
+  readonly origin: HuggingFaceOrigin | undefined;
+  readonly earlyStopping: EarlyStopping | undefined;
+  readonly spikeGuard: SpikeGuard | undefined;
+  readonly rankWatch: RankWatch | undefined;
   /** A checkpoint with everything that training goes on from. */
-  readonly #resumedFrom: string | undefined;
-  #outcome: RunOutcome = 'failed';
+  readonly resumedFrom: string | undefined;
+  /** The world that the run closes, or aborts after an error. */
+  readonly ownWorld: World | undefined;
+}
 
-  private constructor(parts: {
-    configuration: PretrainingConfiguration;
-    processes: TrainingProcesses;
-    dataPath: readonly string[];
-    model: TransformerConfiguration;
-    assembled: Assembled;
-    tokenizer: Tokenizer;
-    trainer: Trainer<NumberedBatch>;
-    reporters: TrainingReporters;
-    threads: ThreadChoice;
-    batches: StageBatches<NumberedBatch>;
-    datasets: SplitDatasets<NumberedBatch>;
-    saveDirectory: SaveDirectory;
-    log: RunLog | undefined;
-    earlyStopping: EarlyStopping | undefined;
-    spikeGuard: SpikeGuard | undefined;
-    rankWatch: RankWatch | undefined;
-    resumedFrom: string | undefined;
-    origin: HuggingFaceOrigin | undefined;
-  }) {
-    this.model = parts.model;
-    this.tokenizer = parts.tokenizer;
-    this.trainer = parts.trainer;
-    this.reporters = parts.reporters;
-    this.processes = parts.processes;
-    this.threads = parts.threads;
+/**
+ * A training run of the model that a configuration describes, built and ready to run: what the apps and tests
+ * share. With several processes each builds one and calls its methods; rank 0 reports.
+ *
+ * ```ts
+ * for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```
+ */
+export class Training implements AsyncIterable<StepMetrics>, AsyncDisposable {
+  readonly #parts: TrainingParts;
+  readonly #recipe: AnyModelRecipe;
+  #outcome: RunOutcome = 'failed';
+  #hasBegun = false;
+
+  private constructor(parts: TrainingParts) {
+    this.#parts = parts;
     this.#recipe = recipeOf(parts.configuration);
-    this.#configuration = parts.configuration;
-    this.#dataPath = parts.dataPath;
-    this.#assembled = parts.assembled;
-    this.#batches = parts.batches;
-    this.#datasets = parts.datasets;
-    this.#saveDirectory = parts.saveDirectory;
-    this.#log = parts.log;
-    this.#origin = parts.origin;
-    this.#earlyStopping = parts.earlyStopping;
-    this.#spikeGuard = parts.spikeGuard;
-    this.#rankWatch = parts.rankWatch;
-    this.#resumedFrom = parts.resumedFrom;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
@@ -364,35 +336,102 @@ export class Training {
       resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
       spikeGuard,
       rankWatch: rankWatchOf(inForce, { processes, hosts, deviceClock, times: options.rankWatchTimes }),
+      ownWorld: options.closesWorld === true ? world : undefined,
     });
+  }
+
+  /** What the run was configured with; of one that goes on, with what its checkpoint keeps. */
+  get configuration(): PretrainingConfiguration {
+    return this.#parts.configuration;
+  }
+
+  /** The architecture. */
+  get model(): TransformerConfiguration {
+    return this.#parts.model;
+  }
+
+  get tokenizer(): Tokenizer {
+    return this.#parts.tokenizer;
+  }
+
+  get trainer(): Trainer<NumberedBatch> {
+    return this.#parts.trainer;
+  }
+
+  get reporters(): TrainingReporters {
+    return this.#parts.reporters;
+  }
+
+  get processes(): TrainingProcesses {
+    return this.#parts.processes;
+  }
+
+  /** The threads of this rank's kernels, the same from its first step to its last. */
+  get threads(): ThreadChoice {
+    return this.#parts.threads;
   }
 
   /** This rank's part of the model. */
   get part(): Part {
-    return this.#assembled.part;
+    return this.#parts.assembled.part;
   }
 
   get optimizer(): ModelOptimizer {
-    return this.#assembled.optimizer;
+    return this.#parts.assembled.optimizer;
   }
 
-  /** Trains to the end, or until a signal; saves and evaluates as the flags ask. */
-  async run({ reporters = [] }: RunTrainingReporters = {}): Promise<TrainingResult> {
+  /**
+   * Trains to the end, or until a signal; saves and evaluates as the configuration asks. Yields each step
+   * when what follows it is done, and returns how the run ended; its final state is saved then. All ranks go
+   * through all steps, or leave after the same one.
+   *
+   * @throws UsageError `MTL_RUN_OVER` where the steps have been run, or left, before
+   */
+  async *steps({
+    reporters = [],
+  }: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    if (this.#hasBegun) {
+      throw new UsageError('MTL_RUN_OVER', 'the steps of this training run have begun before', {
+        remedy: 'build another one, which goes on from what was saved (checkpoint.load)',
+      });
+    }
+    this.#hasBegun = true;
+    // where a consumer leaves the loop
+    let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
     try {
-      const result = await this.#run([...this.reporters.all, ...reporters]);
+      const result = yield* this.#steps([...this.reporters.all, ...reporters]);
       this.#outcome = outcomeOf(result.reason);
-      this.#log?.end({ reason: result.reason, iteration: this.trainer.progress.iteration });
+      end = result;
       return result;
     } catch (error) {
-      this.#log?.fail(error, this.trainer.progress);
+      end = undefined;
+      this.#parts.log?.fail(error, this.trainer.progress);
+      // the other processes end with this error instead of waiting for this one
+      this.#parts.ownWorld?.abort(error as Error);
       throw error;
+    } finally {
+      if (end !== undefined) {
+        const { iteration } = this.trainer.progress;
+        this.#parts.log?.end({ reason: end.reason, iteration });
+      }
     }
   }
 
-  async #run(reporters: readonly TrainingReporter[]): Promise<TrainingResult> {
-    const { checkpoint, training } = this.#configuration;
-    const { save, saveInterval, keepLast, asyncSave, saveHuggingFace, saveLora } = checkpoint;
-    return await this.#assembled.run({
+  [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    return this.steps();
+  }
+
+  /** Goes through all `steps`, and returns how the run ended. */
+  async run(options: RunTrainingReporters = {}): Promise<TrainingResult> {
+    return await resultOf(this.steps(options));
+  }
+
+  async *#steps(
+    reporters: readonly TrainingReporter[],
+  ): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    const { checkpoint, training } = this.#parts.configuration;
+    const { save, saveInterval, keepLast, asyncSave } = checkpoint;
+    return yield* this.#parts.assembled.steps({
       trainer: this.trainer,
       reporters,
       exitInterval: training.exitInterval,
@@ -400,7 +439,7 @@ export class Training {
       onMessage: (text) => this.#report(text),
       save: {
         directory: save,
-        owned: this.#saveDirectory.owned,
+        owned: this.#parts.saveDirectory.owned,
         interval: saveInterval,
         keepLast,
         inBackground: asyncSave,
@@ -408,17 +447,21 @@ export class Training {
         configurationFor: (directory) => this.#savedConfiguration(directory),
       },
       evaluation: this.#evaluation(),
-      earlyStopping: this.#earlyStopping,
-      spikeGuard: this.#spikeGuard,
-      rankWatch: this.#rankWatch,
-      resumedFrom: this.#resumedFrom,
+      earlyStopping: this.#parts.earlyStopping,
+      spikeGuard: this.#parts.spikeGuard,
+      rankWatch: this.#parts.rankWatch,
+      resumedFrom: this.#parts.resumedFrom,
       onEnd: async (result) => {
         await this.processes.together(async () => {
           if (!this.processes.isFirst) return;
           const { checkpointPath, isUnchanged } = result;
           if (isUnchanged === true) return;
-          if (saveLora !== undefined) await this.#saveAdapters(saveLora, checkpointPath);
-          if (saveHuggingFace !== undefined) await this.#saveHuggingFace(saveHuggingFace, checkpointPath);
+          await writeExports({
+            ...this.#parts,
+            checkpointPath,
+            heldWeights: () => this.#parts.assembled.weights(),
+            onMessage: (text) => this.#report(text),
+          });
         });
         return result;
       },
@@ -436,9 +479,14 @@ export class Training {
 
   async close(): Promise<void> {
     await this.endReports();
-    await this.#batches.close();
-    this.#assembled.dispose();
-    await this.#saveDirectory.release();
+    await this.#parts.batches.close();
+    this.#parts.assembled.dispose();
+    await this.#parts.saveDirectory.release();
+    this.#parts.ownWorld?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   /**
@@ -447,7 +495,8 @@ export class Training {
    */
   async show(): Promise<string | undefined> {
     const sample = await this.#shown({ isBrief: false });
-    if (sample !== undefined) this.#log?.sample({ iteration: this.trainer.progress.iteration, ...sample });
+    if (sample !== undefined)
+      this.#parts.log?.sample({ iteration: this.trainer.progress.iteration, ...sample });
     return sample?.text;
   }
 
@@ -455,10 +504,10 @@ export class Training {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
     return await this.#recipe.show({
-      configuration: this.#configuration,
+      configuration: this.#parts.configuration,
       part: this.part,
       tokenizer: this.tokenizer,
-      datasets: this.#datasets,
+      datasets: this.#parts.datasets,
       pipelineGroup: this.processes.groups.pp,
       isBrief,
     });
@@ -467,11 +516,11 @@ export class Training {
   /** A short sample of the model as it is; at the end there is a longer one. All ranks call it. */
   async #sampleAtEvaluation(): Promise<void> {
     const { isDone, progress } = this.trainer;
-    if (isDone || this.#configuration.checkpoint.save === undefined) return;
+    if (isDone || this.#parts.configuration.checkpoint.save === undefined) return;
     await sampleAtEvaluation({
       iteration: progress.iteration,
       show: () => this.#shown({ isBrief: true }),
-      log: this.#log,
+      log: this.#parts.log,
       onMessage: (text) => this.#report(text),
     });
   }
@@ -480,64 +529,29 @@ export class Training {
   async #savedConfiguration(directory: string): Promise<JsonObject> {
     return await saveConfiguration({
       directory,
-      configuration: this.#configuration,
+      configuration: this.#parts.configuration,
       model: this.model,
       tokenizer: this.tokenizer,
       threads: this.threads.count,
-      data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
-      huggingFace: this.#origin,
+      data: { dataPath: this.#parts.dataPath, split: this.#parts.configuration.data.split },
+      huggingFace: this.#parts.origin,
     });
-  }
-
-  /** Complete, whatever the layout: from the checkpoint, or of a single process that saves none. */
-  async #wholeWeights(checkpointPath: string | undefined): Promise<readonly LogicalTensor[]> {
-    if (checkpointPath === undefined) return this.#assembled.weights();
-    return savedWeights(await Checkpoint.open(checkpointPath));
-  }
-
-  /** Writes the weights as a Hugging Face directory, adapters merged, tokenizer included. */
-  async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
-    const tensors = await this.#wholeWeights(checkpointPath);
-    const { lora } = this.#configuration;
-    const model = this.model as GptModelConfiguration;
-    await this.#recipe.saveHuggingFace({
-      directory,
-      model: this.model,
-      tokenizer: this.tokenizer,
-      tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
-      tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options, this.model),
-      origin: this.#origin,
-    });
-    this.#report(`wrote ${directory}`);
-  }
-
-  /** Writes the adapters as PEFT loads them. */
-  async #saveAdapters(directory: string, checkpointPath: string | undefined): Promise<void> {
-    const { lora, checkpoint } = this.#configuration;
-    await writeLoraDirectory({
-      directory,
-      // without adapters the flag is refused, and adapters are those of a GPT
-      lora: lora!,
-      model: this.model as GptModelConfiguration,
-      tensors: await this.#wholeWeights(checkpointPath),
-      baseModel: checkpoint.loadHuggingFace,
-    });
-    this.#report(`wrote ${directory}`);
   }
 
   #evaluation() {
-    const dataset = this.#datasets.valid;
+    const dataset = this.#parts.datasets.valid;
     if (dataset === undefined) return undefined;
-    const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = this.#configuration.training;
-    const { dataParallelSize } = this.#configuration.parallel;
+    const { evalInterval, evalIterations, globalBatchSize, microBatchSize } =
+      this.#parts.configuration.training;
+    const { dataParallelSize } = this.#parts.configuration.parallel;
     const { pipeline } = this.part;
     const needsTokens = pipeline.isFirst || pipeline.isLast;
-    const sampler = samplerOf(this.#configuration, { processes: this.processes });
+    const sampler = samplerOf(this.#parts.configuration, { processes: this.processes });
     return {
       interval: evalInterval,
       numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
       open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
-      ...(this.#configuration.logging.samplesAtEvaluations
+      ...(this.#parts.configuration.logging.samplesAtEvaluations
         ? { afterwards: () => this.#sampleAtEvaluation() }
         : {}),
     };

@@ -89,7 +89,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
         expect(late.map(values)).toEqual(steps.map(values));
         expect(late.every(({ stepMs }) => stepMs > 0)).toBe(true);
         // dropout and data differ: numbers of another step would be others
-        expect(new Set(late.map(({ lmLoss }) => lmLoss)).size).toBe(cuda.steps);
+        expect(new Set(late.map(({ loss }) => loss)).size).toBe(cuda.steps);
         expect(memoryStatistics('cuda').bytesInUse).toBe(bytesInUse);
       }
       expect(numLiveTensors()).toBe(live);
@@ -209,8 +209,8 @@ async function run(
       trainer,
       reporters: [
         {
-          step: ({ iteration, lmLoss, consumedSamples }) =>
-            told.push(`${iteration} ${consumedSamples} ${lmLoss}`),
+          step: ({ iteration, loss, consumedSamples }) =>
+            told.push(`${iteration} ${consumedSamples} ${loss}`),
           validation: ({ iteration, loss }) => told.push(`validation ${iteration} ${loss}`),
           message: (text) => told.push(text.replace(directory, '')),
         },

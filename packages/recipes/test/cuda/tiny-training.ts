@@ -119,9 +119,9 @@ export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
   let before = device === 'cuda' && hasEmulationCounts ? emulationCounts() : undefined;
   try {
     for await (const metrics of waitsAfter === undefined ? trainer : trainer.steps({ waitsAfter })) {
-      const { lmLoss, gradNorm } = metrics;
+      const { loss, gradNorm } = metrics;
       onStep?.(metrics);
-      losses.push(lmLoss);
+      losses.push(loss);
       norms.push(gradNorm);
       bytesInUse.push(memoryStatistics(device).bytesInUse);
       if (before !== undefined) counts.push(difference(emulationCounts(), before));

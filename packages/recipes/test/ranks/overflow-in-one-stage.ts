@@ -58,11 +58,11 @@ async function observe(
     const values = (): string => part.parameters.map(({ data }) => data.toArray().join()).join();
     const steps: ObservedStep[] = [];
     let before = values();
-    for await (const { iteration, skipped, lossScale, lmLoss, gradNorm } of trainer) {
+    for await (const { iteration, skipped, lossScale, loss, gradNorm } of trainer) {
       const after = values();
       const changed = after !== before;
       before = after;
-      steps.push({ iteration, skipped, lossScale, loss: lmLoss, gradientNorm: gradNorm, changed });
+      steps.push({ iteration, skipped, lossScale, loss, gradientNorm: gradNorm, changed });
     }
     return steps;
   } finally {

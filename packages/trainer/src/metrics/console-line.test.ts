@@ -57,7 +57,7 @@ describe('formatProgressBar', () => {
   const state = {
     iteration: 25,
     trainIterations: 100,
-    lmLoss: 3.2,
+    loss: 3.2,
     tokensPerSecond: 2210,
     remainingMs: 185_000,
   };
@@ -106,7 +106,7 @@ describe('ConsoleReporter', () => {
       const options = { stream, trainIterations: 100, logInterval: 1, areLinesShort: true, isVerbose };
       const reporter = new ConsoleReporter(options);
       reporter.step(
-        exampleStep(5, { lmLoss: 6.73709, gradNorm: 0.9, stepMs: 1137.4, tokensPerSecond: 14895.2 }),
+        exampleStep(5, { loss: 6.73709, gradNorm: 0.9, stepMs: 1137.4, tokensPerSecond: 14895.2 }),
       );
       reporter.step(exampleStep(6, { skipped: true, gradNorm: Infinity, stepMs: 80, tokensPerSecond: 100 }));
       reporter.validation({ iteration: 6, loss: 2 });
@@ -135,9 +135,9 @@ describe('ConsoleReporter', () => {
   it('averages over the interval, without the losses of skipped steps', () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 3 });
-    reporter.step(exampleStep(1, { lmLoss: 2, stepMs: 1000, tokensPerSecond: 100 }));
-    reporter.step(exampleStep(2, { lmLoss: 900, stepMs: 1000, tokensPerSecond: 100, skipped: true }));
-    reporter.step(exampleStep(3, { lmLoss: 4, stepMs: 4000, tokensPerSecond: 25 }));
+    reporter.step(exampleStep(1, { loss: 2, stepMs: 1000, tokensPerSecond: 100 }));
+    reporter.step(exampleStep(2, { loss: 900, stepMs: 1000, tokensPerSecond: 100, skipped: true }));
+    reporter.step(exampleStep(3, { loss: 4, stepMs: 4000, tokensPerSecond: 25 }));
     expect(stream.text()).toContain('lm loss: 3.000000E+00 |');
     expect(stream.text()).toContain('number of skipped iterations:   1 |');
     expect(stream.text()).toContain('elapsed time per iteration (ms): 2000.0 |');
@@ -156,7 +156,7 @@ describe('ConsoleReporter', () => {
   it("prints BERT's losses by their names", () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 1, logInterval: 1 });
-    reporter.step(exampleStep(1, { lmLoss: 2, otherLosses: { sop_loss: 0.5, total_loss: 2.5 } }));
+    reporter.step(exampleStep(1, { loss: 2, otherLosses: { sop_loss: 0.5, total_loss: 2.5 } }));
     expect(stream.text()).toContain(
       '| lm loss: 2.000000E+00 | sop loss: 5.000000E-01 | total loss: 2.500000E+00 |',
     );

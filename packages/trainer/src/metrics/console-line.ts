@@ -48,7 +48,7 @@ export function formatValidationLine(result: ValidationLoss): string {
 export interface ProgressBarState {
   readonly iteration: number;
   readonly trainIterations: number;
-  readonly lmLoss: number;
+  readonly loss: number;
   /** The newest on held-out data, once there is one. */
   readonly validationLoss?: number | undefined;
   readonly tokensPerSecond: number;
@@ -62,7 +62,7 @@ export function formatProgressBar(state: ProgressBarState, width: number): strin
     state.validationLoss === undefined ? '' : `  validation ${formatFixed(state.validationLoss, 4)}`;
   const text =
     ` ${String(Math.floor(share * 100)).padStart(3)}% ${state.iteration}/${state.trainIterations}` +
-    `  loss ${formatFixed(state.lmLoss, 4)}${validation}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
+    `  loss ${formatFixed(state.loss, 4)}${validation}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
     `  ${formatDuration(state.remainingMs)} left`;
   const barWidth = Math.min(40, width - text.length - 1);
   if (barWidth < 5) return text.slice(0, Math.max(0, width - 1));
@@ -189,7 +189,7 @@ export class ConsoleReporter implements MetricsSink {
       {
         iteration: metrics.iteration,
         trainIterations,
-        lmLoss: metrics.lmLoss,
+        loss: metrics.loss,
         validationLoss: this.#validationLoss,
         tokensPerSecond: metrics.tokensPerSecond,
         remainingMs: (trainIterations - metrics.iteration) * (this.#averageStepMs ?? 0),
@@ -214,7 +214,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
   const losses: Record<string, number> = {};
   // With every step skipped there is no loss to speak of, and Megatron-LM leaves it out.
   if (counted.length > 0) {
-    losses['lm loss'] = meanOver(counted, (step) => step.lmLoss);
+    losses['lm loss'] = meanOver(counted, (step) => step.loss);
     for (const name of Object.keys(last.otherLosses ?? {})) {
       losses[name.replaceAll('_', ' ')] = meanOver(counted, (step) => step.otherLosses?.[name] ?? Number.NaN);
     }
@@ -241,5 +241,5 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
   };
 }
 
-const hasNan = ({ lmLoss, otherLosses = {} }: StepMetrics): boolean =>
-  [lmLoss, ...Object.values(otherLosses)].some(Number.isNaN);
+const hasNan = ({ loss, otherLosses = {} }: StepMetrics): boolean =>
+  [loss, ...Object.values(otherLosses)].some(Number.isNaN);

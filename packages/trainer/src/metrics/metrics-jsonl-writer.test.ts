@@ -23,7 +23,7 @@ function metricsOf(iteration: number): StepMetrics {
     consumedSamples: iteration * 4,
     consumedTokens: iteration * 64,
     globalBatchSize: 4,
-    lmLoss: 1 / 3 + iteration,
+    loss: 1 / 3 + iteration,
     gradNorm: 0.5,
     learningRate: 1.5e-4,
     lossScale: 1,

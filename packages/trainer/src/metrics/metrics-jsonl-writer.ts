@@ -178,7 +178,7 @@ function metricsObject(metrics: StepMetrics): Record<string, unknown> {
     iteration: metrics.iteration,
     consumed_samples: metrics.consumedSamples,
     consumed_tokens: metrics.consumedTokens,
-    lm_loss: metrics.lmLoss,
+    lm_loss: metrics.loss,
     ...metrics.otherLosses,
     grad_norm: metrics.gradNorm,
     learning_rate: metrics.learningRate,

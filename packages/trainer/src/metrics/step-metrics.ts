@@ -14,7 +14,7 @@ export interface StepMetrics {
    * Mean loss over the step's tokens, in nats, before any loss scale. Of several losses the one called
    * `lm_loss`, such as that of BERT's masked tokens; their total where none is called so.
    */
-  readonly lmLoss: number;
+  readonly loss: number;
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
   readonly gradNorm: number;
   readonly learningRate: number;

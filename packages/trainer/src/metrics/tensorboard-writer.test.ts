@@ -21,7 +21,7 @@ function metricsOf(iteration: number): StepMetrics {
     consumedSamples: iteration * 4,
     consumedTokens: iteration * 64,
     globalBatchSize: 4,
-    lmLoss: 1 / iteration,
+    loss: 1 / iteration,
     gradNorm: 0.5,
     learningRate: 0.25,
     lossScale: 1,

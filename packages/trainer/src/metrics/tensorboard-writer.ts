@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
         ? []
         : [{ tag: 'decoupled-learning-rate', value: decoupledLearningRate }]),
       { tag: 'batch-size', value: metrics.globalBatchSize },
-      { tag: 'lm loss', value: metrics.lmLoss },
+      { tag: 'lm loss', value: metrics.loss },
       ...Object.entries(metrics.otherLosses ?? {}).map(([name, value]) => ({
         tag: name.replaceAll('_', ' '),
         value,

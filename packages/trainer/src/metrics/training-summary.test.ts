@@ -45,7 +45,7 @@ describe('TrainingSummary', () => {
   it('has every loss and their total', () => {
     const summary = new TrainingSummary({ flopsFormula: 'f' });
     const stepOf = (iteration: number, masked: number) =>
-      step(iteration, { lmLoss: masked, otherLosses: { sop_loss: 0.5, total_loss: masked + 0.5 } });
+      step(iteration, { loss: masked, otherLosses: { sop_loss: 0.5, total_loss: masked + 0.5 } });
     summary.step(stepOf(1, 8));
     summary.step(stepOf(2, 6));
     summary.validation({ iteration: 2, loss: 6.25, otherLosses: { sop_loss: 0.5, total_loss: 6.75 } });

@@ -119,7 +119,7 @@ function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined)
   ];
   const others = Object.entries(last.otherLosses ?? {});
   return [
-    row('lm loss', last.lmLoss, first.lmLoss),
+    row('lm loss', last.loss, first.loss),
     ...others.map(([name, loss]) => row(name, loss, first.otherLosses?.[name])),
   ];
 }

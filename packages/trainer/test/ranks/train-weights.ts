@@ -15,7 +15,7 @@ export interface TrainWeightsArgument {
 }
 
 export interface TrainWeightsResult {
-  readonly steps: readonly Pick<StepMetrics, 'lmLoss' | 'otherLosses' | 'gradNorm'>[];
+  readonly steps: readonly Pick<StepMetrics, 'loss' | 'otherLosses' | 'gradNorm'>[];
   readonly evaluated: EvaluatedLoss;
 }
 
@@ -89,8 +89,8 @@ export default async function trainWeights(
   });
   const evaluated = await trainer.evaluate(samples(coordinates.dp, dp), globalBatchSize / dp);
   const steps = [];
-  for await (const { lmLoss, otherLosses, gradNorm } of trainer)
-    steps.push({ lmLoss, gradNorm, ...(otherLosses && { otherLosses }) });
+  for await (const { loss, otherLosses, gradNorm } of trainer)
+    steps.push({ loss, gradNorm, ...(otherLosses && { otherLosses }) });
   optimizer.dispose();
   return { steps, evaluated };
 }

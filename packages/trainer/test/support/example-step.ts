@@ -7,7 +7,7 @@ export function exampleStep(iteration: number, change: Partial<StepMetrics> = {}
     consumedSamples: iteration * 16,
     consumedTokens: iteration * 4096,
     globalBatchSize: 16,
-    lmLoss: 5 - iteration,
+    loss: 5 - iteration,
     gradNorm: 1,
     learningRate: 1e-3,
     lossScale: 1,

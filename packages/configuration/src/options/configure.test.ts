@@ -1,0 +1,138 @@
+import type { MtlError } from '@mtl/errors';
+import { describe, expect, expectTypeOf, it } from 'vitest';
+import { factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import { validateConfiguration } from '../validate-configuration.js';
+import { configure } from './configure.js';
+import { flagsOfOptions } from './flags-of-options.js';
+import { flagsOfTopic, optionOf, optionTopics } from './option-names.js';
+import type { CamelCase, ModelOptions, RunOptions } from './run-options.js';
+
+/** A run without a preset on which everything is right. */
+const small = {
+  preset: 'none',
+  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  training: { microBatchSize: 2, trainIters: 100 },
+  optimizer: { lr: 1e-3 },
+  data: { dataPath: ['bundled'], seqLength: 32 },
+} as const satisfies RunOptions;
+
+function errorOf(body: () => unknown): MtlError {
+  try {
+    body();
+  } catch (error) {
+    expect(error).toMatchObject({ exitCode: 2 });
+    return error as MtlError;
+  }
+  throw new Error('no error');
+}
+
+describe('the options of a run', () => {
+  it('are those of its flags, in camel case', () => {
+    expectTypeOf<CamelCase<'num-layers'>>().toEqualTypeOf<'numLayers'>();
+    expectTypeOf<CamelCase<'lr'>>().toEqualTypeOf<'lr'>();
+    expectTypeOf<NonNullable<RunOptions['optimizer']>['clipGrad']>().toEqualTypeOf<number | undefined>();
+    expectTypeOf<ModelOptions['numLayers']>().toEqualTypeOf<number | undefined>();
+    expectTypeOf<NonNullable<RunOptions['training']>['rampupBatchSize']>().toEqualTypeOf<
+      number[] | undefined
+    >();
+    expect(optionOf('num-layers')).toBe('model.numLayers');
+    expect(optionOf('adam-beta1')).toBe('optimizer.adamBeta1');
+  });
+
+  it('have a topic for every flag but those of a dry run', () => {
+    const ofDryRuns = Object.keys(flagGroups.find(({ title }) => title === 'Dry run')!.flags);
+    expect(flagNames.filter((name) => optionOf(name) === undefined)).toEqual(ofDryRuns);
+    expectTypeOf<(typeof optionTopics)[number]>().toEqualTypeOf<Exclude<keyof RunOptions, 'preset'>>();
+  });
+
+  it('have each a name of their own', () => {
+    const written = optionTopics.flatMap((topic) =>
+      [...flagsOfTopic.get(topic)!.keys()].map((key) => `${topic}.${key}`),
+    );
+    expect(new Set(written).size).toBe(written.length);
+    expect(written).not.toContain('model.kind');
+    expect(written.length).toBe(flagNames.filter((name) => optionOf(name) !== undefined).length);
+  });
+});
+
+describe('configure', () => {
+  it('configures what a command line does', () => {
+    const line =
+      '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 ' +
+      '--micro-batch-size 2 --train-iters 100 --lr 1e-3 --data-path bundled ' +
+      '--tensor-model-parallel-size 2 --sequence-parallel --bf16 --no-eval-samples';
+    const { sources, ...byFlags } = validateConfiguration(parseFlags(line.split(' ')), { worldSize: 2 });
+    const { sources: sourcesOfOptions, ...byOptions } = configure(
+      {
+        ...small,
+        training: { ...small.training, bf16: true },
+        layout: { tensorModelParallelSize: 2, sequenceParallel: true },
+        logging: { noEvalSamples: true },
+      },
+      { worldSize: 2 },
+    );
+    expect(byOptions).toEqual(byFlags);
+    expect(sources.get('lr')).toBe('command line');
+    expect(sourcesOfOptions.get('lr')).toBe('options');
+  });
+
+  it('begins with the smallest preset where nothing is of a model of its own', () => {
+    expect(configure().preset).toBe(validateConfiguration(parseFlags([])).preset);
+    expect(configure({ optimizer: { lr: 1e-3 } }).preset).not.toBe('none');
+    expect(configure({ model: { kind: 'bert' } }).kind).toBe('bert');
+  });
+
+  it('takes every default that a flag has as a value', () => {
+    for (const topic of optionTopics) {
+      for (const [key, name] of flagsOfTopic.get(topic)!) {
+        const value = factsOf(name).default;
+        if (value === undefined) continue;
+        expect(flagsOfOptions({ [topic]: { [key]: value } } as RunOptions).values[name], name).toEqual(value);
+      }
+    }
+  });
+
+  it('leaves out what is undefined', () => {
+    const options = { ...small, layout: undefined, logging: { logInterval: undefined } };
+    expect(configure(options).logging.logInterval).toBe(100);
+  });
+});
+
+describe('an error in options', () => {
+  it('names the option and the nearest one', () => {
+    const error = errorOf(() => configure({ optimizer: { clipGradient: 1 } } as never));
+    expect(error.code).toBe('MTL_OPTION');
+    expect(error.message).toBe('optimizer.clipGradient is no option of a run');
+    expect(error.expected).toBe('optimizer.clipGrad');
+  });
+
+  it('names the topic that an option belongs to', () => {
+    const error = errorOf(() => configure({ model: { lr: 1 } } as never));
+    expect(error).toMatchObject({ message: 'model.lr is no option of a run', expected: 'optimizer.lr' });
+  });
+
+  it.each([
+    [{ optimiser: { lr: 1 } }, 'options of a run have no topic optimiser', 'write optimizer'],
+    [{ optimizer: 3 }, 'optimizer is 3', undefined],
+    [{ data: null }, 'data is null', undefined],
+    [{ model: { kind: 'gtp' } }, 'model.kind is "gtp"', undefined],
+  ])('refuses %j', (options, message, remedy) => {
+    expect(errorOf(() => configure(options as never))).toMatchObject({ code: 'MTL_OPTION', message, remedy });
+  });
+
+  it('is in the words of options, whatever finds it', () => {
+    const range = errorOf(() => configure({ ...small, optimizer: { lr: -1 } }));
+    expect(range.code).toBe('MTL_FLAG_VALUE');
+    expect(range.message).toBe('optimizer.lr -1 in the options');
+    const layout = errorOf(() =>
+      configure({ ...small, layout: { tensorModelParallelSize: 3 } }, { worldSize: 3 }),
+    );
+    expect(layout.message).toBe('layout.tensorModelParallelSize 3 does not divide model.numAttentionHeads 4');
+    expect(`${layout.expected} ${layout.remedy}`).not.toContain('--');
+    const missing = errorOf(() => configure({ preset: 'none', model: small.model }));
+    expect(missing.code).toBe('MTL_FLAG_REQUIRED');
+    expect(missing.message).toContain('training.microBatchSize');
+    expect(missing.message).not.toContain('--');
+  });
+});
