@@ -107,6 +107,20 @@ function checkSpreads(path, text) {
     );
 }
 
+/** Classes of one file that hold memory, files or connections and cannot be declared with `using`. */
+function checkDisposables(path, text) {
+  if (!/^packages\/[^/]+\/src\/.*\.ts$/.test(path) || path.startsWith('packages/cli/')) return [];
+  const classes = text.matchAll(
+    /^(?:export )?(?:abstract )?class (\w+)(?:(?! extends )[^\n])*\{\n.*?^\}$/gms,
+  );
+  return [...classes].flatMap(([body, name]) => {
+    const end = /^ {2}(async )?(dispose|close)\(\): [^\n]*\{/m.exec(body);
+    if (end === null || /\[Symbol\.(asyncDispose|dispose)\]/.test(body)) return [];
+    const symbol = end[1] === undefined ? 'dispose' : 'asyncDispose';
+    return [`${path}: ${name} has ${end[2]}() and lacks [Symbol.${symbol}], which calls it`];
+  });
+}
+
 /** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
 function checkLayer(folder, { tags = [] }, rules) {
   const name = basename(folder);
@@ -160,6 +174,11 @@ function selfTest() {
     checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
     checkNames(['packages/a/src/build/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
+    checkDisposables('packages/a/src/b.ts', 'class A {\n  close(): void {\n    b();\n  }\n}\n'),
+    checkDisposables(
+      'packages/a/src/b.ts',
+      'export class A implements B {\n  async close(): Promise<void> {}\n}\n',
+    ),
     checkPhrases('a.md', 'Kernels are held against the reference.\n'),
     checkPhrases('a.md', 'Cards are mended.\n'),
     checkPhrases('a.ts', "it('runs on one card', () => {});\n"),
@@ -179,6 +198,10 @@ function selfTest() {
     checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
     checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
+    checkDisposables(
+      'packages/a/src/b.ts',
+      'class A {\n  close(): void {}\n  [Symbol.dispose](): void {}\n}\nclass B extends A {\n  close(): void {}\n}\n',
+    ),
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
     checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
     checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
@@ -210,6 +233,7 @@ if (!process.argv.includes('--self-test')) {
         ...checkFile(path, text),
         ...checkComments(path, text),
         ...checkSpreads(path, text),
+        ...checkDisposables(path, text),
       ]),
     ...files
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))

@@ -92,7 +92,7 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.01,
-    clipGradient: 1,
+    clipGrad: 1,
   });
   const flops = modelFlops({
     batchSize: microBatchSize,

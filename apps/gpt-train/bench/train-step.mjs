@@ -169,7 +169,7 @@ const optimizer = new AdamwOptimizer(stores, {
   beta2: 0.95,
   epsilon: 1e-8,
   weightDecay: 0.01,
-  clipGradient: 1,
+  clipGrad: 1,
   groups,
   overlapGradientReduction: true,
   overlapParameterGather: true,

@@ -164,7 +164,7 @@ export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run 
   const optimizer = new ModelOptimizer([store], {
     optimizer: muon === undefined ? adamw : muonWith({ muon: new Muon(muon), auxiliary: adamw }),
     weightDecay,
-    clipGradient: clip,
+    clipGrad: clip,
   });
   optimizer.refreshModel();
   return {

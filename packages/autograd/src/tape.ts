@@ -241,6 +241,10 @@ export class Tape {
     this.#losses.clear();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #enter(variable: Variable): Variable {
     this.#scopes.at(-1)?.push(variable);
     return variable;

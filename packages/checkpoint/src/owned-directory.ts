@@ -143,6 +143,10 @@ export class OwnedDirectory {
     }
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
   get #path(): string {
     return join(this.directory, `run_owner.${this.#number}`);
   }

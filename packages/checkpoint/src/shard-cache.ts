@@ -97,6 +97,10 @@ export class ShardCache {
     this.#open.clear();
     await Promise.all(files.map((file) => file.close()));
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
 }
 
 /** Checks the header, the length before it included, block by block. */

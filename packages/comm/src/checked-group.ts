@@ -104,6 +104,10 @@ export abstract class CheckedGroup implements ProcessGroup {
   abstract statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   abstract close(): void;
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   /** Starts an operation whose operands have been checked. */
   protected abstract start(operation: CheckedOperation): Work;
 }

@@ -73,4 +73,8 @@ export class MeasuredTimes {
   dispose(): void {
     for (const mark of this.#marks) mark.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }

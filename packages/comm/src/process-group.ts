@@ -28,9 +28,9 @@ export type CommunicationOperation =
 
 /**
  * An operation under way. Its tensors must stay as they are until `wait` has returned; they may be disposed
- * of before (their memory is held).
+ * of before (their memory is held). `await work` waits while the event loop goes on.
  */
-export interface Work {
+export interface Work extends PromiseLike<void> {
   /**
    * Blocks until the result is there (on a GPU: until the compute stream will see it). Throws what went
    * wrong.
@@ -113,4 +113,5 @@ export interface ProcessGroup {
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Gives the group's resources back; a second call does nothing. */
   close(): void;
+  [Symbol.dispose](): void;
 }

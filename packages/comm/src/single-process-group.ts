@@ -1,8 +1,9 @@
 import { hasValues } from '@mtl/kernels';
+import { CallbackWork } from './awaitable-work.js';
 import { CheckedGroup, type CheckedOperation } from './checked-group.js';
 import type { CommunicationOperation, OperationCount, Work } from './process-group.js';
 
-const done: Work = { wait: () => {}, isDone: true };
+const done: Work = new CallbackWork();
 const none: OperationCount = { calls: 0, sentBytes: 0, waitedSeconds: 0 };
 
 /**

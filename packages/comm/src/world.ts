@@ -24,4 +24,5 @@ export interface World {
   abort(reason: Error): void;
   /** Leaves the job in order: others do not take the end of this process for a failure. */
   close(): void;
+  [Symbol.dispose](): void;
 }

@@ -39,6 +39,10 @@ export class EventStreams {
     this.#open.clear();
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #remove(response: ServerResponse): void {
     this.#open.delete(response);
     if (this.#open.size > 0) return;

@@ -29,6 +29,7 @@ export interface Dashboard {
   readonly numRuns: number;
   /** Ends the server and all connections to it. */
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -51,17 +52,19 @@ export async function openDashboard(options: OpenDashboardOptions): Promise<Dash
   await listen(server, { host, port });
   const address = server.address() as AddressInfo;
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  const close = async (): Promise<void> => {
+    streams.close();
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    // answers under way are sent to their end where the other side reads them
+    const limit = setTimeout(() => server.closeAllConnections(), 500);
+    await closed;
+    clearTimeout(limit);
+  };
   return {
     url: `http://${name}:${address.port}${access.base}`,
     numRuns: folder.summaries.length,
-    close: async () => {
-      streams.close();
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      // answers under way are sent to their end where the other side reads them
-      const limit = setTimeout(() => server.closeAllConnections(), 500);
-      await closed;
-      clearTimeout(limit);
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }
 

@@ -8,7 +8,7 @@ const options: AdamwOptimizerOptions = {
   beta2: 0.95,
   epsilon: 1e-8,
   weightDecay: 0.1,
-  clipGradient: 1,
+  clipGrad: 1,
 };
 const normal = { kind: 'normal', standardDeviation: 1 } as const;
 
@@ -64,6 +64,23 @@ describe('ReplicatedStore', () => {
 });
 
 describe('AdamwOptimizer', () => {
+  it("has PyTorch's defaults", () => {
+    const ofPytorch = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clipGrad: 0 };
+    const trained = [undefined, ofPytorch, options].map((given) => {
+      const weight = new Parameter({ name: 'weight', globalShape: [3, 5], initialization: normal });
+      const store = new ReplicatedStore([weight], { device: 'cpu', dtype: 'float32' });
+      store.initialize(4);
+      using optimizer = new AdamwOptimizer([store], given);
+      for (let step = 1; step <= 3; step++) {
+        weight.mainGradient.write(Float32Array.from({ length: 15 }, (_, index) => gradientAt(step, index)));
+        optimizer.step({ learningRate: 0.1 });
+      }
+      return [...weight.data.read<'float32'>()];
+    });
+    expect(trained[0]).toEqual(trained[1]);
+    expect(trained[0]).not.toEqual(trained[2]);
+  });
+
   it('takes another weight decay between steps', () => {
     const [changed, made] = [build('float32'), build('float32', { weightDecay: 0.5 })];
     changed.optimizer.weightDecay = 0.5;

@@ -8,11 +8,17 @@ import type {
   OptimizerStep,
 } from './optimizer.js';
 
+/** The defaults are PyTorch's. */
 export interface AdamwOptions {
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly epsilon: number;
+  /** Decay rate of the first moment. Default 0.9. */
+  readonly beta1?: number | undefined;
+  /** Decay rate of the second moment. Default 0.999. */
+  readonly beta2?: number | undefined;
+  /** Term added to the denominator. Default 1e-8. */
+  readonly epsilon?: number | undefined;
 }
+
+type AdamwNumbers = { readonly [Name in keyof AdamwOptions]-?: number };
 
 /** AdamW (Loshchilov and Hutter 2019): norm, clipping, update and rounding in two passes over memory. */
 export class Adamw implements Optimizer {
@@ -23,10 +29,10 @@ export class Adamw implements Optimizer {
   ];
 
   readonly states = Adamw.states;
-  readonly #options: AdamwOptions;
+  readonly #options: AdamwNumbers;
 
-  constructor(options: AdamwOptions) {
-    this.#options = options;
+  constructor({ beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 }: AdamwOptions = {}) {
+    this.#options = { beta1, beta2, epsilon };
   }
 
   bind(ranges: readonly OptimizerRange[], { device }: BindOptions): BoundOptimizer {
@@ -35,14 +41,14 @@ export class Adamw implements Optimizer {
 }
 
 class BoundAdamw implements BoundOptimizer {
-  readonly #options: AdamwOptions;
+  readonly #options: AdamwNumbers;
   readonly #ranges: readonly OptimizerRange[];
   /** By range, as `adamw` reads them. */
   readonly #segments: readonly Tensor[];
   readonly #scalars: Tensor;
   #weightDecay = 0;
 
-  constructor(options: AdamwOptions, ranges: readonly OptimizerRange[], device: Device) {
+  constructor(options: AdamwNumbers, ranges: readonly OptimizerRange[], device: Device) {
     this.#options = options;
     this.#ranges = ranges;
     this.#segments = ranges.map(({ segments }) => {
@@ -78,5 +84,9 @@ class BoundAdamw implements BoundOptimizer {
 
   dispose(): void {
     for (const tensor of [...this.#segments, this.#scalars]) tensor.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
   }
 }

@@ -38,6 +38,10 @@ export class GradientNorm {
   dispose(): void {
     for (const tensor of [...this.#runs, this.#squares]) tensor.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }
 
 /** The longest ranges in which everything counts on this rank; padding is zero and does no harm. */

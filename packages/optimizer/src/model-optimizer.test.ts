@@ -40,7 +40,7 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
   const optimizer = new ModelOptimizer([store], {
     optimizer: rule,
     weightDecay: 0,
-    clipGradient: 0,
+    clipGrad: 0,
     groups: { dp: group, world: groupOfTwo() },
   });
   const { owned } = store;
@@ -67,7 +67,7 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
 it('refuses stores of other groups than its own, and none', () => {
   const parameter = new Parameter({ name: 'w', globalShape: [4], initialization: { kind: 'ones' } });
   const group = groupOfTwo();
-  const adamw = { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 };
+  const adamw = { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, clipGrad: 0 };
   const store = new ReplicatedStore([parameter], { device: 'cpu', dtype: 'float32' });
   const build = (stores: readonly ParameterStore[]) =>
     new AdamwOptimizer(stores, { ...adamw, groups: { dp: group, world: group } });
@@ -98,7 +98,7 @@ it('marks gradients clear where first gradients may be written, whenever they ar
       beta2: 0.95,
       epsilon: 1e-8,
       weightDecay: 0,
-      clipGradient: 0,
+      clipGrad: 0,
       ...(writesFirstGradients === undefined ? {} : { writesFirstGradients }),
     });
     const expectZeros = (): void => {

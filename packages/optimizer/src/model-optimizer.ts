@@ -15,9 +15,10 @@ export interface ModelOptimizerOptions {
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
   /** The parameters that the decoupled learning rate of a step is for. Default: none. */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
-  readonly weightDecay: number;
-  /** Largest gradient norm; larger gradients are scaled down to it. 0: no clipping. */
-  readonly clipGradient: number;
+  /** Decoupled. Default 0.01, as in PyTorch. */
+  readonly weightDecay?: number;
+  /** Largest gradient norm; larger gradients are scaled down to it. Default 0: no clipping. */
+  readonly clipGrad?: number;
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
@@ -97,7 +98,7 @@ export class ModelOptimizer {
     checkGroups(groups, stores);
     this.stores = stores;
     this.#options = options;
-    this.weightDecay = options.weightDecay;
+    this.weightDecay = options.weightDecay ?? 0.01;
     const ruleOf = updateOf(options);
     this.#updated = stores.map((store) => {
       const { rules, runs } = runsByRule(store, ruleOf);
@@ -226,7 +227,7 @@ export class ModelOptimizer {
         learningRate: isDecoupled ? decoupledLearningRate : learningRate,
         weightDecay: this.weightDecay,
         lossScale,
-        maximumNorm: this.#options.clipGradient,
+        clipGrad: this.#options.clipGrad ?? 0,
         squares,
         gradientNorm,
       });
@@ -266,6 +267,10 @@ export class ModelOptimizer {
     const partials = this.#updated.flatMap((each) => each.partials);
     const own = [...this.#rules(), this.#norm, ...partials, this.#gradientNorm];
     for (const part of [...own, ...this.stores]) part.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
   }
 
   #rules(): readonly RuleOfParameters[] {

@@ -136,6 +136,10 @@ class BoundMuon implements BoundOptimizer {
     this.#newtonSchulz?.dispose();
     this.#scalars.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }
 
 function partsOf(

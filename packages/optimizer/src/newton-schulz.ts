@@ -98,4 +98,8 @@ export class NewtonSchulz {
   dispose(): void {
     for (const tensor of [this.#squares, ...this.#matrices, this.#gram, this.#square]) tensor.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }

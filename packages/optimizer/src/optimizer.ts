@@ -44,7 +44,7 @@ export interface OptimizerStep {
   /** The factor of the gradients, which the update divides by. */
   readonly lossScale: number;
   /** Gradients of a larger norm are scaled down to it. 0: no clipping. */
-  readonly maximumNorm: number;
+  readonly clipGrad: number;
   /** [1] float64: the sum of squares of all gradients of the model. */
   readonly squares: Tensor;
   /** [1] float64: receives the norm, unscaled and before clipping; infinite or NaN where a gradient is. */

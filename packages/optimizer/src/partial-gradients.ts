@@ -53,6 +53,10 @@ export class PartialGradients {
     this.#joined?.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** Calls `body` with each part of the gradients and its place in the joined buffer. */
   #forParts(joined: Tensor, body: (part: Tensor, place: Tensor) => void): void {
     let offset = 0;

@@ -59,6 +59,10 @@ export class RuleOfParameters {
       part.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #rangeOf(run: RunOfParameters, store: ParameterStore): OptimizerRange {
     const { start, end, stateStart } = run;
     const shape = [end - start];

@@ -139,6 +139,10 @@ export class WholeMatrices {
     this.#shards?.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** The boxes of all tensor-parallel ranks in a matrix; one where each rank holds it whole. */
   #shardsOf(
     { name, slices }: Parameter,

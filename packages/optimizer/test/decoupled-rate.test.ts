@@ -19,7 +19,7 @@ interface Fixture {
     readonly beta2: number;
     readonly epsilon: number;
     readonly weightDecay: number;
-    readonly clipGradient: number;
+    readonly clipGrad: number;
   };
   readonly shapes: Readonly<Record<string, readonly number[]>>;
   readonly tables: readonly string[];
@@ -63,8 +63,8 @@ function train(
       }),
   );
   const stores = createStores(parameters, { device: 'cpu', dtype: 'float32' });
-  const { weightDecay, clipGradient } = settings;
-  const optimizer = new ModelOptimizer(stores, { ...options, weightDecay, clipGradient });
+  const { weightDecay, clipGrad } = settings;
+  const optimizer = new ModelOptimizer(stores, { ...options, weightDecay, clipGrad });
   const valuesOf = (step: number, which: number): Float32Array =>
     Float32Array.from({ length: parameters[which]!.size }, (_, at) => fixtureValue(step, which, at));
   for (const [which, { data }] of parameters.entries()) data.write(valuesOf(0, which));

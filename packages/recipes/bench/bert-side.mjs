@@ -39,7 +39,7 @@ export class BertSide {
       beta2: 0.999,
       epsilon: 1e-6,
       weightDecay: 0.01,
-      clipGradient: 1,
+      clipGrad: 1,
     });
   }
 

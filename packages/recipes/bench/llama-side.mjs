@@ -51,7 +51,7 @@ export class LlamaSide {
     this.optimizer = new ModelOptimizer(stores, {
       optimizer: new Adamw({ beta1: 0.9, beta2: 0.95, epsilon: 1e-8 }),
       weightDecay: 0.1,
-      clipGradient: 1,
+      clipGrad: 1,
     });
   }
 

@@ -93,7 +93,7 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
     beta2: 0.99,
     epsilon: 1e-8,
     weightDecay: 0.01,
-    clipGradient: 1,
+    clipGrad: 1,
   });
   const steps: Record<string, number>[] = [];
   for await (const batch of loader) {

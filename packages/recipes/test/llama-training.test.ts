@@ -112,7 +112,7 @@ function build(name: Name, initial: ReadonlyMap<string, Float32Array>) {
   const optimizer = new ModelOptimizer([store], {
     optimizer: new Adamw({ beta1, beta2, epsilon }),
     weightDecay,
-    clipGradient: clip,
+    clipGrad: clip,
   });
   optimizer.refreshModel();
   const dispose = (): void => {

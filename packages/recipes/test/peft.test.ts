@@ -51,7 +51,7 @@ async function openAdapted(base: string, adapters: string) {
   const optimizer = new ModelOptimizer(stores, {
     optimizer: new Adamw({ beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }),
     weightDecay,
-    clipGradient: 0,
+    clipGrad: 0,
   });
   const tensors = weightTensors(optimizer);
   await source.load(tensors.filter(({ name }) => !isAdapter(name)));

@@ -55,7 +55,7 @@ export type {
 } from './tracking/tracking-settings.js';
 export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
 export { type EvaluatedLoss, type StepsOptions, Trainer } from './trainer.js';
-export type { TrainerOptions } from './trainer-options.js';
+export type { LearningRate, TrainerOptions } from './trainer-options.js';
 export {
   gradientTensors,
   isOptimizerTensor,

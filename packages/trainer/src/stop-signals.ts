@@ -31,6 +31,10 @@ export class StopSignals {
     for (const stream of streams) stream.off('error', this.#onLostOutput);
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   // may come before the signal does
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     // a terminal or a reader may go away, but a log that could not be written is a failure

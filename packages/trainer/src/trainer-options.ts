@@ -1,11 +1,17 @@
 import type { Device } from '@mtl/kernels';
-import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
+import { LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { Pipeline, StepListener } from '@mtl/pipeline';
 import type { LossKind } from './loss-kind.js';
 import type { StepRerun } from './rerun/step-rerun.js';
 import type { DeviceClock } from './slow-ranks/device-clock.js';
 import type { StepGuard } from './spikes/step-guard.js';
 import type { TrainingProgress } from './training-progress.js';
+
+/** The rate of a step, from where training is. */
+export type LearningRate = (position: {
+  readonly numUpdates: number;
+  readonly consumedSamples: number;
+}) => number;
 
 export interface TrainerOptions<Batch> {
   /** The model, or this rank's stages of it. */
@@ -14,14 +20,17 @@ export interface TrainerOptions<Batch> {
   readonly optimizer: ModelOptimizer;
   /**
    * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
-   * consumed.
+   * consumed; or one rate for all steps.
    */
-  readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
+  readonly learningRate: number | LearningRate;
   /** The rate of the optimizer's decoupled parameters. Default: `learningRate`, and it is not reported. */
-  readonly decoupledLearningRate?: TrainerOptions<Batch>['learningRate'] | undefined;
-  readonly lossScaler: LossScaler;
-  readonly microBatches: NumMicroBatches;
-  readonly device: Device;
+  readonly decoupledLearningRate?: LearningRate | undefined;
+  /** Default: losses are not scaled. */
+  readonly lossScaler?: LossScaler;
+  /** Default: in each step one micro-batch of one sample on each data-parallel rank. */
+  readonly microBatches?: NumMicroBatches;
+  /** Default: cpu. */
+  readonly device?: Device;
   /**
    * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on
    * all stages of a pipeline as many.
@@ -34,9 +43,10 @@ export interface TrainerOptions<Batch> {
    * Default: none, each loss is made by a rank of the groups.
    */
   readonly lossesOfAbsentRanks?: readonly string[];
-  readonly sequenceLength: number;
-  /** Model FLOPs of one sample, forward and backward. */
-  readonly flopsPerSample: number;
+  /** Tokens of one sample, for metrics. Default 1. */
+  readonly sequenceLength?: number;
+  /** Model FLOPs of one sample, forward and backward, for metrics. Default 0: no rate is known. */
+  readonly flopsPerSample?: number;
   readonly trainIterations: number;
   /** Steps whose samples are consumed without being trained on. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
@@ -54,4 +64,34 @@ export interface TrainerOptions<Batch> {
   readonly deviceClock?: DeviceClock | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
+}
+
+/** Options of which none that has a default is left out. */
+export interface CompleteTrainerOptions<Batch>
+  extends Omit<TrainerOptions<Batch>, keyof Defaults>,
+    Readonly<Defaults> {}
+
+interface Defaults {
+  learningRate: LearningRate;
+  lossScaler: LossScaler;
+  microBatches: NumMicroBatches;
+  device: Device;
+  sequenceLength: number;
+  flopsPerSample: number;
+}
+
+/** The options with the defaults of what they leave out. */
+export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
+  const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
+  const dataParallelSize = options.optimizer.groups.dp?.size ?? 1;
+  const oneSample = { globalBatchSize: dataParallelSize, microBatchSize: 1, dataParallelSize };
+  return {
+    ...options,
+    learningRate: typeof learningRate === 'number' ? () => learningRate : learningRate,
+    lossScaler: options.lossScaler ?? new LossScaler({ kind: 'constant' }),
+    microBatches: options.microBatches ?? new NumMicroBatches(oneSample),
+    device,
+    sequenceLength,
+    flopsPerSample,
+  };
 }

@@ -12,7 +12,11 @@ import { refuseStepUnderWay } from './refuse-step-under-way.js';
 import type { ComputedStep } from './rerun/step-rerun.js';
 import type { StepVerdict } from './spikes/step-guard.js';
 import { type StepRates, stepRates } from './step-rates.js';
-import type { TrainerOptions } from './trainer-options.js';
+import {
+  type CompleteTrainerOptions,
+  completeTrainerOptions,
+  type TrainerOptions,
+} from './trainer-options.js';
 import type { TrainingProgress } from './training-progress.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
@@ -85,7 +89,7 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
   readonly ranks: Ranks;
-  readonly #options: TrainerOptions<Batch>;
+  readonly #options: CompleteTrainerOptions<Batch>;
   readonly #totals: LossTotals<Batch>;
   /** After the last step whose results are known. */
   #progress: TrainingProgress;
@@ -99,7 +103,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not
    *   finite
    */
-  constructor(options: TrainerOptions<Batch>) {
+  constructor(given: TrainerOptions<Batch>) {
+    const options = completeTrainerOptions(given);
     this.#options = options;
     this.ranks = new Ranks({ groups: options.optimizer.groups, lastStage: options.pipeline.lastRank });
     this.#totals = new LossTotals({ ...options, ranks: this.ranks });

@@ -42,7 +42,7 @@ function build(progress?: TrainingProgress) {
   const precision = new DelayedSteps();
   stage.head.computeWith(precision);
   const stores = createStores([stage.head], { device: 'cpu', dtype: 'float32', seed: 1 });
-  const adamw = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 };
+  const adamw = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGrad: 0 };
   const optimizer = new AdamwOptimizer(stores, adamw);
   async function* batches(): AsyncGenerator<BigramBatch> {
     for (let sample = progress?.consumedSamples ?? 0; ; sample++) {

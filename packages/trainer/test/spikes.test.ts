@@ -42,7 +42,7 @@ async function run(options: RunOptions) {
   const { boosts = {}, directory, from, spikes, trainIterations = 30 } = options;
   const stage = new BigramStage(size);
   const stores = createStores([stage.head], { device: 'cpu', dtype: 'float32', seed: 1 });
-  const adamw = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 1 };
+  const adamw = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGrad: 1 };
   const optimizer = new AdamwOptimizer(stores, adamw);
   const lossScaler = new LossScaler({ kind: 'constant' });
   const found =

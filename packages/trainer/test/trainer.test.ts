@@ -13,6 +13,7 @@ import {
   type ModelOptimizer,
   NumMicroBatches,
 } from '@mtl/optimizer';
+import { Pipeline } from '@mtl/pipeline';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
   DeviceClock,
@@ -72,7 +73,7 @@ function build(options: BuildOptions = {}) {
     beta2: 0.99,
     epsilon: 1e-8,
     weightDecay: 0,
-    clipGradient: 0,
+    clipGrad: 0,
   });
   const lossScaler = new LossScaler(options.scaler ?? { kind: 'constant', scale: 1 });
   const pipeline = onePiece(stage);
@@ -127,6 +128,29 @@ describe('Trainer', () => {
     });
     expect(steps.every(({ stepMs, tokensPerSecond }) => stepMs > 0 && tokensPerSecond > 0)).toBe(true);
     expect(trainer.isDone).toBe(true);
+    dispose();
+  });
+
+  it('needs only what has no default', async () => {
+    const { stage, optimizer, dispose } = build();
+    const trainer = new Trainer<BigramBatch>({
+      pipeline: new Pipeline({ stages: new Map([[0, stage]]) }),
+      optimizer,
+      learningRate: 0.05,
+      batches: batches(),
+      losses: [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
+      trainIterations: 3,
+    });
+    const steps = await all(trainer);
+    expect(steps.at(-1)).toMatchObject({
+      iteration: 3,
+      consumedSamples: 3,
+      consumedTokens: 3,
+      learningRate: 0.05,
+      lossScale: 1,
+      modelTflops: 0,
+    });
+    expect(new Set(steps.map(({ loss }) => loss)).size).toBe(3);
     dispose();
   });
 

@@ -107,6 +107,10 @@ export class TorchFile {
   async close(): Promise<void> {
     if (this.#ownsHandle) await this.#range.handle.close();
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
 }
 
 /** Copies the elements of a tensor, in their order, out of the part of the storage that it spans. */

@@ -80,4 +80,8 @@ export class LocalWorld implements World {
   close(): void {
     this.#job.close();
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -1,5 +1,6 @@
 import { CommunicationError } from '@mtl/errors';
 import { bytesPerElement, hasValues, refuseInGraph, Tensor } from '@mtl/kernels';
+import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
 import type { CommunicationOperation, OperationCount, Work } from '../process-group.js';
@@ -66,7 +67,7 @@ export class MetaGroup extends CheckedGroup {
       refuseInGraph('meta-cuda', 'waiting for other ranks');
       this.#onWait?.(started);
     };
-    return { wait, isDone: true };
+    return new CallbackWork({ wait });
   }
 
   #unknownMessage(from: number, operation: CommunicationOperation): CommunicationError {

@@ -43,4 +43,8 @@ export class MetaWorld implements World {
   abort(): void {}
 
   close(): void {}
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

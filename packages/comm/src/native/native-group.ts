@@ -1,4 +1,5 @@
 import { MtlError } from '@mtl/errors';
+import { AwaitableWork } from '../awaitable-work.js';
 import { reductions } from '../check-operation.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
@@ -71,7 +72,7 @@ export class NativeGroup extends CheckedGroup {
   }
 }
 
-class NativeWork implements Work {
+class NativeWork extends AwaitableWork {
   readonly #group: number;
   readonly #ticket: number;
   readonly #deviceWaits: DeviceWaits | undefined;
@@ -79,6 +80,7 @@ class NativeWork implements Work {
   #error: unknown;
 
   constructor(group: number, ticket: number, deviceWaits: DeviceWaits | undefined) {
+    super();
     this.#group = group;
     this.#ticket = ticket;
     this.#deviceWaits = deviceWaits;

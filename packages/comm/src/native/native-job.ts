@@ -108,6 +108,10 @@ export class NativeJob {
     this.#isClosed = true;
     callNative(() => addon().closeJob(this.handle));
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
 /** @throws UsageError MTL_GROUP unless `ranks` are distinct, ascending and hold `rank`. */

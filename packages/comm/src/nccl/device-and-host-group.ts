@@ -95,6 +95,10 @@ export class DeviceAndHostGroup implements ProcessGroup {
     }
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #groupOf(tensor: Tensor): ProcessGroup {
     return tensor.device === 'cuda' ? this.#device : this.#host;
   }

@@ -75,4 +75,8 @@ export class NativeStore implements Store {
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -10,6 +10,7 @@ import {
   type Tensor,
   type TypedArray,
 } from '@mtl/kernels';
+import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';
 import type { CommunicationOperation, OperationCount, ReduceOperation, Work } from '../process-group.js';
@@ -148,12 +149,7 @@ export class InMemoryGroup extends CheckedGroup {
     const channels = this.#options.channels;
     const isReady = (member: number): boolean =>
       member === this.rank || channels.has(this.ranks[member]!, tag);
-    return {
-      wait,
-      get isDone() {
-        return done || from.every(isReady);
-      },
-    };
+    return new CallbackWork({ wait, isDone: () => done || from.every(isReady) });
   }
 
   #receive(member: number, { tag, call }: { tag: string; call: Exchange }): ArrayBufferLike {

@@ -1,3 +1,4 @@
+export { CallbackWork, type CallbackWorkOptions } from '../awaitable-work.js';
 export { FileStore } from './file-store.js';
 export { InMemoryGroup, type InMemoryGroupOptions } from './in-memory-group.js';
 export { joinLocalWorld } from './local-rank.js';

@@ -57,5 +57,6 @@ function inMemoryWorld({ rank, worldSize, timeoutMs, ends }: RankThreadData): Wo
       throw reason;
     },
     close: () => {},
+    [Symbol.dispose]: () => {},
   };
 }

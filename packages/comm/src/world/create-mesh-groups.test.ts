@@ -14,6 +14,7 @@ function notingWorld(rank: number, size: number): { world: World; created: Group
     group: new SingleProcessGroup('world'),
     abort: () => {},
     close: () => {},
+    [Symbol.dispose]: () => {},
     createGroup: (options) => {
       created.push(options);
       return Object.assign(new SingleProcessGroup(options.name, rank), {

@@ -99,4 +99,8 @@ export class JoinedWorld implements World {
     ];
     closeAll(closing);
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

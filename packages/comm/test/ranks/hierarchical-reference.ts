@@ -1,5 +1,6 @@
 import type { ProcessGroup, ReduceOperation, Work, World } from '@mtl/comm';
 import { cast, Tensor } from '@mtl/kernels';
+import { CallbackWork } from '../../src/awaitable-work.js';
 import collectives, { type CollectiveCases } from './collectives.js';
 
 export interface HierarchicalCases extends CollectiveCases {
@@ -7,7 +8,7 @@ export interface HierarchicalCases extends CollectiveCases {
   readonly hosts: readonly number[];
 }
 
-const done: Work = { wait: () => {}, isDone: true };
+const done: Work = new CallbackWork();
 
 /**
  * The cases of collectives.ts in the documented order of summation: within every host by rank, then over

@@ -69,6 +69,10 @@ export class GlooWorld implements World {
     this.#job.abort(reason);
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   close(): void {
     this.#job.close();
   }

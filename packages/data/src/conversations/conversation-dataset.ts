@@ -91,6 +91,10 @@ export class ConversationDataset implements SampleDataset {
   /** Nothing is open. */
   close(): void {}
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   /** Writes a conversation to positions `start` and on of the row at `from`; returns how many it took. */
   #fillConversation(place: {
     readonly conversation: number;

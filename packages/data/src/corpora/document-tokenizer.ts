@@ -58,6 +58,10 @@ export class DocumentTokenizer {
     await this.#pool?.close();
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
   #startPool(workers: number): TokenizerPool {
     const { tokenizer, appendEod, dtype, sentenceLocale } = this.#options;
     const data = { tokenizer: tokenizer.options!, appendEod, dtype, sentenceLocale };

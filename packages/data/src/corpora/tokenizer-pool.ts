@@ -53,6 +53,10 @@ export class TokenizerPool {
     await Promise.all(this.#workers.map((worker) => worker.terminate()));
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
   #receive(number: number, reply: TokenizeReply): void {
     this.#loads[number]!--;
     const settle = this.#pending.get(reply.batch);

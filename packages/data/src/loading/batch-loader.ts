@@ -35,6 +35,7 @@ export interface BatchLoader<Batch extends NumberedBatch = SampleBatch> extends 
   next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Starts reading batches ahead. The same options give the same batches, resumed or not, in any thread. */
@@ -95,6 +96,10 @@ class MainThreadLoader<Batch extends NumberedBatch> implements BatchLoader<Batch
 
   async close(): Promise<void> {
     this.#samples.return();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   [Symbol.asyncIterator](): this {
@@ -167,6 +172,10 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
     this.#end ??= { done: true };
     this.#port.close();
     await this.#worker.terminate();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   [Symbol.asyncIterator](): this {

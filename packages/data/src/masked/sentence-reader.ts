@@ -86,6 +86,10 @@ export class SentenceReader {
     this.#indexed.close();
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #refuse({ first, position, token }: { first: number; position: number; token: number }): never {
     const { prefix, sequenceLengths } = this.#indexed;
     let sequence = first;

@@ -75,4 +75,8 @@ export class MockSequences {
 
   /** Nothing is open. */
   close(): void {}
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -46,4 +46,5 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   documentsOf?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
+  [Symbol.dispose](): void;
 }

@@ -90,4 +90,8 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
 
   /** Nothing is open. */
   close(): void {}
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -14,8 +14,8 @@
 //
 //   scalars [5] float32, gradientNorm [1] float64;  squares [1] float64, of gradients multiplied by lossScale
 //
-//   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, maximumNorm / (gradientNorm + 1e-6)) / lossScale as in
-//   Megatron and PyTorch, 1 / lossScale where maximumNorm is 0; a norm that is not finite skips the update
+//   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, clipGrad / (gradientNorm + 1e-6)) / lossScale as in
+//   Megatron and PyTorch, 1 / lossScale where clipGrad is 0; a norm that is not finite skips the update
 #include "core/validation.h"
 #include "ops/adamw.h"
 
@@ -54,7 +54,7 @@ Status validate_scalars(const OpCall& call) {
 MTL_REGISTER_OP(OpSchema{"adamw_scalars",
                          2,
                          {"scalars", "gradientNorm", "squares"},
-                         {"learningRate", "correction1", "correction2", "lossScale", "maximumNorm"},
+                         {"learningRate", "correction1", "correction2", "lossScale", "clipGrad"},
                          validate_scalars,
                          nullptr});
 MTL_REGISTER_OP(OpSchema{

@@ -40,7 +40,7 @@ export interface AdamwScalarsOptions {
   readonly correction2: number;
   readonly lossScale: number;
   /** Larger gradients are scaled down to it. 0: no clipping. */
-  readonly maximumNorm: number;
+  readonly clipGrad: number;
 }
 
 /**
@@ -50,7 +50,7 @@ export interface AdamwScalarsOptions {
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
-  const { lossScale, maximumNorm } = options;
+  const { lossScale, clipGrad } = options;
   runOperation('adamw_scalars', {
     scalars,
     gradientNorm,
@@ -59,7 +59,7 @@ export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScal
     correction1,
     correction2,
     lossScale,
-    maximumNorm,
+    clipGrad,
   });
 });
 

@@ -64,8 +64,8 @@ const norms = [
   [Number.POSITIVE_INFINITY, 1, 1],
 ] as const;
 
-const scalars: OpCase[] = norms.map(([squares, lossScale, maximumNorm]) => ({
-  name: `adamw_scalars of ${squares}, scale ${lossScale}, limit ${maximumNorm}`,
+const scalars: OpCase[] = norms.map(([squares, lossScale, clipGrad]) => ({
+  name: `adamw_scalars of ${squares}, scale ${lossScale}, limit ${clipGrad}`,
   operation: 'adamw_scalars',
   tensors: {
     scalars: { shape: [5], dtype: float32, output: true },
@@ -81,7 +81,7 @@ const scalars: OpCase[] = norms.map(([squares, lossScale, maximumNorm]) => ({
       correction1: 0.1,
       correction2: 0.05,
       lossScale,
-      maximumNorm,
+      clipGrad,
     }),
   dtypes: [float32],
   tolerance: {

@@ -32,6 +32,10 @@ export class PositionTables {
     this.#tables.clear();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #newTensor({ width, values }: PositionTable, numPositions: number): Tensor {
     const options = { shape: [numPositions, width], dtype: 'float32', device: this.#device } as const;
     return hasValues(this.#device) ? Tensor.from(values(numPositions), options) : Tensor.empty(options);

@@ -356,6 +356,7 @@ export abstract class TransformerStage<
   dispose(): void {
     this.positionTables.dispose();
   }
+  readonly [Symbol.dispose] = this.dispose;
 
   /**
    * Where this process works in a sequence.

@@ -60,4 +60,8 @@ export class GptKeyValueCache {
     this.#keys.dispose();
     this.#values.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }

@@ -49,6 +49,7 @@ export interface MegatronModel {
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** The state of AdamW in a checkpoint. */
@@ -141,6 +142,7 @@ function describe(
       load: (tensors) => loadStates(tensors, { states, names }),
     },
     close: files.close,
+    [Symbol.asyncDispose]: files.close,
   };
 }
 

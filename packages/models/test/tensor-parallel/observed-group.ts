@@ -1,4 +1,5 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import { countedFlops } from '@mtl/kernels';
 
 /** What a rank did with its group, and how much it had computed by then. */
@@ -93,6 +94,7 @@ export class ObservedGroup implements ProcessGroup {
   barrier: ProcessGroup['barrier'] = () => this.#group.barrier();
   statistics: ProcessGroup['statistics'] = () => this.#group.statistics();
   close: ProcessGroup['close'] = () => this.#group.close();
+  [Symbol.dispose] = this.close;
 
   #observe(operation: Collective, size: number, how: { start(): Work; drop(): void }): Work {
     const index = this.#numStarted++;
@@ -103,14 +105,12 @@ export class ObservedGroup implements ProcessGroup {
     record('start');
     if (fault === 'drop') how.drop();
     const work = fault === 'drop' ? undefined : how.start();
-    return {
+    return new CallbackWork({
       wait: () => {
         record('wait');
         if (fault !== 'forget') work?.wait();
       },
-      get isDone() {
-        return work?.isDone ?? true;
-      },
-    };
+      isDone: () => work?.isDone ?? true,
+    });
   }
 }

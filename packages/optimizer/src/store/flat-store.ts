@@ -197,6 +197,10 @@ export abstract class FlatStore implements ParameterStore {
     this.#frozenStorage.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   abstract shareGradients(parameters: readonly Parameter[]): readonly Work[];
   abstract publish(index: number): void;
   abstract waitForValues(): void;

@@ -1,10 +1,11 @@
 import { Parameter } from '@mtl/autograd';
 import type { Work } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import { describe, expect, it } from 'vitest';
 import { flatLayout } from './flat-layout.js';
 import { GradientReducer } from './gradient-reducer.js';
 
-const done: Work = { wait: () => {}, isDone: true };
+const done: Work = new CallbackWork();
 
 /** Four parameters of a bucket each, and which buckets were reduced. */
 function build(chunks?: readonly (readonly string[])[]) {

@@ -1,5 +1,6 @@
 import { Parameter } from '@mtl/autograd';
 import { ProcessMesh, type World } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import { type Slice, sizeOf } from '@mtl/kernels';
 import {
   Adamw,
@@ -107,7 +108,7 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
       auxiliary: new Adamw({ beta1: 0.9, beta2: 0.95, epsilon: 1e-8 }),
     }),
     weightDecay: settings.weight_decay,
-    clipGradient: 0,
+    clipGrad: 0,
     groups,
     overlapGradientReduction: distributed,
     overlapParameterGather: distributed,
@@ -116,7 +117,7 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
     const { dp } = groups;
     const allGather = dp.allGather.bind(dp);
     dp.allGather = (tensors) => {
-      if (tensors.output.dtype === 'float32' && dtype === 'bfloat16') return { wait: () => {}, isDone: true };
+      if (tensors.output.dtype === 'float32' && dtype === 'bfloat16') return new CallbackWork();
       return allGather(tensors);
     };
   }

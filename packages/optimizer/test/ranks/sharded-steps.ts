@@ -106,7 +106,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.1,
-    clipGradient: 1,
+    clipGrad: 1,
     groups,
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,

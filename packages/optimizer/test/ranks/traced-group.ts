@@ -1,4 +1,5 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import type { Tensor } from '@mtl/kernels';
 
 /**
@@ -15,15 +16,13 @@ export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: nu
   let numReductions = 0;
   const traced = (name: string, work: Work): Work => {
     trace.push(`${name} starts`);
-    return {
+    return new CallbackWork({
       wait: () => {
         trace.push(`${name} is waited for`);
         work.wait();
       },
-      get isDone() {
-        return work.isDone;
-      },
-    };
+      isDone: () => work.isDone,
+    });
   };
   const [allReduce, reduceScatter] = [group.allReduce.bind(group), group.reduceScatter.bind(group)];
   const allGather = group.allGather.bind(group);
@@ -39,12 +38,11 @@ export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: nu
 function withoutResult(work: Work, tensor: Tensor): Work {
   const values = tensor.read();
   const target = tensor.view({ shape: tensor.shape });
-  return {
-    isDone: true,
+  return new CallbackWork({
     wait: () => {
       work.wait();
       target.write(values);
       target.dispose();
     },
-  };
+  });
 }

@@ -48,6 +48,10 @@ export class FixedTensors {
     this.#others = [];
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #next(options: Required<TensorOptions>, fill: (tensor: Tensor) => void): Tensor {
     const tensor = this.#tensorAt(this.#used.length, options);
     fill(tensor);

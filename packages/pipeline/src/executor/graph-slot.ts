@@ -134,6 +134,10 @@ export class GraphSlot<Batch> {
     this.#memory.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #recordForward(
     call: StageForward<Batch>,
     { shapes, given }: { readonly shapes: string; readonly given: StageForward<Batch> },

@@ -134,6 +134,10 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#slots.length = 0;
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #newSlot(): GraphSlot<Batch> {
     const { stage, device } = this.#options;
     return new GraphSlot({ stage, device, rules: this.#rules });

@@ -2,6 +2,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import { type Device, type DType, deviceRange, sizeOf, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
+import { oneStage } from '../schedules/one-stage.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
 import { type MessagePlan, type PlannedAction, planMessages } from '../simulator/plan-messages.js';
@@ -15,8 +16,11 @@ export interface PipelineOptions<Batch> {
    * The model chunks of this rank, by chunk number: chunk 0 holds the embedding, the last one the head.
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
-  /** The schedule of a step with so many micro-batches; asked once for each number. */
-  readonly schedule: (numMicroBatches: number) => PipelineSchedule;
+  /**
+   * The schedule of a step with so many micro-batches; asked once for each number. Default: that of a model
+   * in one stage.
+   */
+  readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** The ranks of the pipeline, one for each rank of the schedule; none where the whole model is here. */
   readonly group?: ProcessGroup | undefined;
   /**
@@ -29,12 +33,15 @@ export interface PipelineOptions<Batch> {
    * of one of them. Default: they do.
    */
   readonly placement?: readonly number[] | undefined;
-  /** Of the boundary tensors. */
-  readonly dtype: DType;
-  readonly device: Device;
+  /** Of the boundary tensors. Default float32. */
+  readonly dtype?: DType;
+  /** Default cpu. */
+  readonly device?: Device;
   /** Writes down what really happens; nothing is measured without one. */
   readonly recorder?: PipelineRecorder | undefined;
 }
+
+type Defaulted = 'schedule' | 'dtype' | 'device';
 
 /** One step's data and who is told about it. */
 export interface PipelineStep<Batch> {
@@ -87,7 +94,7 @@ export class Pipeline<Batch> {
   readonly isLast: boolean;
   /** Whether chunk 0 is here. */
   readonly isFirst: boolean;
-  readonly #options: PipelineOptions<Batch>;
+  readonly #options: PipelineOptions<Batch> & Required<Pick<PipelineOptions<Batch>, Defaulted>>;
   readonly #rank: number;
   readonly #placement: readonly number[];
   readonly #prepared = new Map<number, PreparedStep>();
@@ -100,8 +107,8 @@ export class Pipeline<Batch> {
    * @throws UsageError `MTL_STAGE` for a stage that is first or last in the wrong place
    */
   constructor(options: PipelineOptions<Batch>) {
-    const { stages, group, device, placement } = options;
-    this.#options = options;
+    const { stages, group, placement, schedule = oneStage, dtype = 'float32', device = 'cpu' } = options;
+    this.#options = { ...options, schedule, dtype, device };
     this.#rank = group?.rank ?? 0;
     this.#placement = placement ?? agreeOnPlacement({ stages, group, device });
     this.lastRank = this.#placement.at(-1)!;

@@ -245,6 +245,10 @@ export class FineTuningRun {
     this.#assembled.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /**
    * Weights that the start has; the head of a task, and what else it has not got, keep their initial values.
    */

@@ -50,6 +50,7 @@ export interface LoadedGpt {
   /** Of the model, with their values in the compute dtype. */
   readonly parameters: readonly Parameter[];
   dispose(): void;
+  [Symbol.dispose](): void;
 }
 
 /**
@@ -75,6 +76,10 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     throw error;
   }
   const { path, endTokens, sequenceLength, data } = weights;
+  const dispose = (): void => {
+    for (const stage of stages.values()) stage.dispose();
+    storage.dispose();
+  };
   return {
     model: new GptLanguageModel(whole),
     tokenizer,
@@ -84,10 +89,8 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     data,
     path,
     parameters,
-    dispose: () => {
-      for (const stage of stages.values()) stage.dispose();
-      storage.dispose();
-    },
+    dispose,
+    [Symbol.dispose]: dispose,
   };
 }
 

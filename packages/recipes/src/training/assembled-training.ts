@@ -128,6 +128,10 @@ export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
     this.optimizer.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   async #saveSettings(options: SaveRunOptions): Promise<SaveSettings | undefined> {
     const { directory, tokenizer, configurationFor, ...settings } = options;
     if (directory === undefined) return undefined;

@@ -4,6 +4,7 @@ import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';
 import type {
   DeviceClock,
+  LearningRate,
   LossKind,
   StepGuard,
   StepRerun,
@@ -61,7 +62,7 @@ function learningRatesOf({
   optimizer: { learningRate, decoupledLearningRate },
 }: PretrainingConfiguration): Pick<TrainerOptions<NumberedBatch>, 'learningRate' | 'decoupledLearningRate'> {
   const { unit, ...options } = learningRate;
-  const rateOf = (extremes: typeof decoupledLearningRate): TrainerOptions<NumberedBatch>['learningRate'] => {
+  const rateOf = (extremes: typeof decoupledLearningRate): LearningRate => {
     const schedule = new LearningRateSchedule({ ...options, ...extremes });
     return ({ numUpdates, consumedSamples }) =>
       schedule.at(unit === 'samples' ? consumedSamples : numUpdates);

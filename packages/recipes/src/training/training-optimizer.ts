@@ -65,7 +65,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     optimizer: updateRule(optimizer, { device, dtype }),
     isDecoupled: mayDecouple ? ({ isVocabularyTable }) => isVocabularyTable : undefined,
     weightDecay: optimizer.weightDecay,
-    clipGradient: optimizer.clipGrad,
+    clipGrad: optimizer.clipGrad,
     groups,
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,

@@ -13,7 +13,9 @@ function communicatorsOf(
     created.push(options);
     return world.createGroup(options);
   };
-  const noting = { rank, size: 8, group: world.group, abort: () => {}, close: () => {}, createGroup };
+  const nothing = (): void => {};
+  const ends = { abort: nothing, close: nothing, [Symbol.dispose]: nothing };
+  const noting = { rank, size: 8, group: world.group, createGroup, ...ends };
   const { tensor, pipeline, data } = sizes;
   const parallel = {
     tensorModelParallelSize: tensor,

@@ -59,7 +59,7 @@ export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrai
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.1,
-    clipGradient: 1,
+    clipGrad: 1,
     // as in training runs
     writesFirstGradients: device === 'cuda' && onMessage === undefined,
   });

@@ -77,7 +77,7 @@ export default async function moveCheckpoints(
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.1,
-    clipGradient: 1,
+    clipGrad: 1,
     groups,
   });
   const tensors = () => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];

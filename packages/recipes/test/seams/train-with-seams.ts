@@ -95,7 +95,7 @@ export function trainWithSeams({ groups, kind, splitAndRecomputed = false }: Tra
     beta2: 0.95,
     epsilon: 1e-8,
     weightDecay: 0.1,
-    clipGradient: 1,
+    clipGrad: 1,
     groups,
     overlapGradientReduction: true,
     overlapParameterGather: true,

@@ -176,6 +176,10 @@ export class ConsoleReporter implements MetricsSink {
     this.#line?.close();
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #print(text: string): void {
     if (this.#line === undefined || this.#options.isVerbose === true) this.message(text);
   }

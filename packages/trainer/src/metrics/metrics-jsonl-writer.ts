@@ -125,6 +125,10 @@ export class MetricsJsonlWriter implements MetricsSink {
     this.#descriptor = undefined;
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #append(record: object): void {
     const descriptor = this.#openDescriptor();
     try {

@@ -129,6 +129,10 @@ export class TensorboardWriter implements MetricsSink {
     this.#descriptor = undefined;
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   #append(...events: readonly TensorboardEvent[]): void {
     if (this.#descriptor === undefined) {
       throw new UsageError('MTL_TENSORBOARD_CLOSED', `${this.path} is closed, no event can be written`);

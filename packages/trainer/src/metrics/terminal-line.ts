@@ -64,6 +64,10 @@ export class TerminalLine {
     for (const restore of this.#restore.splice(0)) restore();
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   get #columns(): number {
     return this.#stream.columns || usualColumns;
   }

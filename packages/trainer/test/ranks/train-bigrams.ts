@@ -118,7 +118,7 @@ export default async function trainBigrams(
         ? new Adamw({ beta1: 0.9, beta2: 0.99, epsilon: 1e-8 })
         : new MomentumSgd({ momentum }),
     weightDecay: 0.01,
-    clipGradient: 1,
+    clipGrad: 1,
     groups,
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,

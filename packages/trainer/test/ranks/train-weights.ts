@@ -54,7 +54,7 @@ export default async function trainWeights(
     beta2: 0.99,
     epsilon: 1e-8,
     weightDecay: 0,
-    clipGradient: 0,
+    clipGrad: 0,
     groups,
   });
   const own: LossKind<readonly number[]> = {

@@ -114,15 +114,15 @@ __global__ void adamw_kernel(Update<M> u) {
 }
 
 struct Step {
-  double learning_rate, correction1, correction2, loss_scale, maximum_norm;
+  double learning_rate, correction1, correction2, loss_scale, clip_grad;
 };
 
 // One thread: what the host would have computed if it knew the norm.
 __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(squares[0]) / step.loss_scale;
-  const double clipped = step.maximum_norm / (norm + 1e-6);
-  const double clipping = step.maximum_norm > 0.0 && clipped < 1.0 ? clipped : 1.0;
+  const double clipped = step.clip_grad / (norm + 1e-6);
+  const double clipping = step.clip_grad > 0.0 && clipped < 1.0 ? clipped : 1.0;
   const bool is_finite = norm * 0.0 == 0.0;
   scalars[0] = static_cast<float>(step.learning_rate);
   scalars[1] = static_cast<float>(step.correction1);
