@@ -207,7 +207,7 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     sequenceLength: recipe.sequenceLength,
     flopsPerSample: 1,
     trainIterations: where.steps ?? recipe.steps,
-    onGradients: tamper && (() => tamper(run)),
+    extensions: tamper === undefined ? [] : [{ name: 'tamper', onGradients: () => tamper(run) }],
   });
   const curve: Curve = { losses: [], gradientNorms: [] };
   for await (const { loss, gradNorm } of trainer) {

@@ -20,23 +20,24 @@ async function train(joined, { model, argv, gradients, fault }) {
     fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
   const worldSize = world?.size ?? 1;
   const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize });
+  const saveGradients = async (optimizer, iteration) => {
+    if (iteration !== 1) return;
+    await saveCheckpoint({
+      directory: gradients,
+      iteration,
+      tensors: gradientTensors(optimizer),
+      state: {},
+      rank: world?.rank ?? 0,
+      worldSize,
+      barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
+    });
+  };
   const training = await Training.build({
     ...joined,
     world,
     configuration,
     corpusDirectory: join('.cache', 'mtl'),
-    onGradients: async (optimizer, iteration) => {
-      if (iteration !== 1) return;
-      await saveCheckpoint({
-        directory: gradients,
-        iteration,
-        tensors: gradientTensors(optimizer),
-        state: {},
-        rank: world?.rank ?? 0,
-        worldSize,
-        barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
-      });
-    },
+    extensions: [{ name: 'gradients', onGradients: saveGradients }],
   });
   faultyTraining(training, fault);
   await training.run();

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { EarlyStopping } from './early-stopping.js';
-import { readTrainingState } from './training-checkpoint.js';
 
 const observed = (losses: readonly number[], stopping = new EarlyStopping({ patience: 2 })): number => {
   for (const [index, loss] of losses.entries()) {
-    stopping.observe({ loss, iteration: index + 1 });
-    if (stopping.isOver) return index + 1;
+    stopping.afterEvaluation({ loss, iteration: index + 1 });
+    if (stopping.endsRun !== undefined) return index + 1;
   }
   return Number.POSITIVE_INFINITY;
 };
@@ -28,9 +27,10 @@ describe('EarlyStopping', () => {
     observed([3, 2, 2.5], first);
     expect(first.state).toEqual({ best: { loss: 2, iteration: 2 }, numWorse: 1 });
     const state = JSON.parse(JSON.stringify(first.state)) as typeof first.state;
-    const second = new EarlyStopping({ patience: 2, state });
-    second.observe({ loss: 2, iteration: 4 });
-    expect(second.isOver).toBe(true);
+    const second = new EarlyStopping({ patience: 2 });
+    second.restore(state, 'a checkpoint');
+    second.afterEvaluation({ loss: 2, iteration: 4 });
+    expect(second.endsRun).toBe('early-stopping');
   });
 
   it.each([
@@ -43,15 +43,10 @@ describe('EarlyStopping', () => {
     [{ numWorse: 1 }, false],
     [null, false],
   ])('reads %j from a checkpoint: %s', (earlyStopping, isRead) => {
-    const state = {
-      progress: { iteration: 3, consumedSamples: 3, consumedTokens: 3 },
-      optimizerSteps: 3,
-      lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
-      earlyStopping,
-      configuration: {},
-    };
-    const read = () => readTrainingState(state, 'a checkpoint');
-    if (isRead) expect(read()).toEqual(state);
-    else expect(read).toThrow(expect.objectContaining({ code: 'MTL_CHECKPOINT_STATE' }));
+    const stopping = new EarlyStopping({ patience: 2 });
+    const restore = () => stopping.restore(earlyStopping, 'a checkpoint');
+    if (!isRead) return expect(restore).toThrow(expect.objectContaining({ code: 'MTL_CHECKPOINT_STATE' }));
+    restore();
+    expect(stopping.state).toEqual(earlyStopping);
   });
 });

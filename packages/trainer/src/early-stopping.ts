@@ -1,48 +1,50 @@
-import type { ValidationLoss } from './metrics/validation-loss.js';
+import { isCount, noStateOf } from './extensions.js';
+import type { EvaluatedStep } from './metrics/validation-loss.js';
+import type { TrainerExtension } from './trainer-extension.js';
 
 /** What early stopping remembers between evaluations; checkpoints keep it. */
-export interface EarlyStoppingState {
+export type EarlyStoppingState = {
   /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;
   /** Evaluations since then. */
   readonly numWorse: number;
-}
+};
 
 /**
  * Ends a training run when its validation loss has stopped falling. Every rank has one, with the same losses.
  */
-export class EarlyStopping {
-  /** Whether a value, such as one of a checkpoint, is a state. */
-  static isState(value: unknown): value is EarlyStoppingState {
-    const { best, numWorse } = (value ?? {}) as Partial<EarlyStoppingState>;
-    const isCount = (number: unknown): boolean => Number.isSafeInteger(number) && (number as number) >= 0;
-    return isCount(numWorse) && (best === null || (isCount(best?.iteration) && Number.isFinite(best?.loss)));
-  }
-
+export class EarlyStopping implements TrainerExtension {
+  readonly name = 'earlyStopping';
   readonly #patience: number;
-  #state: EarlyStoppingState;
+  #state: EarlyStoppingState = { best: null, numWorse: 0 };
 
-  /**
-   * @param options.patience evaluations in a row without a lower loss that end the run
-   * @param options.state of the checkpoint that the run goes on from
-   */
-  constructor(options: { readonly patience: number; readonly state?: EarlyStoppingState | undefined }) {
+  /** @param options.patience evaluations in a row without a lower loss that end the run */
+  constructor(options: { readonly patience: number }) {
     this.#patience = options.patience;
-    this.#state = options.state ?? { best: null, numWorse: 0 };
   }
 
   get state(): EarlyStoppingState {
     return this.#state;
   }
 
-  get isOver(): boolean {
-    return this.#state.numWorse >= this.#patience;
+  restore(state: unknown, path: string): void {
+    if (!isState(state)) throw noStateOf(this.name, path);
+    this.#state = state;
+  }
+
+  get endsRun(): 'early-stopping' | undefined {
+    return this.#state.numWorse >= this.#patience ? 'early-stopping' : undefined;
   }
 
   /** Takes note of an evaluation. A loss that is not finite is not lower: checkpoints could not keep it. */
-  observe({ loss, iteration }: Pick<ValidationLoss, 'loss' | 'iteration'>): void {
+  afterEvaluation({ loss, iteration }: EvaluatedStep): void {
     const { best, numWorse } = this.#state;
     const isLower = Number.isFinite(loss) && (best === null || loss < best.loss);
     this.#state = isLower ? { best: { loss, iteration }, numWorse: 0 } : { best, numWorse: numWorse + 1 };
   }
+}
+
+function isState(value: unknown): value is EarlyStoppingState {
+  const { best, numWorse } = (value ?? {}) as Partial<EarlyStoppingState>;
+  return isCount(numWorse) && (best === null || (isCount(best?.iteration) && Number.isFinite(best?.loss)));
 }

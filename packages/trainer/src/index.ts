@@ -1,4 +1,5 @@
 export { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
+export { Extensions } from './extensions.js';
 export type { LossKind } from './loss-kind.js';
 export { type NameOfTotal, nameOfTotal } from './loss-totals.js';
 export {
@@ -20,6 +21,7 @@ export {
 } from './metrics/training-summary.js';
 export type { EvaluatedStep, ValidationLoss } from './metrics/validation-loss.js';
 export { Ranks } from './ranks.js';
+export { stepRecording } from './recording-extension.js';
 export { StepRerun, type StepRerunOptions } from './rerun/step-rerun.js';
 export {
   type EvaluationSettings,
@@ -40,7 +42,7 @@ export {
   type SpikeGuardOptions,
   type SpikeGuardState,
 } from './spikes/spike-guard.js';
-export type { MeasuredStep, StepGuard, StepVerdict } from './spikes/step-guard.js';
+export type { MeasuredStep, StepVerdict } from './spikes/step-verdict.js';
 export { StopSignals } from './stop-signals.js';
 export type { DeliveryResult, DeliveryTimes } from './tracking/delivery.js';
 export { deliveryText } from './tracking/delivery-text.js';
@@ -55,6 +57,7 @@ export type {
 } from './tracking/tracking-settings.js';
 export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
 export { type EvaluatedLoss, type StepsOptions, Trainer } from './trainer.js';
+export type { StepSpan, TrainerExtension } from './trainer-extension.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
 export {
   gradientTensors,

@@ -1,11 +1,8 @@
 import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import type { EarlyStopping } from './early-stopping.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
-import type { RankWatch } from './slow-ranks/rank-watch.js';
 import { restoreCheckpoint } from './spikes/restore-checkpoint.js';
-import type { SpikeGuard } from './spikes/spike-guard.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
@@ -39,18 +36,12 @@ export interface RunTrainingOptions<Batch> {
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
-  /** The guard of the trainer, whose state checkpoints keep. */
-  readonly spikeGuard?: SpikeGuard | undefined;
-  /** Watches for slow ranks. Default: none are looked for. */
-  readonly rankWatch?: RankWatch | undefined;
   /**
    * The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to
    * it.
    */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
-  /** Ends the run after an evaluation by which the validation loss has stopped falling. */
-  readonly earlyStopping?: EarlyStopping | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
   /**
@@ -61,13 +52,16 @@ export interface RunTrainingOptions<Batch> {
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
+/** Why a run ends where no extension of the caller's ends it. */
+type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
+
 export interface TrainingResult {
   /**
    * `done`: the last iteration is reached; `early-stopping`: the validation loss has stopped falling;
-   * `exit-interval`, `deadline` and signals: it can be resumed;
-   * `data`: no data left.
+   * `exit-interval`, `deadline` and signals: it can be resumed; `data`: no data left; or what another
+   * extension has ended it for.
    */
-  readonly reason: 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
+  readonly reason: EndReason | (string & {});
   readonly checkpointPath: string | undefined;
   /** Whether there were steps and all were skipped: the weights are those that the run began with. */
   readonly isUnchanged?: true;
@@ -87,6 +81,7 @@ export async function* trainingSteps<Batch>(
   options: RunTrainingOptions<Batch>,
 ): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
   const { trainer, save, evaluation, exitInterval } = options;
+  const { extensions } = trainer;
   const saves = save && new TrainingSaves({ ...options, save });
   const unchanged = new UnchangedWeights(options.lossScaler);
   let evaluated = -1;
@@ -95,23 +90,21 @@ export async function* trainingSteps<Batch>(
   const evaluateNow = async (): Promise<void> => {
     if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
     evaluated = trainer.progress.iteration;
-    const loss = await evaluateTraining(options, evaluation);
-    options.earlyStopping?.observe(loss);
+    extensions.afterEvaluation(await evaluateTraining(options, evaluation));
   };
 
-  const { rankWatch } = options;
   /** What is no part of the steps. */
   const aside = async (task: () => Promise<void>): Promise<void> => {
-    rankWatch?.pause();
+    extensions.pause();
     await task();
-    rankWatch?.resume();
+    extensions.resume();
   };
 
   let isLeft = true;
   try {
-    rankWatch?.resume();
+    extensions.resume();
     // a run that is resumed may have been over when it was saved
-    if (options.earlyStopping?.isOver === true) ending = 'early-stopping';
+    ending = extensions.endsRun;
     const steps = trainer.steps({
       // what follows these steps needs the weights of them, and of no later one
       waitsAfter: (iteration) =>
@@ -125,7 +118,6 @@ export async function* trainingSteps<Batch>(
       unchanged.step(metrics);
       report(options, metrics.events);
       const { iteration } = metrics;
-      report(options, rankWatch?.step(iteration));
       if (metrics.rollsBack === true) {
         await aside(async () => report(options, [await rollBack(options, saves)]));
       }
@@ -135,8 +127,7 @@ export async function* trainingSteps<Batch>(
       const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
       // a step may be under way that ends yet
-      if (options.earlyStopping?.isOver === true) ending ??= 'early-stopping';
-      ending ??= stop;
+      ending ??= extensions.endsRun ?? stop;
       if (isMultiple(iteration, exitInterval)) ending ??= 'exit-interval';
       yield metrics;
     }
@@ -151,7 +142,7 @@ export async function* trainingSteps<Batch>(
     // by its consumer, on all ranks
     if (isLeft) await saves?.finishAfterError();
   }
-  report(options, rankWatch?.end(trainer.progress.iteration));
+  report(options, extensions.end(trainer.progress.iteration));
   const isDone = ending === undefined && trainer.isDone;
   if (unchanged.isAll) return endUnchanged(options, { error: unchanged.error(), ending });
   if (isDone) await evaluateNow();
@@ -174,10 +165,10 @@ export async function resultOf<End>(steps: AsyncIterator<StepMetrics, End>): Pro
 
 /** Publishes nothing as progress: an interrupted run goes on from where it began, any other has failed. */
 function endUnchanged<Batch>(
-  { reporters }: RunTrainingOptions<Batch>,
+  { reporters, trainer }: RunTrainingOptions<Batch>,
   { error, ending }: { readonly error: TrainingError; readonly ending: TrainingResult['reason'] | undefined },
 ): TrainingResult {
-  if (ending === undefined || ending === 'early-stopping') throw error;
+  if (ending === undefined || ending === trainer.extensions.endsRun) throw error;
   for (const reporter of reporters)
     reporter.message?.(`  note: ${error.message}; nothing is saved; ${error.remedy}`);
   return { reason: ending, checkpointPath: undefined, isUnchanged: true };

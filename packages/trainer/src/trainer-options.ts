@@ -1,10 +1,8 @@
 import type { Device } from '@mtl/kernels';
 import { LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
-import type { Pipeline, StepListener } from '@mtl/pipeline';
+import type { Pipeline } from '@mtl/pipeline';
 import type { LossKind } from './loss-kind.js';
-import type { StepRerun } from './rerun/step-rerun.js';
-import type { DeviceClock } from './slow-ranks/device-clock.js';
-import type { StepGuard } from './spikes/step-guard.js';
+import type { TrainerExtension } from './trainer-extension.js';
 import type { TrainingProgress } from './training-progress.js';
 
 /** The rate of a step, from where training is. */
@@ -50,18 +48,8 @@ export interface TrainerOptions<Batch> {
   readonly trainIterations: number;
   /** Steps whose samples are consumed without being trained on. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
-  /**
-   * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
-   */
-  readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
-  /** Decides between the gradients of a step and its update. Default: every step is taken. */
-  readonly guard?: StepGuard | undefined;
-  /** Computes steps again that the guard finds suspicious. Default: none is. */
-  readonly rerun?: StepRerun | undefined;
-  /** Records steps; the pipeline's recorder is the same one. */
-  readonly profiler?: StepListener | undefined;
-  /** Measures passes on a device that waits for communication, for the `RankWatch` of the run. */
-  readonly deviceClock?: DeviceClock | undefined;
+  /** What joins the loop: guards, watches, recorders, and the caller's own. Default: nothing does. */
+  readonly extensions?: readonly TrainerExtension[];
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
 }
@@ -78,6 +66,7 @@ interface Defaults {
   device: Device;
   sequenceLength: number;
   flopsPerSample: number;
+  extensions: readonly TrainerExtension[];
 }
 
 /** The options with the defaults of what they leave out. */
@@ -93,5 +82,6 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
     device,
     sequenceLength,
     flopsPerSample,
+    extensions: options.extensions ?? [],
   };
 }

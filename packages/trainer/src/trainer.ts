@@ -2,6 +2,7 @@ import { TrainingError } from '@mtl/errors';
 import { deviceRange, hasValues, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
 import type { LossFactors } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
+import { Extensions } from './extensions.js';
 import { LateNumbers } from './late-numbers.js';
 import { LossSums } from './loss-sums.js';
 import { LossTotals } from './loss-totals.js';
@@ -9,14 +10,15 @@ import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
 import { refuseStepUnderWay } from './refuse-step-under-way.js';
-import type { ComputedStep } from './rerun/step-rerun.js';
-import type { StepVerdict } from './spikes/step-guard.js';
+import type { ComputedStep } from './rerun/rerun-request.js';
+import type { StepVerdict } from './spikes/step-verdict.js';
 import { type StepRates, stepRates } from './step-rates.js';
 import {
   type CompleteTrainerOptions,
   completeTrainerOptions,
   type TrainerOptions,
 } from './trainer-options.js';
+import type { TrainingEvent } from './training-event.js';
 import type { TrainingProgress } from './training-progress.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
@@ -66,7 +68,7 @@ interface StartedStep {
   finish(): StepMetrics;
 }
 
-/** Of a step that no guard refuses. */
+/** Of a step that no extension refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
 
 /** The next of an iterator, fewer at its end. */
@@ -89,6 +91,8 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
   readonly ranks: Ranks;
+  /** What joins the loop. */
+  readonly extensions: Extensions;
   readonly #options: CompleteTrainerOptions<Batch>;
   readonly #totals: LossTotals<Batch>;
   /** After the last step whose results are known. */
@@ -101,11 +105,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not
-   *   finite
+   *   finite; `MTL_EXTENSION` for extensions of one name
    */
   constructor(given: TrainerOptions<Batch>) {
     const options = completeTrainerOptions(given);
     this.#options = options;
+    this.extensions = new Extensions(options.extensions);
     this.ranks = new Ranks({ groups: options.optimizer.groups, lastStage: options.pipeline.lastRank });
     this.#totals = new LossTotals({ ...options, ranks: this.ranks });
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
@@ -147,9 +152,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * Runs steps until the last iteration. On a device that works while the host goes on (`supportsMarks`), the
    * metrics of a step may be yielded when the next one is enqueued already: so the device always has work. A
    * step is over before the next one begins where `waitsAfter` says so, after the last one, and in all
-   * steps if their loss scale is dynamic, a guard may refuse updates, steps are computed again or recorded,
-   * or gradients are looked at. A consumer that leaves the loop otherwise than by `isOver` loses the results
-   * of a step that is under way.
+   * steps if their loss scale is dynamic, or an extension decides about updates, looks at gradients or waits
+   * for steps. A consumer that leaves the loop otherwise than by `isOver` loses the results of a step that is
+   * under way.
    *
    * @throws UsageError `MTL_STEP_UNDER_WAY` where an earlier loop was left so
    */
@@ -219,15 +224,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /** Whether the results of steps can be read late: nothing of the next step depends on them. */
   #canReadLate(): boolean {
-    const { device, lossScaler, profiler, onGradients } = this.#options;
-    const needsNone = !this.#updatesIfAccepted && !lossScaler.isDynamic;
-    return supportsMarks(device) && needsNone && profiler === undefined && onGradients === undefined;
-  }
-
-  /** Whether the results of a step decide about its update. */
-  get #updatesIfAccepted(): boolean {
-    const { guard, rerun } = this.#options;
-    return guard?.mayRefuse === true || rerun !== undefined;
+    const { device, lossScaler } = this.#options;
+    return supportsMarks(device) && !this.extensions.wait && !lossScaler.isDynamic;
   }
 
   /**
@@ -279,18 +277,32 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return started;
   }
 
+  /** Passes and update, unless an extension refuses it. What they found is read at once, or late. */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
-    const { profiler, iterationsToSkip } = this.#options;
-    if (iterationsToSkip?.has(step.iteration) === true) {
-      const stepMs = performance.now() - step.startMs;
+    const { device, iterationsToSkip } = this.#options;
+    const { iteration, startMs } = step;
+    if (iterationsToSkip?.has(iteration) === true) {
+      const stepMs = performance.now() - startMs;
       return { finish: () => this.#leftOut(step, stepMs) };
     }
-    profiler?.beginStep(step.iteration);
-    if (isLate) return await this.#updateLate(step);
-    const outcome = await (this.#updatesIfAccepted ? this.#updateIfAccepted(step) : this.#updateAtOnce(step));
-    return {
-      finish: () => this.#finish(step, { ...outcome, elapsedMs: () => performance.now() - step.startMs }),
-    };
+    this.extensions.beforeStep(iteration);
+    if (!isLate) {
+      const outcome = this.extensions.decide ? await this.#decide(step) : (await this.#update(step))();
+      const elapsedMs = (): number => performance.now() - startMs;
+      return { finish: () => this.#finish(step, { ...outcome, elapsedMs }) };
+    }
+    const late = new LateNumbers({ device, startMs, earlier: this.#underWay?.late });
+    try {
+      const outcomeOf = await this.#update(step, late);
+      const finish = (): StepMetrics => {
+        using _ = late;
+        return this.#finish(step, { ...outcomeOf(), elapsedMs: () => late.milliseconds() });
+      };
+      return { late, finish };
+    } catch (error) {
+      late.dispose();
+      throw error;
+    }
   }
 
   /** Takes note of a step whose results are here. */
@@ -298,8 +310,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     step: RunningStep<Batch>,
     { means, verdict, ...measured }: StepOutcome & { readonly elapsedMs: () => number },
   ): StepMetrics {
-    const { lossScaler, profiler, sequenceLength, flopsPerSample } = this.#options;
-    const { iteration, globalBatchSize, rates, lossScale } = step;
+    const { lossScaler, sequenceLength, flopsPerSample } = this.#options;
+    const { globalBatchSize, rates, lossScale } = step;
     const { gradientNorm, peakBytes } = measured;
     this.#progress = step.to;
     const isOverflow = !Number.isFinite(gradientNorm);
@@ -307,23 +319,30 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(step, measured);
     lossScaler.update(isOverflow);
     const stepMs = measured.elapsedMs();
-    profiler?.endStep(iteration);
-    return {
-      ...step.to,
-      globalBatchSize,
-      loss: this.#totals.main(means),
-      ...this.#totals.byName(means),
-      gradNorm: gradientNorm,
-      ...rates,
-      lossScale,
-      skipped: isOverflow || !isAccepted,
-      ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
-      ...(verdict.events.length === 0 ? {} : { events: verdict.events }),
-      stepMs,
-      tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
-      modelTflops: (flopsPerSample * globalBatchSize) / stepMs / 1e9,
-      peakBytes,
-    };
+    return this.#told(
+      {
+        ...step.to,
+        globalBatchSize,
+        loss: this.#totals.main(means),
+        ...this.#totals.byName(means),
+        gradNorm: gradientNorm,
+        ...rates,
+        lossScale,
+        skipped: isOverflow || !isAccepted,
+        ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
+        stepMs,
+        tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
+        modelTflops: (flopsPerSample * globalBatchSize) / stepMs / 1e9,
+        peakBytes,
+      },
+      verdict.events,
+    );
+  }
+
+  /** The metrics with the events of the step: extensions learn that it is over. */
+  #told(metrics: StepMetrics, judged: readonly TrainingEvent[] = []): StepMetrics {
+    const events = [...judged, ...this.extensions.afterStep(metrics)];
+    return events.length === 0 ? metrics : { ...metrics, events };
   }
 
   #after(progress: TrainingProgress, globalBatchSize: number): TrainingProgress {
@@ -340,7 +359,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { losses, device } = this.#options;
     const { globalBatchSize, lossScale, rates } = step;
     this.#progress = step.to;
-    return {
+    return this.#told({
       ...step.to,
       globalBatchSize,
       lossScale,
@@ -354,60 +373,41 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       tokensPerSecond: 0,
       modelTflops: 0,
       peakBytes: memoryStatistics(device).peakBytes,
-    };
+    });
   }
 
   /**
-   * Passes and update, which detects overflow on the device: waits for the device once, after all numbers of
-   * the step have been requested.
+   * Passes and update, which detects overflow on the device, whatever the numbers of the step are. Waits for
+   * the device once, after all of them have been requested; with `late` only when the caller asks for the
+   * outcome, and then for this step alone.
    */
-  async #updateAtOnce(step: RunningStep<Batch>): Promise<StepOutcome> {
-    const { optimizer } = this.#options;
+  async #update(step: RunningStep<Batch>, late?: LateNumbers): Promise<() => StepOutcome> {
+    const { optimizer, device } = this.#options;
     const { rates, lossScale } = step;
     using numbers = this.#numbersOf(step);
     const sums = await this.#passes(step, numbers);
-    const results = this.#readNumbers(step, () => {
-      optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
-      return numbers.read();
-    });
-    return this.#outcomeOfUpdate(step, sums, results);
-  }
-
-  /**
-   * As `#updateAtOnce`, but waits for the device when it is asked for the results, and then for this step
-   * alone.
-   */
-  async #updateLate(step: RunningStep<Batch>): Promise<StartedStep> {
-    const { optimizer, device } = this.#options;
-    const { rates, lossScale, startMs } = step;
-    const late = new LateNumbers({ device, startMs, earlier: this.#underWay?.late });
-    try {
-      using numbers = this.#numbersOf(step);
-      const sums = await this.#passes(step, numbers);
-      optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
-      // a step without an update ends the run
-      optimizer.assumeUpdate();
-      late.end(numbers.startRead());
-      const { peakBytes } = memoryStatistics(device);
-      const finish = (): StepMetrics => {
-        using _ = late;
-        const results = this.#agreeOnNumbers(
-          step,
-          findingWrongIndices(() => late.read()),
-          peakBytes,
-        );
-        const outcome = this.#outcomeOfUpdate(step, sums, results);
-        return this.#finish(step, { ...outcome, elapsedMs: () => late.milliseconds() });
-      };
-      return { late, finish };
-    } catch (error) {
-      late.dispose();
-      throw error;
+    const launch = (): void => optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
+    if (late === undefined) {
+      const results = this.#readNumbers(step, () => {
+        launch();
+        return numbers.read();
+      });
+      const outcome = this.#outcomeOf(step, sums, results);
+      return () => outcome;
     }
+    launch();
+    // a step without an update ends the run
+    optimizer.assumeUpdate();
+    late.end(numbers.startRead());
+    const { peakBytes } = memoryStatistics(device);
+    return () => {
+      const found = findingWrongIndices(() => late.read());
+      return this.#outcomeOf(step, sums, this.#agreeOnNumbers(step, found, peakBytes));
+    };
   }
 
   /** What an update found that is enqueued. */
-  #outcomeOfUpdate(
+  #outcomeOf(
     step: RunningStep<Batch>,
     sums: LossSums,
     { read, peakBytes }: { readonly read: readonly number[]; readonly peakBytes: number },
@@ -418,48 +418,38 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...measured, verdict: this.#judge(step, measured) };
   }
 
-  /** Passes, and the update where the guard accepts what they found. */
-  async #updateIfAccepted(step: RunningStep<Batch>): Promise<StepOutcome> {
-    const { optimizer, profiler } = this.#options;
+  /** Passes, and the update where the extensions accept what they found. */
+  async #decide(step: RunningStep<Batch>): Promise<StepOutcome> {
+    const { optimizer } = this.#options;
     const { rates, lossScale } = step;
-    const { measured, events } = await this.#measureAndCheck(step);
-    const verdict = this.#judge(step, measured);
-    using place = this.#deviceNumbers(1);
-    const update = (): void => {
-      optimizer.launchStep({ ...rates, lossScale, gradientNorm: place.next() });
-      optimizer.finishStep(measured.gradientNorm);
-    };
-    if (verdict.action !== 'update') optimizer.discardGradients();
-    else if (profiler === undefined) update();
-    else profiler.span({ kind: 'optimizer' }, update);
-    return { ...measured, verdict: { ...verdict, events: [...events, ...verdict.events] } };
-  }
-
-  /** What a step computes, once more where it is suspicious. */
-  async #measureAndCheck(step: RunningStep<Batch>) {
-    const { optimizer, guard, rerun } = this.#options;
     const first = await this.#measure(step);
-    if (rerun === undefined) return { measured: first, events: [] };
-    const isScalers = this.#isForScaler(first);
-    const { step: measured, events } = await rerun.check({
+    const { step: measured, events } = await this.extensions.repeated({
       iteration: step.iteration,
       first,
-      isSuspicious: !isScalers && guard?.isSuspicious(first) === true,
+      isSuspicious: !this.#isForScaler(first) && this.extensions.isSuspicious(first),
       again: async () => {
         optimizer.discardGradients();
         return await this.#measure(step);
       },
       ranks: this.ranks,
     });
-    return { measured, events };
+    const verdict = this.#judge(step, measured);
+    using place = this.#deviceNumbers(1);
+    if (verdict.action !== 'update') optimizer.discardGradients();
+    else
+      this.extensions.span('optimizer', () => {
+        optimizer.launchStep({ ...rates, lossScale, gradientNorm: place.next() });
+        optimizer.finishStep(measured.gradientNorm);
+      });
+    return { ...measured, verdict: { ...verdict, events: [...events, ...verdict.events] } };
   }
 
   /** Passes, and what they found. */
   async #measure(step: RunningStep<Batch>): Promise<Omit<StepOutcome, 'verdict'> & ComputedStep> {
-    const { optimizer, device, rerun } = this.#options;
+    const { optimizer, device } = this.#options;
     using numbers = this.#numbersOf(step);
     using own = Tensor.zeros({ shape: [1], dtype: 'float64', device });
-    if (rerun !== undefined) optimizer.recordOwnGradients(own);
+    if (this.extensions.repeat) optimizer.recordOwnGradients(own);
     const sums = await this.#passes(step, numbers);
     const { read, peakBytes } = this.#readNumbers(step, () => {
       const squares = optimizer.measureGradients();
@@ -478,14 +468,18 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return !Number.isFinite(gradientNorm) && this.#canBackOff();
   }
 
-  /** What the guard decides; an overflow is the loss scaler's to handle while it can. */
-  #judge(step: RunningStep<Batch>, measured: { readonly loss: number; readonly gradientNorm: number }) {
-    const { guard } = this.#options;
+  /**
+   * What the extensions decide; an overflow is the loss scaler's to handle while it can.
+   */
+  #judge(
+    step: RunningStep<Batch>,
+    measured: { readonly loss: number; readonly gradientNorm: number },
+  ): StepVerdict {
+    if (this.#isForScaler(measured)) return accepted;
     const { loss, gradientNorm } = measured;
-    if (guard === undefined || this.#isForScaler(measured)) return accepted;
     const { iteration, globalBatchSize } = step;
     const { consumedSamples } = step.from;
-    return guard.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
+    return this.extensions.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
   }
 
   /** Place for a loss of each kind of each micro-batch, and for the gradient norm. */
@@ -495,15 +489,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /** Forward and backward; the losses times the scale are left on the device. */
   async #passes(step: RunningStep<Batch>, numbers: DeviceNumbers) {
-    const { optimizer, profiler, onGradients } = this.#options;
     const { iteration } = step;
     const scaledSums = new LossSums(this.#options.losses, numbers);
     namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, scaledSums));
-    if (onGradients !== undefined) {
-      optimizer.reduceGradients();
-      await onGradients(iteration);
-    }
-    if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
+    await this.extensions.onGradients(this.#options.optimizer, iteration);
     return scaledSums;
   }
 
@@ -512,8 +501,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * saves.
    */
   #readNumbers(step: RunningStep<Batch>, body: () => readonly number[]) {
-    const { profiler, device } = this.#options;
-    const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, body) ?? body());
+    const { device } = this.#options;
+    const found = findingWrongIndices(() => this.extensions.span('optimizer', body));
     return this.#agreeOnNumbers(step, found, memoryStatistics(device).peakBytes);
   }
 
@@ -548,14 +537,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
   #accumulateGradients({ iteration, batches, lossScale }: RunningStep<Batch>, scaledSums: LossSums): void {
-    const { pipeline, optimizer, losses, deviceClock } = this.#options;
+    const { pipeline, optimizer, losses } = this.#options;
     const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
     const counts = this.#totals.counts(own, 'a global batch holds');
     const factors = losses.map((kind, index) => [
       kind.name,
       (lossScale * this.#totals.weightOf(index)) / counts[index]!,
     ]);
-    const run = (): void =>
+    const passes = (): void =>
       pipeline.run({
         batches,
         lossFactors: Object.fromEntries(factors) as LossFactors,
@@ -563,8 +552,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         onLoss: (loss, microBatch) => scaledSums.add(loss, microBatch),
       });
     try {
-      if (deviceClock === undefined) run();
-      else deviceClock.passes(iteration, run);
+      this.extensions.aroundPasses(iteration, passes);
     } catch (error) {
       pipeline.abandon();
       throw error;

@@ -10,10 +10,9 @@ import {
   type ParameterRange,
   type ParameterStore,
 } from '@mtl/optimizer';
-import { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
+import { type Extensions, isCount } from './extensions.js';
 import { frozenTensors } from './frozen-tensors.js';
 import { replicaNumbers, replicaOfWhole } from './replica-numbers.js';
-import { SpikeGuard, type SpikeGuardState } from './spikes/spike-guard.js';
 import type { TrainingProgress } from './training-progress.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -200,8 +199,8 @@ function precisionTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
 }
 
 /**
- * What a checkpoint holds in addition to tensors. Random numbers are counter-based: the seed in the
- * configuration is all.
+ * What a checkpoint holds in addition to tensors and the states of extensions. Random numbers are
+ * counter-based: the seed in the configuration is all.
  */
 export interface TrainingState {
   readonly progress: TrainingProgress;
@@ -211,10 +210,6 @@ export interface TrainingState {
     readonly growthTracker: number;
     readonly hysteresisTracker: number;
   };
-  /** Of a run that may end early. */
-  readonly earlyStopping?: EarlyStoppingState;
-  /** Of a run that notices spikes. */
-  readonly spikes?: SpikeGuardState;
   readonly configuration: JsonObject;
 }
 
@@ -222,17 +217,16 @@ export function trainingState(options: {
   readonly progress: TrainingProgress;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
-  readonly earlyStopping?: EarlyStopping | undefined;
-  readonly spikeGuard?: SpikeGuard | undefined;
+  /** Those that joined the loop. Default: none did. */
+  readonly extensions?: Pick<Extensions, 'states'> | undefined;
   readonly configuration: JsonObject;
 }): JsonObject {
-  const { progress, optimizer, lossScaler, earlyStopping, spikeGuard, configuration } = options;
+  const { progress, optimizer, lossScaler, extensions, configuration } = options;
   return {
     progress: { ...progress },
     optimizerSteps: optimizer.numSteps,
     lossScaler: { ...lossScaler.state() },
-    ...(earlyStopping === undefined ? {} : { earlyStopping: { ...earlyStopping.state } }),
-    ...(spikeGuard === undefined ? {} : { spikes: { ...spikeGuard.state } }),
+    ...extensions?.states,
     configuration,
   };
 }
@@ -240,14 +234,11 @@ export function trainingState(options: {
 /** The training state in a checkpoint's manifest. */
 export function readTrainingState(state: JsonObject, path: string): TrainingState {
   const read = state as unknown as TrainingState;
-  const { progress, lossScaler, configuration, optimizerSteps, earlyStopping, spikes } = read;
+  const { progress, lossScaler, configuration, optimizerSteps } = read;
   const counts = [progress?.iteration, progress?.consumedSamples, progress?.consumedTokens, optimizerSteps];
-  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   const trackers = [lossScaler?.growthTracker, lossScaler?.hysteresisTracker];
   const known =
     counts.every(isCount) &&
-    (earlyStopping === undefined || EarlyStopping.isState(earlyStopping)) &&
-    (spikes === undefined || SpikeGuard.isState(spikes)) &&
     typeof lossScaler?.scale === 'number' &&
     trackers.every(Number.isSafeInteger) &&
     typeof configuration === 'object' &&

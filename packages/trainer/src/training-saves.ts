@@ -6,9 +6,7 @@ import {
   saveCheckpoint,
 } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import type { EarlyStopping } from './early-stopping.js';
 import { refuseStepUnderWay } from './refuse-step-under-way.js';
-import type { SpikeGuard } from './spikes/spike-guard.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
 import type { TrainingReporter } from './training-reporter.js';
@@ -35,14 +33,11 @@ export interface SaveSettings {
 }
 
 export interface TrainingSavesOptions {
-  readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay'>;
+  /** The states of its extensions are saved. */
+  readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay' | 'extensions'>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
-  /** Its state is saved. */
-  readonly earlyStopping?: EarlyStopping | undefined;
-  /** Its state is saved. */
-  readonly spikeGuard?: SpikeGuard | undefined;
   readonly save: SaveSettings;
 }
 
@@ -115,7 +110,7 @@ export class TrainingSaves {
   }
 
   #saveOptions(): SaveOptions {
-    const { trainer, optimizer, lossScaler, earlyStopping, spikeGuard, save } = this.#options;
+    const { trainer, optimizer, lossScaler, save } = this.#options;
     const { world } = optimizer.groups;
     refuseStepUnderWay('a checkpoint', trainer);
     const { progress } = trainer;
@@ -132,8 +127,7 @@ export class TrainingSaves {
         progress,
         optimizer,
         lossScaler,
-        earlyStopping,
-        spikeGuard,
+        extensions: trainer.extensions,
         configuration: save.configuration,
       }),
       ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),

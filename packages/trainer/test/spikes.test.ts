@@ -65,7 +65,7 @@ async function run(options: RunOptions) {
       yield { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
     }
   }
-  const usual = { policy: 'skip', window, factor: 10, limit: 3, state: state?.spikes } as const;
+  const usual = { policy: 'skip', window, factor: 10, limit: 3 } as const;
   const spikeGuard = new SpikeGuard({ ...usual, ...spikes });
   const trainer = new Trainer<BigramBatch>({
     pipeline: onePiece(stage),
@@ -79,9 +79,10 @@ async function run(options: RunOptions) {
     batches: batches(),
     losses: [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
     trainIterations,
-    guard: spikeGuard,
+    extensions: [spikeGuard],
     ...(progress === undefined ? {} : { progress }),
   });
+  if (checkpoint !== undefined) trainer.extensions.restore(checkpoint);
   const [steps, events]: [StepMetrics[], TrainingEvent[]] = [[], []];
   const save = directory === undefined ? undefined : { directory, interval: 5, keepLast: undefined };
   try {
@@ -89,7 +90,6 @@ async function run(options: RunOptions) {
       trainer,
       optimizer,
       lossScaler,
-      spikeGuard,
       reporters: [{ step: (step) => steps.push(step), event: (event) => events.push(event) }],
       save: save && { ...save, configuration: {} },
       resumedFrom: checkpoint?.path,

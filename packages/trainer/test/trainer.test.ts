@@ -24,6 +24,7 @@ import {
   type StepMetrics,
   StopSignals,
   Trainer,
+  type TrainerExtension,
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
@@ -57,7 +58,7 @@ interface BuildOptions {
   /** Of the head. */
   decoupledRate?: BuildOptions['rate'];
   losses?: readonly LossKind<BigramBatch>[];
-  deviceClock?: DeviceClock;
+  extensions?: readonly TrainerExtension[];
 }
 
 /** The weights of what `build` made. */
@@ -95,7 +96,7 @@ function build(options: BuildOptions = {}) {
       losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
       trainIterations: options.trainIterations ?? 10,
       iterationsToSkip: new Set(options.iterationsToSkip),
-      deviceClock: options.deviceClock,
+      extensions: options.extensions ?? [],
       ...(options.progress === undefined ? {} : { progress: options.progress }),
     });
   try {
@@ -270,7 +271,8 @@ describe('Trainer', () => {
       return { read: () => ({ computeMs: 1, waitedMs: 0 }) };
     };
     const deviceClock = new DeviceClock({ waits: { measure } });
-    const [expected, built] = [build(), build({ deviceClock })];
+    const aroundPasses: TrainerExtension['aroundPasses'] = (...of) => deviceClock.passes(...of);
+    const [expected, built] = [build(), build({ extensions: [{ name: 'clock', aroundPasses }] })];
     const lossesOf = async ({ trainer }: typeof built): Promise<number[]> => {
       const losses: number[] = [];
       for await (const { loss, iteration } of trainer) {

@@ -19,9 +19,14 @@ export default async (world: World, { flags, waits }: TrainInStagesArgument): Pr
     stream: { write: () => true, isTTY: false },
     world,
     local: { rank: world.rank, size: world.size },
-    onGradients: async (_, iteration) => {
-      while (iteration === waits.iteration && !existsSync(waits.file)) await setTimeout(20);
-    },
+    extensions: [
+      {
+        name: 'waiting',
+        onGradients: async (_, iteration) => {
+          while (iteration === waits.iteration && !existsSync(waits.file)) await setTimeout(20);
+        },
+      },
+    ],
   });
   try {
     await training.run();

@@ -6,7 +6,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
-import { modelFlops } from '@mtl/trainer';
+import { modelFlops, stepRecording } from '@mtl/trainer';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import type { ModelChunk } from '../models/model-chunk.js';
@@ -105,8 +105,7 @@ export async function dryRunRank(
       lossesOfAbsentRanks: losses.map(({ name }) => name),
       flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
       progress: undefined,
-      profiler: listener,
-      onGradients: undefined,
+      extensions: [listener && stepRecording(listener)],
     });
     const sentBefore = sentBytesOf(processes.groups);
     resetCountedFlops();

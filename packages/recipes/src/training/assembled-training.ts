@@ -41,15 +41,7 @@ export interface SaveRunOptions
 export interface RunAssembledOptions<Batch, End>
   extends Pick<
     RunTrainingOptions<Batch>,
-    | 'trainer'
-    | 'reporters'
-    | 'evaluation'
-    | 'earlyStopping'
-    | 'spikeGuard'
-    | 'resumedFrom'
-    | 'rankWatch'
-    | 'exitInterval'
-    | 'deadlineMs'
+    'trainer' | 'reporters' | 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'
   > {
   readonly save: SaveRunOptions;
   /** Of a signal that ends the run. */

@@ -1,14 +1,11 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
-import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
-import type { StepListener } from '@mtl/pipeline';
+import { LearningRateSchedule } from '@mtl/optimizer';
 import type {
-  DeviceClock,
   LearningRate,
   LossKind,
-  StepGuard,
-  StepRerun,
   Trainer,
+  TrainerExtension,
   TrainerOptions,
   TrainingProgress,
 } from '@mtl/trainer';
@@ -25,27 +22,20 @@ export interface NewTrainerOptions {
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
-  readonly profiler: StepListener | undefined;
-  readonly deviceClock?: DeviceClock | undefined;
-  readonly guard?: StepGuard | undefined;
-  readonly rerun?: StepRerun | undefined;
+  /** What joins the loop; undefined ones do not. */
+  readonly extensions: readonly (TrainerExtension | undefined)[];
   readonly flopsPerSample: number;
-  readonly onGradients: ((optimizer: ModelOptimizer, iteration: number) => void | Promise<void>) | undefined;
 }
 
 /** The loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   const { configuration, assembled, losses, lossesOfAbsentRanks = [], batches } = parts;
-  const { progress, profiler, deviceClock, guard, rerun, onGradients } = parts;
+  const { progress, extensions } = parts;
   const { training, parallel, model } = configuration;
   return assembled.trainer({
     losses,
     lossesOfAbsentRanks,
     batches,
-    profiler,
-    deviceClock,
-    guard,
-    rerun,
     ...learningRatesOf(configuration),
     microBatches: microBatchesOf(configuration),
     device: parallel.device,
@@ -53,7 +43,7 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
     flopsPerSample: parts.flopsPerSample,
     trainIterations: training.trainIterations,
     iterationsToSkip: new Set(training.iterationsToSkip),
-    onGradients: onGradients && ((iteration) => onGradients(assembled.optimizer, iteration)),
+    extensions: extensions.filter((extension) => extension !== undefined),
     ...(progress === undefined ? {} : { progress }),
   });
 }

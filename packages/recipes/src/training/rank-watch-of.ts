@@ -1,6 +1,7 @@
+import type { World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { memoryStatistics } from '@mtl/kernels';
-import { type DeviceClock, HostClock, RankWatch, type RankWatchOptions } from '@mtl/trainer';
+import { DeviceClock, HostClock, RankWatch, type RankWatchOptions } from '@mtl/trainer';
 import type { TrainingProcesses } from './training-processes.js';
 import { waitedSeconds } from './waited-seconds.js';
 
@@ -16,13 +17,13 @@ export function rankWatchOf(
   {
     processes,
     hosts,
-    deviceClock,
+    world: joined,
     times,
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
-    /** What measures the trainer's passes on GPUs. */
-    readonly deviceClock: DeviceClock | undefined;
+    /** The processes of the run, which on GPUs measure how long these wait for communication. */
+    readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
 ): RankWatch | undefined {
@@ -30,8 +31,11 @@ export function rankWatchOf(
   const { world } = groups;
   const { device } = parallel;
   const clock =
-    deviceClock ??
-    (device === 'cpu' ? new HostClock({ waitedSeconds: () => waitedSeconds(groups) }) : undefined);
+    joined?.deviceWaits !== undefined
+      ? new DeviceClock({ waits: joined.deviceWaits })
+      : device === 'cpu'
+        ? new HostClock({ waitedSeconds: () => waitedSeconds(groups) })
+        : undefined;
   if (world === undefined || clock === undefined) return undefined;
   const first = Array.from({ length: mesh.sizes.pp }, (_, pp) => mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp }));
   return new RankWatch({

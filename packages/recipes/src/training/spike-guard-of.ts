@@ -6,19 +6,11 @@ import {
   type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
-import {
-  type LossKind,
-  nameOfTotal,
-  SpikeGuard,
-  type SpikeGuardOptions,
-  type SpikeGuardState,
-} from '@mtl/trainer';
+import { type LossKind, nameOfTotal, SpikeGuard, type SpikeGuardOptions } from '@mtl/trainer';
 
 export interface SpikeGuardOfOptions {
   /** Of the model. */
   readonly losses: readonly LossKind<NumberedBatch>[];
-  /** Of the checkpoint that the run goes on from, where it has one. */
-  readonly state: SpikeGuardState | undefined;
   readonly dataset: SampleDataset<NumberedBatch>;
   /** Which samples the training run reads, in their order. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
@@ -29,7 +21,7 @@ export interface SpikeGuardOfOptions {
 /** What notices spikes, as the flags ask; undefined where none are to be noticed. */
 export function spikeGuardOf(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
-  { losses, state, dataset, sampler, reports }: SpikeGuardOfOptions,
+  { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
 ): SpikeGuard | undefined {
   const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
   const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
@@ -39,7 +31,6 @@ export function spikeGuardOf(
   return new SpikeGuard({
     ...spikes,
     nameOfTotal: nameOfTotal(losses),
-    state,
     ...(reports ? { sourcesOf } : {}),
   });
 }

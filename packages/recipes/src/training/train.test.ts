@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, expect, it, vi } from 'vitest';
 import { readRun } from '../runs/read-run.js';
 import { type TrainOptions, train } from './train.js';
@@ -59,14 +60,31 @@ it('trains as the same flags do, and prints nothing unless it is asked to', asyn
 it('goes on from what it saved with the same losses', async () => {
   const expected = await lossesOfLine();
   const save = join(directory, 'resumed');
+  let numSteps = 0;
+  const counter: TrainerExtension = {
+    name: 'counter',
+    get state() {
+      return { numSteps };
+    },
+    restore: (state) => {
+      numSteps = (state as { numSteps: number }).numSteps;
+    },
+    afterStep: () => {
+      numSteps += 1;
+      return [];
+    },
+  };
+  const extensions = [counter];
   const half = { ...tiny, checkpoint: { save }, training: { ...tiny.training, exitInterval: 3 } };
   {
-    await using training = await train(half);
+    await using training = await train({ ...half, extensions });
     expect(await training.run()).toMatchObject({ reason: 'exit-interval' });
   }
-  await using training = await train({ ...tiny, checkpoint: { save, load: save } });
+  numSteps = 0;
+  await using training = await train({ ...tiny, checkpoint: { save, load: save }, extensions });
   const losses = await lossesOf(training);
   expect(losses).toEqual({ 4: expected[4], 5: expected[5], 6: expected[6] });
+  expect(numSteps).toBe(6);
 });
 
 it('can be left, which its folder says; the steps are run once', async () => {

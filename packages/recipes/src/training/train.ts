@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { flagsOfOptions, inWordsOfOptions, type RunOptions } from '@mtl/configuration';
-import type { ConsoleStream } from '@mtl/trainer';
+import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { Training } from './training.js';
 
@@ -8,6 +8,8 @@ import { Training } from './training.js';
 export type TrainOptions = RunOptions & {
   /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
   readonly stream?: ConsoleStream | undefined;
+  /** What joins the training loop. */
+  readonly extensions?: readonly TrainerExtension[] | undefined;
 };
 
 /** Drops what it gets. */
@@ -28,13 +30,15 @@ const silence: ConsoleStream = { write: () => true };
  * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
  *   CheckpointError and CommunicationError for what cannot be opened
  */
-export async function train({ stream = silence, ...options }: TrainOptions = {}): Promise<Training> {
+export async function train(all: TrainOptions = {}): Promise<Training> {
+  const { stream = silence, extensions, ...options } = all;
   const flags = flagsOfOptions(options);
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
   try {
     const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
     const corpusDirectory = join('.cache', 'mtl');
-    return await Training.build({ ...configured, ...joined, corpusDirectory, stream, closesWorld: true });
+    const told = { stream, extensions, closesWorld: true };
+    return await Training.build({ ...configured, ...joined, ...told, corpusDirectory });
   } catch (error) {
     // the other processes end with this error instead of waiting for this one
     joined.world?.abort(error as Error);

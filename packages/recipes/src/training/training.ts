@@ -13,21 +13,18 @@ import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   type ConsoleStream,
-  DeviceClock,
   EarlyStopping,
-  type EarlyStoppingState,
   modelFlops,
   modelFlopsText,
   nameOfTotal,
-  type RankWatch,
   type RunOutcome,
   resultOf,
-  type SpikeGuard,
-  type SpikeGuardState,
   type StepMetrics,
   StepRerun,
   type SummaryRow,
+  stepRecording,
   type Trainer,
+  type TrainerExtension,
   type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
@@ -93,8 +90,8 @@ export interface BuildTrainingOptions {
   readonly commandLine?: string;
   /** What `openConversations` read, where the configuration has conversations. */
   readonly conversations?: OpenedConversations | undefined;
-  /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
-  readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
+  /** What joins the training loop next to the run's own extensions, the same on all ranks. */
+  readonly extensions?: readonly TrainerExtension[] | undefined;
   /** How often ranks are compared to find slow ones: more often in tests. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
@@ -137,9 +134,6 @@ interface TrainingParts {
   readonly log: RunLog | undefined;
   /** What the model brought along from a Hugging Face directory, through checkpoints too. */
   readonly origin: HuggingFaceOrigin | undefined;
-  readonly earlyStopping: EarlyStopping | undefined;
-  readonly spikeGuard: SpikeGuard | undefined;
-  readonly rankWatch: RankWatch | undefined;
   /** A checkpoint with everything that training goes on from. */
   readonly resumedFrom: string | undefined;
   /** The world that the run closes, or aborts after an error. */
@@ -294,29 +288,26 @@ export class Training implements AsyncIterable<StepMetrics>, AsyncDisposable {
       sampler,
     });
     const losses = recipe.losses(model);
-    const spikeGuard = spikeGuardOf(inForce, {
-      losses,
-      state: resumed?.checkpoint.state.spikes as SpikeGuardState | undefined,
-      dataset: train,
-      sampler,
-      reports: processes.isFirst,
-    });
     const hosts = hostNames(processes.groups.world);
     const { rerunMode } = inForce.spikes;
-    const deviceClock = world?.deviceWaits && new DeviceClock({ waits: world.deviceWaits });
     const trainer = newTrainer({
       configuration: inForce,
       assembled,
       batches,
       progress,
-      profiler,
-      deviceClock,
-      guard: spikeGuard,
-      rerun: rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
       losses,
       flopsPerSample: modelFlops(flopsShape),
-      onGradients: options.onGradients,
+      // in the order in which checkpoints have their states
+      extensions: [
+        earlyStoppingOf(inForce),
+        spikeGuardOf(inForce, { losses, dataset: train, sampler, reports: processes.isFirst }),
+        rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
+        rankWatchOf(inForce, { processes, hosts, world, times: options.rankWatchTimes }),
+        profiler && stepRecording(profiler),
+        ...(options.extensions ?? []),
+      ],
     });
+    if (resumed !== undefined) trainer.extensions.restore(resumed.checkpoint);
     return new Training({
       configuration: inForce,
       processes,
@@ -332,10 +323,7 @@ export class Training implements AsyncIterable<StepMetrics>, AsyncDisposable {
       saveDirectory,
       log,
       origin,
-      earlyStopping: earlyStoppingOf(inForce, resumed?.checkpoint),
       resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
-      spikeGuard,
-      rankWatch: rankWatchOf(inForce, { processes, hosts, deviceClock, times: options.rankWatchTimes }),
       ownWorld: options.closesWorld === true ? world : undefined,
     });
   }
@@ -447,9 +435,6 @@ export class Training implements AsyncIterable<StepMetrics>, AsyncDisposable {
         configurationFor: (directory) => this.#savedConfiguration(directory),
       },
       evaluation: this.#evaluation(),
-      earlyStopping: this.#parts.earlyStopping,
-      spikeGuard: this.#parts.spikeGuard,
-      rankWatch: this.#parts.rankWatch,
       resumedFrom: this.#parts.resumedFrom,
       onEnd: async (result) => {
         await this.processes.together(async () => {
@@ -558,14 +543,9 @@ export class Training implements AsyncIterable<StepMetrics>, AsyncDisposable {
   }
 }
 
-function earlyStoppingOf(
-  { data }: PretrainingConfiguration,
-  resumed: Checkpoint | undefined,
-): EarlyStopping | undefined {
+function earlyStoppingOf({ data }: PretrainingConfiguration): EarlyStopping | undefined {
   const patience = data.conversations?.patience;
-  if (patience === undefined) return undefined;
-  const state = resumed?.state.earlyStopping as unknown as EarlyStoppingState | undefined;
-  return new EarlyStopping({ patience, state });
+  return patience === undefined ? undefined : new EarlyStopping({ patience });
 }
 
 interface DataOfRankOptions {

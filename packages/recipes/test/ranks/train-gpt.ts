@@ -74,7 +74,9 @@ async function trainGpt(
     stream: { write, isTTY: false },
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
-    ...(spike === undefined ? {} : { onGradients: (...at) => boost(spike, ...at) }),
+    ...(spike === undefined
+      ? {}
+      : { extensions: [{ name: 'boost', onGradients: (...at) => boost(spike, ...at) }] }),
     ...(slowRank === undefined ? {} : { rankWatchTimes: { leastIntervalMs: 0, leastReportMs: 0 } }),
   });
   if (wrongOnce?.rank === world.rank) makeWrongOnce(training, wrongOnce.iteration);

@@ -61,7 +61,7 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
     const end = performance.now() + stepMs;
     while (performance.now() < end);
     group.allReduce(gradients).wait();
-    timed(() => watch.step(step));
+    timed(() => watch.afterStep({ iteration: step }));
     if (step === numFirstSteps) [numFirstReports, started] = [reportMs.length, performance.now()];
   }
   const stepsMs = performance.now() - started;

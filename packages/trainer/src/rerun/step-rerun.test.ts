@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type ComputedStep, StepRerun } from './step-rerun.js';
+import type { ComputedStep } from './rerun-request.js';
+import { StepRerun } from './step-rerun.js';
 
 const computed = (value: number): ComputedStep => ({
   loss: value,
@@ -15,7 +16,7 @@ async function check(
   const { mode = 'validate_results', isSuspicious = true } = options;
   const [first, ...others] = results;
   let numAgain = 0;
-  const found = await new StepRerun({ mode, hosts: ['a', 'b'] }).check({
+  const found = await new StepRerun({ mode, hosts: ['a', 'b'] }).repeat({
     iteration: 7,
     first: first!,
     isSuspicious,

@@ -1,16 +1,9 @@
 import { TrainingError } from '@mtl/errors';
 import type { NameOfTotal } from '../loss-totals.js';
 import type { Ranks } from '../ranks.js';
+import type { TrainerExtension } from '../trainer-extension.js';
 import type { TrainingEvent } from '../training-event.js';
-
-/** What a step has computed. */
-export interface ComputedStep {
-  /** The same on all ranks. */
-  readonly loss: number;
-  readonly gradientNorm: number;
-  /** Of this rank alone, before anything is reduced: its losses, and the sum of squares of its gradients. */
-  readonly own: readonly number[];
-}
+import type { ComputedStep, RerunRequest } from './rerun-request.js';
 
 export interface StepRerunOptions {
   /** `validate_results`: suspicious steps are computed again; `report_stats`: all. */
@@ -19,16 +12,6 @@ export interface StepRerunOptions {
   readonly hosts: readonly string[];
   /** By which name records have the total of the losses. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
-}
-
-export interface RerunRequest<Step extends ComputedStep> {
-  readonly iteration: number;
-  readonly first: Step;
-  /** Whether the step is out of bounds or not finite. */
-  readonly isSuspicious: boolean;
-  /** Computes the step again, in place of what was computed before. All ranks do. */
-  readonly again: () => Promise<Step>;
-  readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
 
 /** A comparison of two computations. */
@@ -42,7 +25,9 @@ interface Comparison {
  * Computes steps again, to tell a fault of the machine from the data: random numbers go by coordinates, so
  * that a step has the same bits whenever it is computed. Every rank has one.
  */
-export class StepRerun {
+export class StepRerun implements TrainerExtension {
+  readonly name = 'rerun';
+  readonly decides = true;
   readonly #options: StepRerunOptions;
 
   constructor(options: StepRerunOptions) {
@@ -54,7 +39,7 @@ export class StepRerun {
    *
    * @throws TrainingError `MTL_NOT_REPRODUCIBLE` where three computations have three results
    */
-  async check<Step extends ComputedStep>(
+  async repeat<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }> {
     const { iteration, first, isSuspicious, again, ranks } = request;

@@ -6,6 +6,8 @@ export interface RankClock {
   resume(): void;
   /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
   pause(): void;
+  /** Runs `passes`, which enqueue the work of a step, and measures them. Default: it measures otherwise. */
+  passes?(iteration: number, passes: () => void): void;
   /** A step is over: on all ranks alike. */
   step(iteration: number): void;
   /** Whether there is something to take: on all ranks alike. */

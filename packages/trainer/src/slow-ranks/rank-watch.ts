@@ -1,5 +1,7 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
+import type { StepMetrics } from '../metrics/step-metrics.js';
+import type { TrainerExtension } from '../trainer-extension.js';
 import type { TrainingEvent } from '../training-event.js';
 import type { RankClock } from './rank-clock.js';
 import { SlowRankFinder, type SlowRankFinderOptions } from './slow-rank-finder.js';
@@ -27,7 +29,8 @@ const leastReportMs = 5000;
  * interval, or every few intervals where steps are short: ranks agree on their number by what they gathered
  * before. Gathering overlaps with the step that follows. All ranks call its methods alike.
  */
-export class RankWatch {
+export class RankWatch implements TrainerExtension {
+  readonly name = 'rankWatch';
   readonly #options: RankWatchOptions;
   readonly #finder: SlowRankFinder;
   #numSteps = 0;
@@ -60,8 +63,15 @@ export class RankWatch {
     this.#options.clock.pause();
   }
 
+  /** Where the device waits for communication and not the host, its clock measures the passes. */
+  aroundPasses(iteration: number, passes: () => void): void {
+    const { clock } = this.#options;
+    if (clock.passes === undefined) passes();
+    else clock.passes(iteration, passes);
+  }
+
   /** Takes note of a step. Returns what the ranks told of the steps before it, one step after they told. */
-  step(iteration: number): readonly TrainingEvent[] {
+  afterStep({ iteration }: Pick<StepMetrics, 'iteration'>): readonly TrainingEvent[] {
     const events = this.#finish();
     this.#numSteps += 1;
     this.#options.clock.step(iteration);

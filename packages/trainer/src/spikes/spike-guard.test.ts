@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SpikeGuard, type SpikeGuardOptions } from './spike-guard.js';
-import type { MeasuredStep } from './step-guard.js';
+import type { MeasuredStep } from './step-verdict.js';
 
 const window = 8;
 
@@ -127,7 +127,7 @@ describe('SpikeGuard', () => {
       guardOf({ policy: 'report', gradientNormSkipThreshold: 1 }),
       guardOf({ policy: 'skip' }),
       guardOf({ policy: 'roll-back' }),
-    ].map(({ mayRefuse }) => mayRefuse);
+    ].map(({ decides }) => decides);
     expect(waiting).toEqual([false, true, true, true]);
   });
 
@@ -140,13 +140,15 @@ describe('SpikeGuard', () => {
     const actions = sequence.map((each, index) => {
       if (index % 7 === 0) {
         const state = JSON.parse(JSON.stringify(resumed.state)) as unknown;
-        expect(SpikeGuard.isState(state)).toBe(true);
-        resumed = guardOf({ limit: 100, state: state as SpikeGuard['state'] });
+        resumed = guardOf({ limit: 100 });
+        resumed.restore(state, 'a checkpoint');
       }
       return resumed.judge(each).action;
     });
     expect(actions).toEqual(expected);
     expect(resumed.state).toEqual(straight.state);
-    expect(SpikeGuard.isState({ ...straight.state, losses: [null] })).toBe(false);
+    expect(() => resumed.restore({ ...straight.state, losses: [null] }, 'a checkpoint')).toThrow(
+      expect.objectContaining({ code: 'MTL_CHECKPOINT_STATE' }),
+    );
   });
 });

@@ -1,12 +1,14 @@
 import { TrainingError } from '@mtl/errors';
+import { isCount, noStateOf } from '../extensions.js';
 import type { NameOfTotal } from '../loss-totals.js';
+import type { TrainerExtension } from '../trainer-extension.js';
 import type { TrainingEvent } from '../training-event.js';
 import { RecentValues } from './recent-values.js';
 import { type SampleSource, sourcesText } from './sources-text.js';
-import type { MeasuredStep, StepGuard, StepVerdict } from './step-guard.js';
+import type { MeasuredStep, StepVerdict } from './step-verdict.js';
 
 /** What the guard remembers between steps; checkpoints keep it. */
-export interface SpikeGuardState {
+export type SpikeGuardState = {
   /** Of the last steps, the newest last; those that are not finite are left out. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
@@ -14,7 +16,7 @@ export interface SpikeGuardState {
   readonly numRefused: number;
   /** Steps since the last of them. */
   readonly numSteps: number;
-}
+};
 
 export interface SpikeGuardOptions {
   /** What follows a spike. */
@@ -32,8 +34,6 @@ export interface SpikeGuardOptions {
   readonly gradientNormSkipThreshold?: number | undefined;
   /** By which name records have the total of the losses. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
-  /** Of the checkpoint that the run goes on from. */
-  readonly state?: SpikeGuardState | undefined;
   /** What the samples of a step were read from. Default: reports do not name it. */
   readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
@@ -67,39 +67,22 @@ const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' 
  * where the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a
  * window is no spike any more.
  */
-export class SpikeGuard implements StepGuard {
-  /** Whether a value, such as one of a checkpoint, is a state. */
-  static isState(value: unknown): value is SpikeGuardState {
-    const { losses, gradientNorms, numRefused, numSteps } = (value ?? {}) as Partial<SpikeGuardState>;
-    const isCount = (number: unknown): boolean => Number.isSafeInteger(number) && (number as number) >= 0;
-    const areNumbers = (values: unknown): boolean => Array.isArray(values) && values.every(Number.isFinite);
-    return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
-  }
-
+export class SpikeGuard implements TrainerExtension {
+  readonly name = 'spikes';
   readonly #options: SpikeGuardOptions;
-  readonly #losses: RecentValues;
-  readonly #gradientNorms: RecentValues;
-  #numRefused: number;
-  #numSteps: number;
+  #losses: RecentValues;
+  #gradientNorms: RecentValues;
+  #numRefused = 0;
+  #numSteps = 0;
 
   constructor(options: SpikeGuardOptions) {
-    const { window, state } = options;
     this.#options = options;
-    this.#losses = new RecentValues({
-      window,
-      values: state?.losses ?? [],
-      leastSpread: leastSpreadOf.loss,
-    });
-    this.#gradientNorms = new RecentValues({
-      window,
-      values: state?.gradientNorms ?? [],
-      leastSpread: leastSpreadOf['gradient norm'],
-    });
-    this.#numRefused = state?.numRefused ?? 0;
-    this.#numSteps = state?.numSteps ?? 0;
+    this.#losses = this.#recent([], 'loss');
+    this.#gradientNorms = this.#recent([], 'gradient norm');
   }
 
-  get mayRefuse(): boolean {
+  /** Whether it may refuse an update. */
+  get decides(): boolean {
     const { policy, gradientNormSkipThreshold } = this.#options;
     return policy === 'skip' || policy === 'roll-back' || gradientNormSkipThreshold !== undefined;
   }
@@ -111,6 +94,22 @@ export class SpikeGuard implements StepGuard {
       numRefused: this.#numRefused,
       numSteps: this.#numSteps,
     };
+  }
+
+  restore(state: unknown, path: string): void {
+    if (!isState(state)) throw noStateOf(this.name, path);
+    this.#losses = this.#recent(state.losses, 'loss');
+    this.#gradientNorms = this.#recent(state.gradientNorms, 'gradient norm');
+    this.#numRefused = state.numRefused;
+    this.#numSteps = state.numSteps;
+  }
+
+  #recent(values: readonly number[], quantity: Excess['quantity']): RecentValues {
+    return new RecentValues({
+      window: this.#options.window,
+      values,
+      leastSpread: leastSpreadOf[quantity],
+    });
   }
 
   /**
@@ -231,6 +230,12 @@ export class SpikeGuard implements StepGuard {
       },
     );
   }
+}
+
+function isState(value: unknown): value is SpikeGuardState {
+  const { losses, gradientNorms, numRefused, numSteps } = (value ?? {}) as Partial<SpikeGuardState>;
+  const areNumbers = (values: unknown): boolean => Array.isArray(values) && values.every(Number.isFinite);
+  return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
 }
 
 /** Six digits are enough to compare. */

@@ -130,6 +130,7 @@ export default async function trainBigrams(
   const pipeline = onePiece(stage);
   const { spikes, boost } = argument;
   const guard = spikes && new SpikeGuard({ ...spikes, window: 8, factor: 10, limit: 3 });
+  const rerun = argument.rerun && new StepRerun({ mode: argument.rerun, hosts: ['first', 'second'] });
   const trainer = new Trainer<BigramBatch>({
     pipeline,
     optimizer,
@@ -147,8 +148,7 @@ export default async function trainBigrams(
       }),
       { stage, dp, boost },
     ),
-    guard,
-    rerun: argument.rerun && new StepRerun({ mode: argument.rerun, hosts: ['first', 'second'] }),
+    extensions: [guard, rerun].filter((extension) => extension !== undefined),
     losses: [
       {
         name: 'lm_loss',
@@ -173,7 +173,6 @@ export default async function trainBigrams(
     trainer,
     optimizer,
     lossScaler,
-    spikeGuard: guard,
     signals,
     reporters: [{ step: (step) => steps.push(step), validation: ({ loss }) => validation.push(loss) }],
     save:

@@ -54,9 +54,8 @@ export default async function watchRanks(
       ms += isSlow ? 130 : 100;
       if (isSlow && rank !== slowRank) waitedSeconds += 0.03;
     };
-    if (deviceClock === undefined) passes();
-    else deviceClock.passes(step, passes);
-    events.push(...watch.step(step));
+    watch.aroundPasses(step, passes);
+    events.push(...watch.afterStep({ iteration: step }));
     watch.pause();
     ms += rank * 1000;
     waitedSeconds += rank;

@@ -22,21 +22,3 @@ export interface StepVerdict {
   readonly action: 'update' | 'skip' | 'roll-back';
   readonly events: readonly TrainingEvent[];
 }
-
-/** Decides between the gradients of a step and its update. Every rank has one, and all decide alike. */
-export interface StepGuard {
-  /**
-   * Whether it may refuse an update. If so, each step waits for its losses and its gradient norm before the
-   * update; if not, the guard is asked after the update.
-   */
-  readonly mayRefuse: boolean;
-  /** Whether a step is worth computing again: out of bounds, or not finite. Takes no note of it. */
-  isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /**
-   * Takes note of a step and decides about it. Not called for a step whose gradients overflowed under a loss
-   * scale that can be lowered.
-   *
-   * @throws TrainingError where the run must end
-   */
-  judge(step: MeasuredStep): StepVerdict;
-}

@@ -1,0 +1,18 @@
+import type { StepListener } from '@mtl/pipeline';
+import type { TrainerExtension } from './trainer-extension.js';
+
+/**
+ * Records steps; the recorder of the pipeline is the same one. Each step is over before the next one begins.
+ */
+export function stepRecording(listener: StepListener): TrainerExtension {
+  return {
+    name: 'profiler',
+    waits: true,
+    beforeStep: (iteration) => listener.beginStep(iteration),
+    span: (part, body) => listener.span(part, body),
+    afterStep: ({ iteration, isLeftOut }) => {
+      if (isLeftOut !== true) listener.endStep(iteration);
+      return [];
+    },
+  };
+}
