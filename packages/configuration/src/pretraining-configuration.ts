@@ -32,6 +32,8 @@ export interface ModelConfiguration extends BlockVariants, PositionVariants {
   readonly layerNormEpsilon: number;
   /** Absent: as in the original, `tanh` in a GPT, `erf` in a BERT. */
   readonly geluKind?: GeluKind | undefined;
+  /** A module that gives layers their blocks; absent: none does. */
+  readonly modelBlocks?: string | undefined;
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;

@@ -60,6 +60,7 @@ export {
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
 export { type SampleTextOptions, sampleText } from './inference/sample-text.js';
 export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/smaller-runs.js';
+export { loadModelBlocks } from './models/load-model-blocks.js';
 export type { LibraryMemory } from './plan/library-memory.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';

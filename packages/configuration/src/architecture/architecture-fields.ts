@@ -6,6 +6,7 @@ import {
   patternedText,
   positiveNumber,
   share,
+  text,
   toggle,
 } from '../flags/flag-kinds.js';
 import type { ModelKind } from '../model-kind.js';
@@ -260,6 +261,15 @@ export const architectureFields = {
     kind: 'gpt',
     key: 'addQkvBias',
     decides: 'weights',
+  },
+  'model-blocks': {
+    flag: text(
+      'A JavaScript module whose default export gives each layer its block, in place of the one that the flags above describe.',
+      { placeholder: 'FILE' },
+    ),
+    key: 'modelBlocks',
+    decides: 'weights',
+    isLeftOpen: true,
   },
   'init-method-std': {
     flag: positiveNumber(

@@ -1,7 +1,7 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { ModelKind } from '../model-kind.js';
 import { checkModelOfFlags } from './check-model-of-flags.js';
-import { checkScheduleOfFile } from './check-schedule-of-file.js';
+import { checkModulesOfFile } from './check-modules-of-file.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, type Flags, factsOf, flagNames, isFlagName } from './flag-schema.js';
@@ -50,7 +50,7 @@ export interface ParseFlagsOptions {
  * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the
  *   nearest name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`,
  *   `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and
- *   those of `readConfigFile` and `checkScheduleOfFile`.
+ *   those of `readConfigFile` and `checkModulesOfFile`.
  */
 export function parseFlags(
   argv: readonly string[],
@@ -76,7 +76,7 @@ export function parseFlags(
     ...(preset === undefined ? {} : { preset }),
   };
   const resolved = resolveFlags(request);
-  if (file !== undefined) checkScheduleOfFile(file, resolved);
+  if (file !== undefined) checkModulesOfFile(file, resolved);
   const notices = [...line.notices, ...(file?.notices ?? [])];
   return { ...resolved, help: false, debug, notices, argv, request };
 }

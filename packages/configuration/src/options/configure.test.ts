@@ -101,9 +101,9 @@ describe('configure', () => {
 
 describe('an error in options', () => {
   it('names the option and the nearest one', () => {
-    const error = errorOf(() => configure({ optimizer: { clipGrad: 1 } } as never));
+    const error = errorOf(() => configure({ optimizer: { clipGradient: 1 } } as never));
     expect(error.code).toBe('MTL_OPTION');
-    expect(error.message).toBe('optimizer.clipGrad is no option of a run');
+    expect(error.message).toBe('optimizer.clipGradient is no option of a run');
     expect(error.expected).toBe('optimizer.clipGrad');
   });
 

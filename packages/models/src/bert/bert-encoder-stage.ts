@@ -1,6 +1,7 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { gatherRows } from '@mtl/tensor-parallel';
+import { blocksOf } from '../blocks/model-blocks.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { wholeSequence } from '../blocks/sequence-partition.js';
@@ -31,7 +32,7 @@ export abstract class BertEncoderStage<
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
-    const { model, block = bertBlock(options.model), sequence } = options;
+    const { model, block = blocksOf(options.model, bertBlock(options.model)), sequence } = options;
     if (sequence !== undefined && sequence !== wholeSequence) {
       throw new UsageError('MTL_STAGE', 'a BERT whose sequences are divided among ranks', {
         expected: 'no `sequence`: its samples are packed into rows, of which every rank has all',

@@ -14,15 +14,17 @@ export interface FeedForwardActivation {
   apply(tape: Tape, first: ColumnParallelLinearOptions): Variable;
 }
 
-/** An operation on the output of the first layer. */
-function after(operation: (tape: Tape, input: Variable) => Variable): Pick<FeedForwardActivation, 'apply'> {
+/** An elementwise operation on the output of the first layer, as a whole network's activation. */
+export function elementwiseActivation(
+  operation: (tape: Tape, input: Variable) => Variable,
+): FeedForwardActivation {
   return {
     apply: (tape, first) => tape.scope(() => operation(tape, columnParallelLinear(tape, first))),
   };
 }
 
 export function geluActivation(kind: GeluKind): FeedForwardActivation {
-  const alone = after((tape, input) => gelu(tape, { input, kind }));
+  const alone = elementwiseActivation((tape, input) => gelu(tape, { input, kind }));
   return {
     apply: (tape, first) => {
       const { bias, adapters, ...operands } = first;
@@ -37,9 +39,9 @@ export function geluActivation(kind: GeluKind): FeedForwardActivation {
 /** The first layer has gates and values. */
 export const swigluActivation: FeedForwardActivation = {
   numParts: 2,
-  ...after((tape, input) => swiglu(tape, { input })),
+  ...elementwiseActivation((tape, input) => swiglu(tape, { input })),
 };
 
-export const squaredReluActivation: FeedForwardActivation = after((tape, input) =>
+export const squaredReluActivation: FeedForwardActivation = elementwiseActivation((tape, input) =>
   squaredRelu(tape, { input }),
 );

@@ -22,6 +22,8 @@ export interface TransformerConfiguration {
    * (Megatron-LM).
    */
   readonly initMethodStd: number;
+  /** The name of a function that gives layers their blocks (`registerModelBlocks`). Absent: none does. */
+  readonly modelBlocks?: string | undefined;
 }
 
 /**

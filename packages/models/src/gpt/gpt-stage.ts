@@ -3,6 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { blocksOf } from '../blocks/model-blocks.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { ownedPositions } from '../blocks/sequence-partition.js';
@@ -34,7 +35,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
-    const { model, block = gptBlock(options.model), tensorParallel } = options;
+    const { model, block = blocksOf(options.model, gptBlock(options.model)), tensorParallel } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',

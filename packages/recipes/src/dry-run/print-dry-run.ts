@@ -8,6 +8,7 @@ import {
   withLoadedFlags,
 } from '@mtl/configuration';
 import { openConversations } from '../conversations/open-conversations.js';
+import { loadModelBlocks } from '../models/load-model-blocks.js';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { dryRun } from './dry-run.js';
 import { formatDryRun } from './format-dry-run.js';
@@ -34,6 +35,7 @@ export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
   if (rank > 0) return;
   // datasets are not opened
   const parsed = parseFlags(argv, { model, unused: { ...defaults, 'data-path': ['bundled'] } });
+  await loadModelBlocks(parsed);
   const flags = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   const {
     'num-processes': asked,

@@ -7,6 +7,7 @@ import {
 } from '@mtl/configuration';
 import { refuseOtherRuns } from '../checkpoints/refuse-other-runs.js';
 import { type OpenedConversations, openConversations } from '../conversations/open-conversations.js';
+import { loadModelBlocks } from '../models/load-model-blocks.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
@@ -26,11 +27,15 @@ export async function joinJob(
   });
 }
 
-/** The flags with what --load or --load-hf knows, which the first rank reads for all. */
+/**
+ * The flags with what --load or --load-hf knows, which the first rank reads for all; the blocks that flags
+ * name are there from now on.
+ */
 export async function withFlagsOfLoad(
   flags: ParsedFlags,
   { world }: Pick<JoinedProcesses, 'world'>,
 ): Promise<ParsedFlags> {
+  await loadModelBlocks(flags);
   if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
   const own = isFirst(world) ? await readLoadedFlags(flags) : undefined;
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));

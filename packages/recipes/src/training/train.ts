@@ -1,11 +1,15 @@
 import { join } from 'node:path';
 import { flagsOfOptions, inWordsOfOptions, type RunOptions } from '@mtl/configuration';
+import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { blocksOfProgram } from '../models/load-model-blocks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { Training } from './training.js';
 
 /** What is trained and how, by topic, and where it is told of. */
 export type TrainOptions = RunOptions & {
+  /** Gives each layer its block, in place of the one that `model` describes: the same on all ranks. */
+  readonly blocks?: ModelBlocks | undefined;
   /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
   readonly stream?: ConsoleStream | undefined;
   /** What joins the training loop. */
@@ -31,8 +35,8 @@ const silence: ConsoleStream = { write: () => true };
  *   CheckpointError and CommunicationError for what cannot be opened
  */
 export async function train(all: TrainOptions = {}): Promise<Training> {
-  const { stream = silence, extensions, ...options } = all;
-  const flags = flagsOfOptions(options);
+  const { stream = silence, extensions, blocks, ...options } = all;
+  const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
   try {
     const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
@@ -44,4 +48,9 @@ export async function train(all: TrainOptions = {}): Promise<Training> {
     joined.world?.abort(error as Error);
     throw inWordsOfOptions(error);
   }
+}
+
+function withBlocks(options: RunOptions, blocks: ModelBlocks): RunOptions {
+  registerModelBlocks(blocksOfProgram, blocks);
+  return { ...options, model: { ...options.model, modelBlocks: blocksOfProgram } };
 }

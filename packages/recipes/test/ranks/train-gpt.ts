@@ -1,7 +1,7 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { openConversations, readLoadedFlags, Training } from '@mtl/recipes';
+import { loadModelBlocks, openConversations, readLoadedFlags, Training } from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {
@@ -55,6 +55,7 @@ async function trainGpt(
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
   const parsed = parseFlags(flags, { model });
+  await loadModelBlocks(parsed);
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   const conversations = await openConversations(loaded);
   const configuration = validateConfiguration(loaded, {

@@ -17,6 +17,7 @@ import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/planner';
 import {
   type FoundLayout,
+  loadModelBlocks,
   planRun,
   type RunPlan,
   readLoadedFlags,
@@ -107,6 +108,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
     return;
   }
   const parsed = parseFlags(argv, { model, unused });
+  await loadModelBlocks(parsed);
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   refuseMissing(loaded, flags);
   const profile = profileOf(flags);

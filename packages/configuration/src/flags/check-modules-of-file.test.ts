@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseFlags } from './parse-flags.js';
 
-describe('a schedule module in a file of settings', () => {
+describe('a module in a file of settings', () => {
   let directory: string;
   const config = (module: string): readonly string[] => {
     const path = join(directory, 'settings', 'run.yaml');
@@ -52,6 +52,22 @@ describe('a schedule module in a file of settings', () => {
       'gpipe',
     );
     expect(parseFlags([...settings, '--pipeline-schedule', own]).values['pipeline-schedule']).toBe(own);
+  });
+
+  it('may give blocks too, from the folder of the file alone', () => {
+    const path = join(directory, 'settings', 'blocks.yaml');
+    const configure = (module: string) => {
+      writeFileSync(path, `model-blocks: ${module}\n`);
+      return parseFlags(['--config', path]).values['model-blocks'];
+    };
+    const own = join(directory, 'settings', 'own.mjs');
+    expect(configure(own)).toBe(own);
+    expect(() => configure(join(directory, 'outside.mjs'))).toThrow(
+      expect.objectContaining({
+        code: 'MTL_CONFIG_SCHEDULE',
+        remedy: expect.stringContaining('pass --model-blocks'),
+      }),
+    );
   });
 
   it('may be a schedule by name or a CSV file, which are not run', () => {

@@ -1,0 +1,42 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ResolvedFlags } from '@mtl/configuration';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
+
+/** The name of blocks that no module gives, but the program that calls `train`. */
+export const blocksOfProgram = 'the program';
+
+const expected =
+  'a module whose default export is a function from { layer, standard, model } to the block of that layer';
+
+/**
+ * Runs the module of --model-blocks, which registers its blocks; call it before the flags of a checkpoint are
+ * read. Only a module that the user names is run: what a checkpoint names is data, and a model whose blocks
+ * are not registered is refused when it is built.
+ *
+ * @throws ConfigurationError `MTL_MODEL_BLOCKS` for what is no such module
+ */
+export async function loadModelBlocks({ values, loaded }: ResolvedFlags): Promise<void> {
+  const path = values['model-blocks'];
+  // a program has registered its own
+  if (path === undefined || path === blocksOfProgram || loaded !== undefined) return;
+  registerModelBlocks(path, await blocksOfModule(path));
+}
+
+async function blocksOfModule(path: string): Promise<ModelBlocks> {
+  let loaded: { readonly default?: unknown };
+  try {
+    loaded = await import(pathToFileURL(resolve(path)).href);
+  } catch (error) {
+    // of a package that the module calls
+    if (MtlError.isInstance(error)) throw error;
+    throw refusal(path, error instanceof Error ? error.message : String(error), error);
+  }
+  if (typeof loaded.default !== 'function') throw refusal(path, 'its default export is no function');
+  return loaded.default as ModelBlocks;
+}
+
+function refusal(path: string, message: string, cause?: unknown): ConfigurationError {
+  return new ConfigurationError('MTL_MODEL_BLOCKS', `${path}: ${message}`, { expected, cause });
+}
