@@ -7,6 +7,7 @@
  *   node bench/bert-against-transformers.mjs [--dtypes float32,bfloat16] [--lengths 128,512]
  *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
  *     [--profile] [--corpus TEXT] [--log FILE]
+ * The peaks of memory are printed at the end: those of one configuration with one micro-batch are of use.
  * `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
  * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
@@ -230,6 +231,8 @@ for (const length of values.lengths.split(',')) {
   }
   dataset.close();
 }
+const theirBytes = peer && (await peer.ask({ do: 'memory' })).bytes;
+const ourBytes = 1024 * process.resourceUsage().maxRSS;
 peer?.close();
 mkdirSync(dirname(values.log), { recursive: true });
 writeFileSync(values.log, results.map((result) => `${JSON.stringify(result)}\n`).join(''));
@@ -237,4 +240,11 @@ console.log(`\nours, transformers'; raw results: ${values.log}\n`);
 console.log(rowOf(columns.map(([name]) => name)));
 console.log(rowOf(columns.map(() => '---')));
 for (const result of results) console.log(rowOf(columns.map(([, cell]) => cell(result))));
+if (peer) {
+  const mebibytes = (bytes) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
+  console.log(
+    `\npeak of the processes, of all configurations and micro-batches: ${mebibytes(ourBytes)} here, ` +
+      `${mebibytes(theirBytes)} there: x${(ourBytes / theirBytes).toFixed(2)}`,
+  );
+}
 process.exitCode = results.some(({ isMissed }) => isMissed) ? 1 : 0;

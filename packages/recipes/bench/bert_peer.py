@@ -4,6 +4,7 @@ Commands come as JSON lines on standard input, answers go as JSON lines to stand
 """
 
 import json
+import resource
 import sys
 import time
 
@@ -65,6 +66,8 @@ def main():
             peer = None
             peer = Peer(command["directory"], command["dtype"], command["threads"], command["dropout"])
             answer(built=True)
+        elif command["do"] == "memory":
+            answer(bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         elif command["do"] == "profile":
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
                 peer.step(command["batches"])
