@@ -30,6 +30,7 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
   ],
   ['data build-index --preset default', '--data-path and --tokenizer-type are missing'],
   ['eval', `${model} is missing`],
+  ['eval --load-hf a', '--text (or --data-path) is missing'],
   ['eval --task lambada', `${model} and --valid-data are missing`],
   ['generate', `${model} is missing`],
   ['chat', '--load (or --load-hf, or the directory alone) is missing'],

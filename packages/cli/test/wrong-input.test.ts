@@ -159,7 +159,12 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['instruction tuning of nothing', ['sft', '--train-data', 'x.jsonl'], 'MTL_FLAG_REQUIRED', '--model is'],
   ['a misspelt flag of sft', ['sft', '--train-dta', 'x'], 'MTL_FLAG_UNKNOWN', '--train-data'],
   ['a directory without checkpoints', ['generate', '--load', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],
-  ['a directory without a model', ['eval', '--load-hf', 'empty'], 'MTL_HUGGING_FACE_CONFIG', 'config.json'],
+  [
+    'a directory without a model',
+    ['eval', '--load-hf', 'empty', '--text', 'good.txt'],
+    'MTL_HUGGING_FACE_CONFIG',
+    'config.json',
+  ],
   [
     'two prompts',
     ['generate', '--load', 'a', '--prompt', 'a', '--prompt-file', 'b'],

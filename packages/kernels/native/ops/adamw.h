@@ -5,7 +5,7 @@ namespace mtl {
 
 struct AdamwScalars {
   enum Tensors { kScalars, kGradientNorm, kSquares };
-  enum Attributes { kLearningRate, kCorrection1, kCorrection2, kLossScale, kMaximumNorm };
+  enum Attributes { kLearningRate, kCorrection1, kCorrection2, kLossScale, kClipGrad };
 };
 struct Adamw {
   enum Tensors { kParameter, kFirstMoment, kSecondMoment, kModelParameter, kGradient, kScalars, kSegments };

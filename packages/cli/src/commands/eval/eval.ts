@@ -103,13 +103,23 @@ export function evalCommand(): Command {
 /** @throws ConfigurationError MTL_FLAG_CONFLICT, MTL_FLAG_NEEDS */
 function missingFlags(flags: EvalFlags): readonly MissingWord[] {
   checkFlags(flags);
-  const { task, validData } = flags;
-  return [
-    ...missingModel(flags),
-    ...(task !== undefined && validData === undefined
-      ? [{ name: '--valid-data', usage: '--valid-data FILE' }]
-      : []),
-  ];
+  return [...missingModel(flags), ...missingData(flags)];
+}
+
+/** A directory of the transformers library does not know what its model was trained on. */
+function missingData({
+  task,
+  validData,
+  loadHf,
+  text,
+  dataPath,
+  split,
+  part,
+}: EvalFlags): readonly MissingWord[] {
+  if (task !== undefined)
+    return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
+  const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
+  return loadHf === undefined || isNamed ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }
 
 async function runEval(flags: EvalFlags): Promise<void> {

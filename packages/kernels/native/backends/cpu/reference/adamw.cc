@@ -38,9 +38,9 @@ Status adamw(const OpCall& call) {
 
 Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
-  const double loss_scale = call.attribute(Op::kLossScale), maximum = call.attribute(Op::kMaximumNorm);
+  const double loss_scale = call.attribute(Op::kLossScale), clip_grad = call.attribute(Op::kClipGrad);
   const double norm = std::sqrt(get(call.tensor(Op::kSquares), 0)) / loss_scale;
-  const double clipping = maximum > 0.0 ? std::fmin(1.0, maximum / (norm + 1e-6)) : 1.0;
+  const double clipping = clip_grad > 0.0 ? std::fmin(1.0, clip_grad / (norm + 1e-6)) : 1.0;
   for (int scalar = 0; scalar < 3; ++scalar) set(call.tensor(Op::kScalars), scalar, call.attribute(scalar));
   set(call.tensor(Op::kScalars), 3, std::isfinite(norm) ? clipping / loss_scale : 0.0);
   set(call.tensor(Op::kScalars), 4, std::isfinite(norm) ? 1.0 : 0.0);

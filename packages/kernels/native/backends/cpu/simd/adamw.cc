@@ -105,9 +105,9 @@ Status adamw(const OpCall& call) {
 Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
   float* const scalars = call.data<float>(Op::kScalars);
-  const double loss_scale = call.attribute(Op::kLossScale), maximum = call.attribute(Op::kMaximumNorm);
+  const double loss_scale = call.attribute(Op::kLossScale), clip_grad = call.attribute(Op::kClipGrad);
   const double norm = sqrt(call.data<double>(Op::kSquares)[0]) / loss_scale;
-  const double clipping = maximum > 0.0 && maximum / (norm + 1e-6) < 1.0 ? maximum / (norm + 1e-6) : 1.0;
+  const double clipping = clip_grad > 0.0 && clip_grad / (norm + 1e-6) < 1.0 ? clip_grad / (norm + 1e-6) : 1.0;
   const bool is_finite = norm * 0.0 == 0.0;
   for (int i = 0; i < 3; ++i) scalars[i] = static_cast<float>(call.attribute(i));
   scalars[3] = is_finite ? static_cast<float>(clipping / loss_scale) : 0.0f;

@@ -136,7 +136,7 @@ Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
   const Step step = {call.attribute(Op::kLearningRate), call.attribute(Op::kCorrection1),
                      call.attribute(Op::kCorrection2), call.attribute(Op::kLossScale),
-      call.attribute(Op::kMaximumNorm)};
+      call.attribute(Op::kClipGrad)};
   MTL_RUN_KERNEL(call, adamw_scalars_kernel, grid_of(1, 32), call.data<float>(Op::kScalars),
                  call.data<double>(Op::kGradientNorm),
                  call.data<double>(Op::kSquares), step);
