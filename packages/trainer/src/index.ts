@@ -56,7 +56,7 @@ export type {
   WandbSettings,
 } from './tracking/tracking-settings.js';
 export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
-export { type EvaluatedLoss, type StepsOptions, Trainer } from './trainer.js';
+export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { StepSpan, TrainerExtension } from './trainer-extension.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
 export {

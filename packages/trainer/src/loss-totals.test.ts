@@ -14,7 +14,7 @@ const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 
 
 /** What is reported of means 1, 2, 4 of the kinds, in their order. */
 function reported(losses: readonly LossKind<number>[]) {
-  const totals = new LossTotals({ losses, ranks: {} as Ranks });
+  const totals = new LossTotals({ losses, ranks: {} as Ranks, isLastStage: true });
   const means = [1, 2, 4].slice(0, losses.length);
   return {
     loss: totals.main(means),

@@ -7,13 +7,19 @@ export interface LossTotalsOptions<Batch> {
   readonly losses: readonly LossKind<Batch>[];
   /** Losses that are made by stages of ranks that do not take part. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
-  readonly ranks: Ranks;
+  readonly ranks: Pick<Ranks, 'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage'>;
+  /** Whether this rank has the last stage of the pipeline, which knows what counts in losses. */
+  readonly isLastStage: boolean;
 }
 
 /** The sum in the order given, so that it does not depend on how micro-batches were shared out. */
 const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-/** The losses of a training run over all ranks, and what is reported of them. All ranks call its methods. */
+/**
+ * The losses of a training run over all ranks, and what is reported of them. Of counts and sums each rank
+ * says its own part in numbers, as many on all ranks; what is made of them reads the sums of these numbers
+ * over all ranks.
+ */
 export class LossTotals<Batch> {
   readonly #options: LossTotalsOptions<Batch>;
 
@@ -26,16 +32,25 @@ export class LossTotals<Batch> {
     this.#options = options;
   }
 
+  /** What counts of each kind of loss in micro-batches: this rank's part of `checkedCounts`. */
+  countsOf(batches: readonly Batch[]): readonly number[] {
+    const { losses, ranks, isLastStage } = this.#options;
+    const isTold = ranks.isFirstOfStage && isLastStage;
+    return losses.map(({ count }) => (isTold ? batches.reduce((sum, batch) => sum + count(batch), 0) : 0));
+  }
+
   /**
-   * What counts of each kind of loss over all ranks, from what counts on this one.
+   * What counts of each kind of loss over all ranks.
    *
+   * @param summed the sums of `countsOf` over all ranks
    * @throws TrainingError `MTL_NO_DATA` where nothing counts in a kind
    */
-  counts(own: readonly number[], who: string): readonly number[] {
-    const { losses, ranks } = this.#options;
+  checkedCounts(summed: readonly number[], who: string): readonly number[] {
+    const { losses, lossesOfAbsentRanks = [] } = this.#options;
     return losses.map(({ name, per }, kind) => {
-      const count = ranks.fromLastStage(ranks.sumOverData(own[kind]!));
+      const count = summed[kind]!;
       if (count > 0) return count;
+      if (lossesOfAbsentRanks.includes(name)) return 1;
       throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`, {
         remedy: 'train or evaluate on data that is not all padding or masked out of the loss',
       });
@@ -43,21 +58,45 @@ export class LossTotals<Batch> {
   }
 
   /**
+   * This rank's part of `sums`: of each kind whether it makes it, and a place for every micro-batch of the
+   * global batch, in the order of their samples, in which one process would have them. (Chunks of one
+   * micro-batch a rank follow each other, see the samplers of @mtl/data.)
+   *
+   * @param own of each kind the sums of this rank's micro-batches; none of a kind that it does not make
+   */
+  partsOf(own: ReadonlyArray<readonly number[]>, numMicroBatches: number): readonly number[] {
+    const { dataParallelRank, dataParallelSize, isFirstOfStage } = this.#options.ranks;
+    const places = own.flatMap((sums) => {
+      const ofKind = new Array<number>(numMicroBatches * dataParallelSize).fill(0);
+      if (!isFirstOfStage) return ofKind;
+      sums.forEach((sum, microBatch) => {
+        ofKind[microBatch * dataParallelSize + dataParallelRank] = sum;
+      });
+      return ofKind;
+    });
+    return [...own.map(({ length }) => (length > 0 ? 1 : 0)), ...places];
+  }
+
+  /**
    * The sum of each kind of loss over the micro-batches of all ranks and the stages that make it.
    *
+   * @param summed the sums of `partsOf` over all ranks
    * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage makes
    */
-  sums(own: ReadonlyArray<readonly number[]>): readonly number[] {
-    const { losses, lossesOfAbsentRanks = [], ranks } = this.#options;
-    const ofStage = own.map((sums) => total(ranks.gatherMicroBatches(sums)));
-    const isMade = own.map(({ length }) => (length > 0 ? 1 : 0));
-    const all = ranks.sumOverStages([...ofStage, ...isMade]);
+  sums(summed: readonly number[]): readonly number[] {
+    const { losses, lossesOfAbsentRanks = [] } = this.#options;
     const missing = losses.filter(
-      ({ name }, kind) => all[own.length + kind] === 0 && !lossesOfAbsentRanks.includes(name),
+      ({ name }, kind) => summed[kind] === 0 && !lossesOfAbsentRanks.includes(name),
     );
-    if (missing.length === 0) return all.slice(0, own.length);
-    throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
-      expected: 'the losses that the stages of the model make',
+    if (missing.length > 0) {
+      throw new UsageError('MTL_LOSS_KINDS', `no stage makes ${missing.map(({ name }) => name).join(', ')}`, {
+        expected: 'the losses that the stages of the model make',
+      });
+    }
+    const numPlaces = summed.length / losses.length - 1;
+    return losses.map((_, kind) => {
+      const start = losses.length + kind * numPlaces;
+      return total(summed.slice(start, start + numPlaces));
     });
   }
 

@@ -4,68 +4,51 @@ import type { ParallelGroups } from '@mtl/optimizer';
 export interface RanksOptions {
   /** None for a process alone. */
   readonly groups: ParallelGroups;
-  /** The pipeline rank of the head, which knows what counts in losses. Default 0. */
-  readonly lastStage?: number;
 }
 
 /**
- * Collectives of the ranks of a training run over numbers of a step. All ranks must call the same
- * methods. The numbers are in host memory, on every device: the host knows them and needs them, and a device
- * would first finish what is enqueued.
+ * The ranks of a training run, and collectives of all of them over numbers of a step. All ranks must call the
+ * same methods. The numbers are in host memory, on every device: the host knows them and needs them, and a
+ * device would first finish what is enqueued.
  */
 export class Ranks {
   readonly #groups: ParallelGroups;
-  readonly #lastStage: number;
 
-  constructor({ groups, lastStage = 0 }: RanksOptions) {
+  constructor({ groups }: RanksOptions) {
     this.#groups = groups;
-    this.#lastStage = lastStage;
+  }
+
+  /** This process among all. */
+  get rank(): number {
+    return this.#groups.world?.rank ?? 0;
+  }
+
+  get size(): number {
+    return this.#groups.world?.size ?? 1;
+  }
+
+  get dataParallelRank(): number {
+    return this.#groups.dp?.rank ?? 0;
   }
 
   get dataParallelSize(): number {
     return this.#groups.dp?.size ?? 1;
   }
 
-  /** The sum of a whole number over the data-parallel ranks. */
-  sumOverData(value: number): number {
-    const { dp } = this.#groups;
-    if (dp === undefined) return value;
-    using tensor = this.#tensor([value]);
-    dp.allReduce(tensor).wait();
-    return tensor.item();
-  }
-
-  /** A number that the last stage knows, on all stages. */
-  fromLastStage(value: number): number {
-    const { pp } = this.#groups;
-    if (pp === undefined) return value;
-    using tensor = this.#tensor([value]);
-    pp.broadcast(tensor, { root: this.#lastStage }).wait();
-    return tensor.item();
-  }
-
-  /** The sums of some numbers over the stages. */
-  sumOverStages(values: readonly number[]): readonly number[] {
-    const { pp } = this.#groups;
-    if (pp === undefined) return values;
-    using tensor = this.#tensor(values);
-    pp.allReduce(tensor).wait();
-    return tensor.toArray();
-  }
-
   /**
-   * Values of all micro-batches of a global batch from those of this rank's: in the order of their samples,
-   * in which one process would have them. Chunks of one micro-batch a rank follow each other (see the
-   * samplers of @mtl/data).
+   * Whether this rank is the first of those that hold parts of one stage, and so of those that know a loss.
    */
-  gatherMicroBatches(values: readonly number[]): readonly number[] {
-    const { dp } = this.#groups;
-    if (dp === undefined || values.length === 0) return values;
-    using input = this.#tensor(values);
-    using output = this.#tensor(new Array<number>(values.length * dp.size).fill(0));
-    dp.allGather({ output, input }).wait();
-    const all = output.toArray();
-    return all.map((_, index) => all[(index % dp.size) * values.length + Math.floor(index / dp.size)]!);
+  get isFirstOfStage(): boolean {
+    return (this.#groups.tp?.rank ?? 0) === 0;
+  }
+
+  /** The sums of some numbers over all processes. */
+  sum(values: readonly number[]): readonly number[] {
+    const { world } = this.#groups;
+    if (world === undefined) return values;
+    using tensor = this.#tensor(values);
+    world.allReduce(tensor).wait();
+    return tensor.toArray();
   }
 
   /** The largest of each of some numbers over all processes. */

@@ -84,6 +84,7 @@ export async function* trainingSteps<Batch>(
   const { extensions } = trainer;
   const saves = save && new TrainingSaves({ ...options, save });
   const unchanged = new UnchangedWeights(options.lossScaler);
+  let hasBegun = false;
   let evaluated = -1;
   let ending: TrainingResult['reason'] | undefined;
 
@@ -112,8 +113,18 @@ export async function* trainingSteps<Batch>(
           isMultiple(iteration, interval),
         ),
       isOver: () => ending !== undefined,
+      agreement: {
+        own: () => restOf(options, saves, { hasBegun }),
+        agreed: async (numRanks) => {
+          const { stop, isWritten } = agreedRest(numRanks);
+          if (isWritten) await saves?.finish();
+          // a step may be under way that ends yet
+          ending ??= stop;
+        },
+      },
     });
     for await (const metrics of steps) {
+      hasBegun = true;
       for (const reporter of options.reporters) reporter.step?.(metrics);
       unchanged.step(metrics);
       report(options, metrics.events);
@@ -124,10 +135,7 @@ export async function* trainingSteps<Batch>(
       if (isMultiple(iteration, evaluation?.interval)) await aside(evaluateNow);
       if (isMultiple(iteration, save?.interval) && !unchanged.isAll)
         await aside(async () => await saves?.atInterval());
-      const { stop, isWritten } = agreeOnRest(options, saves);
-      if (isWritten) await saves?.finish();
-      // a step may be under way that ends yet
-      ending ??= extensions.endsRun ?? stop;
+      ending ??= extensions.endsRun;
       if (isMultiple(iteration, exitInterval)) ending ??= 'exit-interval';
       yield metrics;
     }
@@ -205,28 +213,29 @@ function report<Batch>(
   for (const event of events) for (const reporter of reporters) reporter.event?.(event);
 }
 
-/** What the processes agree on after a step. */
-interface AgreedRest {
-  /** What asks some process to stop: a signal, or its deadline. */
-  readonly stop: NodeJS.Signals | 'deadline' | undefined;
-  /** Whether all have written their part of the checkpoint that is being saved. */
-  readonly isWritten: boolean;
+const stopReasons = [...stopSignalNames, 'deadline'] as const;
+
+/**
+ * What this rank tells the others between steps: whether it still writes a checkpoint, and of each of
+ * `stopReasons` whether it asks the run to stop. A run does one step at least.
+ */
+function restOf<Batch>(
+  { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
+  saves: TrainingSaves | undefined,
+  { hasBegun }: { readonly hasBegun: boolean },
+): readonly number[] {
+  const isLate = performance.now() >= deadlineMs;
+  const asks = stopReasons.map((reason) => (reason === 'deadline' ? isLate : signals?.received === reason));
+  return [saves?.isWriting ?? false, ...asks.map((asked) => asked && hasBegun)].map(Number);
 }
 
-/** The same on all processes, since they all ask after the same step. */
-function agreeOnRest<Batch>(
-  { trainer, signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
-  saves: TrainingSaves | undefined,
-): AgreedRest {
-  const reasons = [...stopSignalNames, 'deadline'] as const;
-  const isLate = performance.now() >= deadlineMs;
-  const asks = reasons.map((reason) => (reason === 'deadline' ? isLate : signals?.received === reason));
-  const isWriting = saves?.isWriting ?? false;
-  const [anyWriting, ...anyAsks] = trainer.ranks.maximum([isWriting, ...asks].map(Number));
-  return {
-    stop: reasons.find((_, index) => anyAsks[index] === 1),
-    isWritten: anyWriting === 0,
-  };
+/** Of how many ranks each number of `restOf` is true → what they all do. */
+function agreedRest([numWriting, ...numAsking]: readonly number[]): {
+  readonly stop: (typeof stopReasons)[number] | undefined;
+  /** Whether all have written their part of the checkpoint that is being saved. */
+  readonly isWritten: boolean;
+} {
+  return { stop: stopReasons.find((_, index) => numAsking[index]! > 0), isWritten: numWriting === 0 };
 }
 
 async function evaluateTraining<Batch>(

@@ -11,8 +11,9 @@ import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
 import { refuseStepUnderWay } from './refuse-step-under-way.js';
 import type { ComputedStep } from './rerun/rerun-request.js';
+import type { AgreedNumbers, RunningStep, StepOutcome } from './running-step.js';
 import type { StepVerdict } from './spikes/step-verdict.js';
-import { type StepRates, stepRates } from './step-rates.js';
+import { stepRates } from './step-rates.js';
 import {
   type CompleteTrainerOptions,
   completeTrainerOptions,
@@ -32,32 +33,24 @@ export interface StepsOptions {
    * then needs the state of this step. By configuration and number of the step alone. Default: always.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
-  /** Asked after each step: whether none is to begin any more. One that has begun ends, and is yielded. */
+  /** Asked before each step: whether none is to begin any more. One that has begun ends, and is yielded. */
   readonly isOver?: () => boolean;
+  /** What else the ranks tell each other before each step. `isOver` is asked after it. Default: nothing. */
+  readonly agreement?: StepAgreement;
 }
 
-/** A step whose batches are here. */
-interface RunningStep<Batch> {
-  readonly startMs: number;
-  readonly iteration: number;
-  /** Before the step, and after it. */
-  readonly from: TrainingProgress;
-  readonly to: TrainingProgress;
-  readonly batches: readonly Batch[];
-  readonly globalBatchSize: number;
-  readonly lossScale: number;
-  readonly rates: StepRates;
+/** Numbers that ranks tell each other before a step, by the collective that the step needs anyway. */
+export interface StepAgreement {
+  /** Those of this rank; on all ranks as many. */
+  own(): readonly number[];
+  /** Gets their sums over all ranks, on all of them; awaited before the step begins. */
+  agreed(sums: readonly number[]): Promise<void>;
 }
 
-/** What a step has found, and what was decided about it. */
-interface StepOutcome {
-  /** Of each kind of loss. */
-  readonly means: readonly number[];
-  /** Their total, which decides about the step: what its gradients are of. */
-  readonly loss: number;
-  readonly gradientNorm: number;
-  readonly peakBytes: number;
-  readonly verdict: StepVerdict;
+/** How the next step begins, see `StepsOptions`. */
+interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
+  /** Whether its results are read when the next step is enqueued. */
+  readonly isLate: boolean;
 }
 
 /** A step that is enqueued. */
@@ -70,6 +63,9 @@ interface StartedStep {
 
 /** Of a step that no extension refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
+
+/** Of steps before which nothing else is agreed on. */
+const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
 
 /** The next of an iterator, fewer at its end. */
 async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
@@ -111,8 +107,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const options = completeTrainerOptions(given);
     this.#options = options;
     this.extensions = new Extensions(options.extensions);
-    this.ranks = new Ranks({ groups: options.optimizer.groups, lastStage: options.pipeline.lastRank });
-    this.#totals = new LossTotals({ ...options, ranks: this.ranks });
+    this.ranks = new Ranks({ groups: options.optimizer.groups });
+    this.#totals = new LossTotals({
+      ...options,
+      ranks: this.ranks,
+      isLastStage: options.pipeline.isLast,
+    });
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
     this.#started = this.#progress;
   }
@@ -159,13 +159,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * @throws UsageError `MTL_STEP_UNDER_WAY` where an earlier loop was left so
    */
   async *steps(options: StepsOptions = {}): AsyncGenerator<StepMetrics, void, undefined> {
-    const { waitsAfter = () => true, isOver = () => false } = options;
+    const { waitsAfter = () => true, isOver = () => false, agreement = nothingElse } = options;
     const { trainIterations } = this.#options;
     refuseStepUnderWay('steps', this);
     const isLate = options.waitsAfter !== undefined && this.#canReadLate();
     try {
       while (this.#started.iteration < trainIterations && !isOver()) {
-        const started = yield* this.#startNext({ isLate });
+        const started = yield* this.#startNext({ isLate, isOver, agreement });
         const earlier = this.#underWay;
         this.#underWay = started;
         if (earlier !== undefined) yield earlier.finish();
@@ -194,7 +194,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
-    for (let done = 0; done < numMicroBatches; ) {
+    let done = 0;
+    while (done < numMicroBatches) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
       using numbers = this.#deviceNumbers(some.length * losses.length);
@@ -208,13 +209,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         return numbers.read();
       });
       own.ofKinds(read, some.length).forEach((values, kind) => void sums[kind]!.push(...values));
-      losses.forEach(({ count }, kind) => {
-        for (const batch of some) counts[kind]! += count(batch);
+      this.#totals.countsOf(some).forEach((count, kind) => {
+        counts[kind]! += count;
       });
       done += some.length;
     }
-    const whole = this.#totals.counts(counts, 'the evaluation data hold');
-    const means = this.#totals.sums(sums).map((sum, kind) => sum / whole[kind]!);
+    const agreed = this.ranks.sum([...counts, ...this.#totals.partsOf(sums, done)]);
+    const whole = this.#totals.checkedCounts(agreed, 'the evaluation data hold');
+    const means = this.#totals.sums(agreed.slice(losses.length)).map((sum, kind) => sum / whole[kind]!);
     return {
       loss: this.#totals.main(means),
       ...this.#totals.byName(means),
@@ -232,9 +234,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * Begins the next step; undefined at the end of the data. Where that fails on all ranks alike, the step
    * that is under way is still finished and yielded.
    */
-  async *#startNext(how: {
-    readonly isLate: boolean;
-  }): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
+  async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
     const { device, optimizer } = this.#options;
     try {
       const name = `step ${this.#started.iteration + 1}`;
@@ -252,22 +252,29 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return step.finish();
   }
 
-  async #start({ isLate }: { readonly isLate: boolean }): Promise<StartedStep | undefined> {
+  async #start({ isLate, isOver, agreement }: StartOptions): Promise<StartedStep | undefined> {
     const startMs = performance.now();
     const { microBatches, lossScaler } = this.#options;
     const from = this.#started;
     const { consumedSamples } = from;
     const { globalBatchSize, numMicroBatches } = microBatches.at(consumedSamples);
     const batches = await this.#take(numMicroBatches);
+    const [numWithoutData, ...agreed] = this.ranks.sum([
+      batches === undefined ? 1 : 0,
+      ...this.#totals.countsOf(batches ?? []),
+      ...agreement.own(),
+    ]);
+    const numKinds = this.#options.losses.length;
+    await agreement.agreed(agreed.slice(numKinds));
     // where one rank has no data left, none can go on
-    const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
-    if (batches === undefined || isOver === 1) return undefined;
+    if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,
       iteration: from.iteration + 1,
       from,
       to: this.#after(from, globalBatchSize),
       batches,
+      counts: agreed.slice(0, numKinds),
       globalBatchSize,
       lossScale: lossScaler.scale,
       rates: stepRates(this.#options, consumedSamples),
@@ -388,11 +395,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const sums = await this.#passes(step, numbers);
     const launch = (): void => optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
     if (late === undefined) {
-      const results = this.#readNumbers(step, () => {
+      const found = this.#readNumbers(step, sums, () => {
         launch();
         return numbers.read();
       });
-      const outcome = this.#outcomeOf(step, sums, results);
+      const outcome = this.#outcomeOf(step, found);
       return () => outcome;
     }
     launch();
@@ -401,20 +408,15 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     late.end(numbers.startRead());
     const { peakBytes } = memoryStatistics(device);
     return () => {
-      const found = findingWrongIndices(() => late.read());
-      return this.#outcomeOf(step, sums, this.#agreeOnNumbers(step, found, peakBytes));
+      const read = findingWrongIndices(() => late.read());
+      return this.#outcomeOf(step, this.#agree(step, { sums, read, peakBytes }));
     };
   }
 
   /** What an update found that is enqueued. */
-  #outcomeOf(
-    step: RunningStep<Batch>,
-    sums: LossSums,
-    { read, peakBytes }: { readonly read: readonly number[]; readonly peakBytes: number },
-  ): StepOutcome {
+  #outcomeOf(step: RunningStep<Batch>, { read, ...found }: AgreedNumbers): StepOutcome {
     const { gradientNorm } = this.#options.optimizer.finishStep(read.at(-1)!);
-    const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const measured = { means, loss: this.#totals.total(means), gradientNorm, peakBytes };
+    const measured = { ...found, gradientNorm };
     return { ...measured, verdict: this.#judge(step, measured) };
   }
 
@@ -451,16 +453,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     using own = Tensor.zeros({ shape: [1], dtype: 'float64', device });
     if (this.extensions.repeat) optimizer.recordOwnGradients(own);
     const sums = await this.#passes(step, numbers);
-    const { read, peakBytes } = this.#readNumbers(step, () => {
+    const { read, ...found } = this.#readNumbers(step, sums, () => {
       const squares = optimizer.measureGradients();
       return [...numbers.read(), ...(hasValues(device) ? [own.item(), squares.item()] : [0, 0])];
     });
     const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
-    const means = this.#meansOf(step, sums.ofKinds(read, step.batches.length));
-    const loss = this.#totals.total(means);
-    // a faulty rank may have another loss than those that hold the same, and all must decide alike
-    const [agreed] = this.ranks.maximum([Number.isNaN(loss) ? Number.POSITIVE_INFINITY : loss]);
-    return { means, loss: agreed!, gradientNorm, peakBytes, own: read.slice(0, -1) };
+    return { ...found, gradientNorm, own: read.slice(0, -1) };
   }
 
   /** Whether gradients overflowed under a loss scale that can be lowered. */
@@ -496,32 +494,40 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return scaledSums;
   }
 
+  /** What `body` reads from the device, and what all ranks make of it. */
+  #readNumbers(step: RunningStep<Batch>, sums: LossSums, body: () => readonly number[]): AgreedNumbers {
+    const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
+    return this.#agree(step, { sums, read, peakBytes: memoryStatistics(this.#options.device).peakBytes });
+  }
+
   /**
-   * What `body` reads from the device, which reports only now a wrong index: all ranks end, so that none
-   * saves.
+   * The losses over all ranks, and the peak of any of them. Where the device of one has reported a wrong
+   * index, which it does only now, all end, so that none saves.
    */
-  #readNumbers(step: RunningStep<Batch>, body: () => readonly number[]) {
-    const { device } = this.#options;
-    const found = findingWrongIndices(() => this.extensions.span('optimizer', body));
-    return this.#agreeOnNumbers(step, found, memoryStatistics(device).peakBytes);
-  }
-
-  #agreeOnNumbers(
-    { iteration }: RunningStep<Batch>,
-    found: ReturnType<typeof findingWrongIndices<readonly number[]>>,
-    peakBytes: number,
-  ) {
-    const read = 'value' in found ? found.value : undefined;
-    const [peak, isWrong] = this.ranks.maximum([peakBytes, read === undefined ? 1 : 0]);
-    if (read === undefined || isWrong === 1) {
-      throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
+  #agree(
+    { iteration, batches, lossScale }: RunningStep<Batch>,
+    own: {
+      readonly sums: LossSums;
+      readonly read: ReturnType<typeof findingWrongIndices<readonly number[]>>;
+      readonly peakBytes: number;
+    },
+  ): AgreedNumbers {
+    const read = 'value' in own.read ? own.read.value : undefined;
+    const numMicroBatches = batches.length;
+    const sums = own.sums.ofKinds(read ?? [], numMicroBatches);
+    const peaks = Array.from({ length: this.ranks.size }, (_, rank) =>
+      rank === this.ranks.rank ? own.peakBytes : 0,
+    );
+    const parts = this.#totals.partsOf(sums, numMicroBatches);
+    const [numWrong, ...agreed] = this.ranks.sum([read === undefined ? 1 : 0, ...peaks, ...parts]);
+    if (read === undefined || numWrong! > 0) {
+      throw wrongIndexOfStep(iteration, 'wrong' in own.read ? own.read.wrong : undefined);
     }
-    return { read, peakBytes: peak! };
-  }
-
-  /** The mean of each kind of loss over the global batch, from this rank's sums. */
-  #meansOf({ lossScale }: RunningStep<Batch>, sums: ReadonlyArray<readonly number[]>): readonly number[] {
-    return this.#totals.sums(sums).map((sum, kind) => sum / (lossScale * this.#totals.weightOf(kind)));
+    const means = this.#totals
+      .sums(agreed.slice(peaks.length))
+      .map((sum, kind) => sum / (lossScale * this.#totals.weightOf(kind)));
+    const peakBytes = Math.max(...agreed.slice(0, peaks.length));
+    return { read, means, loss: this.#totals.total(means), peakBytes };
   }
 
   async #take(count: number): Promise<Batch[] | undefined> {
@@ -536,10 +542,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
-  #accumulateGradients({ iteration, batches, lossScale }: RunningStep<Batch>, scaledSums: LossSums): void {
+  #accumulateGradients(step: RunningStep<Batch>, scaledSums: LossSums): void {
     const { pipeline, optimizer, losses } = this.#options;
-    const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
-    const counts = this.#totals.counts(own, 'a global batch holds');
+    const { iteration, batches, lossScale } = step;
+    const counts = this.#totals.checkedCounts(step.counts, 'a global batch holds');
     const factors = losses.map((kind, index) => [
       kind.name,
       (lossScale * this.#totals.weightOf(index)) / counts[index]!,

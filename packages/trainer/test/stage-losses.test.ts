@@ -69,6 +69,11 @@ describe('a loss of stages in the middle', () => {
     }
   });
 
+  it('takes two collectives of a step, next to those of gradients and their norm', async () => {
+    for (const { collectives } of await run({ pp: 2, dp: 2, ...own }))
+      expect(collectives).toEqual({ world: 2 + 1, dp: 1, pp: 0 });
+  });
+
   it.each([
     ['a loss that the run does not have', { ownLoss: 'other_loss' }, 'a stage makes the loss other_loss'],
     ['a loss that no stage makes', { ownLoss: undefined }, 'no stage makes own_loss'],

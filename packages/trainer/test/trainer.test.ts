@@ -221,12 +221,15 @@ describe('Trainer', () => {
 
   it('ends on all ranks where another one has read an index out of range', async () => {
     const { trainer, optimizer, dispose } = build();
-    // what the device of another rank reports when it is read: the second of two numbers of a step
+    // what the device of another rank reports when it is read: the first number of the second collective
+    let calls = 0;
     const allReduce = (tensor: Tensor) => {
-      if (tensor.size === 2) tensor.write(Float64Array.of(0, 1));
+      const values = tensor.read<'float64'>();
+      if (++calls === 2) tensor.write(Float64Array.of(1, ...values.subarray(1)));
       return { wait: () => {} };
     };
-    const groups = { ...optimizer.groups, world: { allReduce } as unknown as ProcessGroup };
+    const world = { allReduce, rank: 0, size: 2 } as unknown as ProcessGroup;
+    const groups = { ...optimizer.groups, world };
     const ranks = new Ranks({ groups });
     Object.defineProperty(trainer, 'ranks', { value: ranks });
     await expect(all(trainer)).rejects.toMatchObject({

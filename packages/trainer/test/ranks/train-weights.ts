@@ -1,4 +1,4 @@
-import { ProcessMesh, type World } from '@mtl/comm';
+import { type ProcessGroup, ProcessMesh, type World } from '@mtl/comm';
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { interleaved, type PipelineSchedule } from '@mtl/pipeline/schedules';
@@ -17,7 +17,11 @@ export interface TrainWeightsArgument {
 export interface TrainWeightsResult {
   readonly steps: readonly Pick<StepMetrics, 'loss' | 'otherLosses' | 'gradNorm'>[];
   readonly evaluated: EvaluatedLoss;
+  /** Of a step, by group. */
+  readonly collectives: Readonly<Record<string, number>>;
 }
+
+const numSteps = 3;
 
 const [numChunks, globalBatchSize] = [4, 8];
 
@@ -85,14 +89,28 @@ export default async function trainWeights(
       { name: 'lm_loss', per: 'token', count: (batch) => batch.length },
       ...(weight === undefined ? [] : [own]),
     ],
-    trainIterations: 3,
+    trainIterations: numSteps,
   });
   const evaluated = await trainer.evaluate(samples(coordinates.dp, dp), globalBatchSize / dp);
+  const before = collectivesOf(groups);
   const steps = [];
   for await (const { loss, otherLosses, gradNorm } of trainer)
     steps.push({ loss, gradNorm, ...(otherLosses && { otherLosses }) });
+  const collectives = Object.fromEntries(
+    Object.entries(collectivesOf(groups)).map(([name, calls]) => [name, (calls - before[name]!) / numSteps]),
+  );
   optimizer.dispose();
-  return { steps, evaluated };
+  return { steps, evaluated, collectives };
+}
+
+/** How many operations of all ranks of a group there have been; messages between two of them are none. */
+function collectivesOf(groups: Readonly<Record<string, ProcessGroup>>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(groups).map(([name, group]) => {
+      const { send, receive, ...collectives } = group.statistics();
+      return [name, Object.values(collectives).reduce((sum, { calls }) => sum + calls, 0)];
+    }),
+  );
 }
 
 /** All chunks on one rank, one micro-batch after the other. */
