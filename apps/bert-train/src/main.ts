@@ -1,9 +1,78 @@
 #!/usr/bin/env node
-import { runTrainingProgram } from '@mtl/recipes';
+/**
+ * Pretrains a BERT: an encoder that learns masked tokens and the order of sentences. With `mtl run
+ * --nproc-per-node 4 bert-train` four processes run this program: each holds its part of the model, reads its
+ * part of the data, and takes every step together with the others. `mtl train bert` takes the same steps;
+ * here they can be read and changed.
+ */
+import { LossScaler } from '@mtl/optimizer';
+import {
+  batchesOfRun,
+  beginReports,
+  dataOfRun,
+  loadStart,
+  modelOfRun,
+  type OpenedRun,
+  optimizerOfRun,
+  partOfRun,
+  pretraining,
+  runTrainingProgram,
+  showResults,
+  trainerOfRun,
+  trainingProfiler,
+} from '@mtl/recipes';
 
-await runTrainingProgram({
-  model: 'bert',
-  program: 'bert-train',
-  description: 'Pretrains a BERT.',
-  argv: process.argv.slice(2),
-});
+/** What every rank does, once the flags are read and the processes have joined. */
+async function trainBert(run: OpenedRun): Promise<void> {
+  // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` says
+  // which place this one has in the mesh of tp x dp x pp, and has its groups: with tp it shares layers, with
+  // dp the samples of a step, with pp the order of the layers.
+  const { configuration } = run;
+
+  // Data: documents as sentences of token ids. A sample has two runs of sentences, swapped half of the time,
+  // and 15 % of its tokens masked, in the order and with the masks of Megatron-LM; and the WordPiece
+  // tokenizer that made them.
+  const data = await dataOfRun(run);
+
+  // Architecture: a BERT in the sizes of the flags, or what --load or --load-hf names.
+  const model = await modelOfRun(run, { data });
+
+  // Stages: the layers of this rank (embedding and heads on the first and the last stage), and the pipeline
+  // that runs their forward and backward passes in the order of the schedule. Padding is left out of all
+  // passes.
+  const profiler = trainingProfiler(run);
+  const part = partOfRun(run, { model, recorder: profiler });
+
+  // Optimizer: AdamW or Muon over the stores of the parameters. They have the memory of values and gradients,
+  // whole or sharded over dp, and reduce the gradients. Losses are scaled where gradients are in float16.
+  const optimizer = optimizerOfRun(run, { part });
+  const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+
+  // Start: initial weights, or those of --load or --load-hf; a run that goes on has its optimizer and its
+  // place, too.
+  const start = await loadStart(run, { model, optimizer, lossScaler });
+
+  // Reports: what is told of the run by rank 0: console, run.json, metrics.jsonl, TensorBoard, services.
+  const reports = await beginReports(run, { start, model, data });
+
+  // Loop: a step is forward and backward of its micro-batches, and the update. The loss is a sum of two
+  // means: over masked tokens, and over samples for the order of their sentences.
+  const batches = batchesOfRun(run, { data, part, start });
+  const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
+  const trainer = trainerOfRun(run, { ...parts, profiler });
+
+  // Around the loop: evaluations, checkpoints, signals and exports. A program that wants to see each step
+  // writes `for await (const { iteration, loss } of training)` in place of `run`.
+  const training = pretraining(run, { ...parts, trainer });
+  try {
+    await training.run();
+    await showResults(run, training);
+  } finally {
+    await training.close();
+  }
+}
+
+await runTrainingProgram(
+  { model: 'bert', program: 'bert-train', description: 'Pretrains a BERT.', argv: process.argv.slice(2) },
+  trainBert,
+);

@@ -151,7 +151,7 @@ describe('mtl finetune', () => {
       '--save DIR',
     ],
     ['no task', ['finetune', '--data-dir', 'QQP'], 'MTL_FLAG_REQUIRED', '--task'],
-    ['a task misspelt', ['finetune', '--task', 'qpq'], 'MTL_FLAG_VALUE', 'pass --task qqp'],
+    ['a task misspelt', ['finetune', '--task', 'qpq'], 'MTL_FLAG_VALUE', 'write --task qqp'],
     ['no data', ['finetune', '--task', 'qqp'], 'MTL_FLAG_REQUIRED', '--train-data'],
     ['no model', qqp, 'MTL_FLAG_REQUIRED', '--load-hf'],
     [

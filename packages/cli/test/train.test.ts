@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { prepareCorpus, prepareSentences } from '@mtl/recipes/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { appCommand } from './support/mtl-command.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
@@ -47,7 +48,7 @@ const train = async (model: 'gpt' | 'bert', save: string, { numProcesses }: { nu
 describe.each([['gpt', /A sample:\n/] as const, ...inWholeRuns(['bert', /^Masks filled .*:\n/m] as const)])(
   'mtl train %s',
   (model, shown) => {
-    it('trains from flags, and on two processes by mtl run, with the same losses', async () => {
+    it('trains from flags, on two processes by mtl run, and as the app does, with the same losses', async () => {
       const alone = await train(model, `${model}-alone`, { numProcesses: 1 });
       expect(alone).toMatch(/iteration +4\/ +4 .* lm loss: \d/);
       expect(alone).toMatch(shown);
@@ -59,6 +60,13 @@ describe.each([['gpt', /A sample:\n/] as const, ...inWholeRuns(['bert', /^Masks 
         // two ranks add float32 in another order: the bound of parity between layouts
         expect(Math.abs(loss / losses[step]! - 1), `step ${step + 1}`).toBeLessThan(2e-6);
       });
+      // which has the steps of opening a run one by one
+      const { status } = await spawnMtl([...tiny, ...data[model], '--save', `${model}-app`], {
+        cwd: directory.path,
+        program: appCommand(`${model}-train`),
+      });
+      expect(status).toBe(0);
+      expect(lossesOf(`${model}-app`)).toEqual(losses);
       const record = JSON.parse(readFileSync(join(directory.path, `${model}-two`, 'run.json'), 'utf8'));
       expect(record.starts[0].layout).toMatchObject({ worldSize: 2, data: 2 });
     });

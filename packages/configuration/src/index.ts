@@ -12,8 +12,31 @@ export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelOf } from './architecture/gpt-model-of.js';
 export { learningSettings } from './architecture/learning-settings.js';
 export { pickFields } from './architecture/pick-fields.js';
+export { configureFineTuning, fineTuningConfiguration } from './fine-tuning/configure-fine-tuning.js';
+export {
+  type FineTuningConfiguration,
+  type FineTuningTaskName,
+  fineTuningTaskNames,
+  type SpanConfiguration,
+  type StartConfiguration,
+  type TaskDataConfiguration,
+} from './fine-tuning/fine-tuning-configuration.js';
+export { type FineTuningOptions, fineTuningFlags } from './fine-tuning/fine-tuning-flags.js';
+export {
+  type FineTuningPreset,
+  type FineTuningPresetName,
+  type FineTuningPresetTask,
+  fineTuningPreset,
+  fineTuningPresetNames,
+} from './fine-tuning/fine-tuning-presets.js';
+export { missingFineTuningFlags } from './fine-tuning/missing-fine-tuning-flags.js';
 export { checkpointFlags } from './flags/checkpoint-flags.js';
-export { describeFlag, type FlagDescription } from './flags/describe-flag.js';
+export {
+  defaultOfSchema,
+  describeFlag,
+  describeSchema,
+  type FlagDescription,
+} from './flags/describe-flag.js';
 export {
   configFileJsonSchema,
   type FlagName,
@@ -31,6 +54,12 @@ export { tokenizerFlagNames } from './flags/flags-of-own-models.js';
 export { type FlagOfProgram, flagsOfProgram } from './flags/flags-of-program.js';
 export { foldNotices } from './flags/fold-notices.js';
 export { formatHelp } from './flags/format-help.js';
+export {
+  checkpointToRead,
+  inferenceFlags,
+  sharingFlags,
+  tokenizerFlags,
+} from './flags/inference-flags.js';
 export type { LoadedFlags } from './flags/loaded-flags.js';
 export { loggingFlags } from './flags/logging-flags.js';
 export {
@@ -85,7 +114,7 @@ export {
   type StrategyConfiguration,
   strategies,
 } from './strategies/strategies.js';
-export type { AxisSize, Strategy, StrategyCall } from './strategies/strategy.js';
+export type { AxisSize, FlagFragment, Strategy, StrategyCall } from './strategies/strategy.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
 export { bundledCorpus } from './validation/bundled-corpus.js';
 export { checkRequiredFlags, missingFlags } from './validation/check-required-flags.js';

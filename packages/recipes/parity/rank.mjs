@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { joinProcesses, Training } from '@mtl/recipes';
+import { joinProcesses, openTraining } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
@@ -32,7 +32,7 @@ async function train(joined, { model, argv, gradients, fault }) {
       barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
     });
   };
-  const training = await Training.build({
+  const training = await openTraining({
     ...joined,
     world,
     configuration,

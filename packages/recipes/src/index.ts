@@ -37,18 +37,6 @@ export { formatDryRun } from './dry-run/format-dry-run.js';
 export type { MemoryByKind } from './dry-run/memory-by-kind.js';
 export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
-export {
-  type FineTuningConfiguration,
-  type FineTuningTaskName,
-  fineTuningTaskNames,
-} from './fine-tuning/fine-tuning-configuration.js';
-export {
-  type FineTuningPreset,
-  type FineTuningPresetName,
-  type FineTuningPresetTask,
-  fineTuningPreset,
-  fineTuningPresetNames,
-} from './fine-tuning/fine-tuning-presets.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/task-set.js';
 export { defaultSampling } from './inference/default-sampling.js';
@@ -87,15 +75,31 @@ export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js'
 export type { RunRecord, RunStart } from './runs/run-record.js';
 export { type SendRunOptions, sendRun } from './runs/send-run.js';
 export type { RunState } from './runs/state-of-run.js';
+export { type BegunReports, beginReports } from './training/begin-reports.js';
+export { batchesOfRun, type DataOfRun, dataOfRun } from './training/data-of-run.js';
 export { endWithoutOutput } from './training/end-without-output.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './training/join-processes.js';
+export { loadStart, type StartOfRun } from './training/load-start.js';
+export { modelOfRun } from './training/model-of-run.js';
+export { type OpenedRun, type OpenTrainingOptions, openRun } from './training/open-run.js';
+export {
+  openTraining,
+  type Pretraining,
+  type PretrainingParts,
+  pretraining,
+} from './training/open-training.js';
+export { optimizerOfRun, type PartOfRun, partOfRun } from './training/part-of-run.js';
 export type { Job } from './training/read-job.js';
 export { readLoadedFlags } from './training/read-loaded-flags.js';
 export {
   type RunTrainingProgramOptions,
   runTrainingProgram,
+  showResults,
+  type TrainingProgramBody,
 } from './training/run-training-program.js';
 export { shellWord } from './training/shell-word.js';
 export { type TrainOptions, train } from './training/train.js';
-export { type BuildTrainingOptions, Training } from './training/training.js';
+export { type TrainerOfRunOptions, trainerOfRun } from './training/trainer-of-run.js';
+export { Training } from './training/training.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './training/training-processes.js';
+export { trainingProfiler } from './training/training-profiler.js';

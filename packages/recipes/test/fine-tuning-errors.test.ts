@@ -1,9 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostTensor, saveCheckpoint } from '@mtl/checkpoint';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { formatError } from '@mtl/errors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FineTuningConfiguration, fineTune } from '../src/index.js';
+import { fineTune } from '../src/index.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;

@@ -1,14 +1,10 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  checkpointToHuggingFace,
-  type FineTuningConfiguration,
-  type FineTuningReport,
-  fineTune,
-} from '../src/index.js';
+import { checkpointToHuggingFace, type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
 import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
+import { type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
 import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';

@@ -1,6 +1,6 @@
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { type FineTuningConfiguration, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun, type FineTuningConfiguration } from '../src/index.js';
+import { dryRun } from '../src/index.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';

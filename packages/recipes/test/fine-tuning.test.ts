@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
+import { type FineTuningReport, fineTune } from '../src/index.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
 

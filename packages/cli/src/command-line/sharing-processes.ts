@@ -1,8 +1,9 @@
+import { sharingFlags } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
-import type { Command } from 'commander';
-import { countOption } from './option-values.js';
+import { addFlags } from './flag-options.js';
+import type { MtlCommand } from './new-command.js';
 
 /** Values of the options of `addSharingFlags`. */
 export interface SharingFlagValues {
@@ -25,13 +26,8 @@ export interface SharingProcesses {
 export const alone: SharingProcesses = { processes: undefined, numLocal: 1, isFirst: true };
 
 /** Adds the flags that say how the processes of `mtl run` share a model. */
-export function addSharingFlags<Kind extends Command>(command: Kind): Kind {
-  return command
-    .addOption(
-      countOption('--tensor-model-parallel-size <n>', 'Processes that share every layer.').default(1),
-    )
-    .addOption(countOption('--pipeline-model-parallel-size <n>', 'Pipeline stages.').default(1));
-}
+export const addSharingFlags = (command: MtlCommand): MtlCommand =>
+  addFlags(command, sharingFlags, { filled: true });
 
 /**
  * Runs a task as one of the processes that a launcher has started, or alone.

@@ -19,13 +19,15 @@ import {
   withSharingProcesses,
 } from '../command-line/sharing-processes.js';
 
-interface GenerateFlags extends ModelFlagValues, SharingFlagValues, SamplingFlagValues {
-  readonly prompt?: string;
-  readonly promptFile?: string;
-  readonly numSamples: number;
-  readonly maxNewTokens: number;
-  readonly json?: true;
-}
+type GenerateFlags = ModelFlagValues &
+  SharingFlagValues &
+  SamplingFlagValues & {
+    readonly prompt?: string;
+    readonly promptFile?: string;
+    readonly numSamples: number;
+    readonly maxNewTokens: number;
+    readonly json?: true;
+  };
 
 const examples = `
 Examples:

@@ -11,3 +11,9 @@ export const mtlCommand: readonly string[] =
   process.env.MTL_TEST_BUILDS === undefined
     ? [process.execPath, ...typescriptFlags, pathOf('src/main.ts')]
     : [process.execPath, pathOf('bin/mtl.mjs')];
+
+/** The words that start a program of apps/, from its sources or its build. */
+export const appCommand = (name: 'gpt-train' | 'bert-train'): readonly string[] =>
+  process.env.MTL_TEST_BUILDS === undefined
+    ? [process.execPath, ...typescriptFlags, pathOf(`../../apps/${name}/src/main.ts`)]
+    : [process.execPath, pathOf(`../../apps/${name}/dist/main.js`)];

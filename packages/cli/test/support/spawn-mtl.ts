@@ -9,6 +9,8 @@ export interface FinishedMtl {
 
 export interface SpawnMtlOptions {
   readonly cwd: string;
+  /** The words that start the program. Default: those of `mtl`. */
+  readonly program?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Standard input. Default: none. */
   readonly input?: string;
@@ -19,10 +21,10 @@ export interface SpawnMtlOptions {
 /** Runs the command in a process of its own to its end. */
 export function spawnMtl(
   argv: readonly string[],
-  { cwd, env = {}, input, onStart }: SpawnMtlOptions,
+  { cwd, program = mtlCommand, env = {}, input, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
-    const [command, ...words] = mtlCommand;
+    const [command, ...words] = program;
     const child = spawn(command!, [...words, ...argv], {
       cwd,
       env: { ...process.env, ...env },

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
-import { Training } from '@mtl/recipes';
+import { openTraining } from '@mtl/recipes';
 
 /** What `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {
@@ -48,7 +48,7 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
 /** Trains to the end, as gpt-train does, and returns what it would have printed. */
 export async function trainGpt(flags: ReturnType<typeof parseFlags>, directory: string): Promise<string> {
   let printed = '';
-  const training = await Training.build({
+  const training = await openTraining({
     configuration: validateConfiguration(flags),
     corpusDirectory: directory,
     stream: {

@@ -1,4 +1,4 @@
-import { count, text, toggle } from './flag-kinds.js';
+import { count, naturalNumber, text, toggle } from './flag-kinds.js';
 
 /** What is loaded before training and saved by it. */
 export const checkpointFlags = {
@@ -18,7 +18,7 @@ export const checkpointFlags = {
     'Folder of checkpoints to resume from: its newest whole one, whose flags hold where no other is given. With --finetune only those of its model and its tokenizer.',
     { placeholder: 'DIR' },
   ),
-  'ckpt-step': count('Resumes from the checkpoint of this step instead of the newest.'),
+  'ckpt-step': naturalNumber('Resumes from the checkpoint of this step instead of the newest.'),
   'no-load-optim': toggle('Starts with a fresh optimizer.'),
   'no-load-rng': toggle('Starts with a fresh random state.'),
   'override-opt-param-scheduler': toggle(

@@ -1,4 +1,6 @@
-import { type FlagName, factsOf } from './flag-schema.js';
+import { z } from 'zod';
+import { flagFacts } from './flag-kinds.js';
+import { type FlagName, schemaOf } from './flag-schema.js';
 
 /** How help shows a flag. */
 export interface FlagDescription {
@@ -6,19 +8,35 @@ export interface FlagDescription {
   readonly placeholder: string;
   /** What it does, its choices where they are many, and its default. */
   readonly text: string;
+  /** Whether its value is a list. */
+  readonly takesSeveral: boolean;
+  /** The names that it takes; none where it takes others, too. */
+  readonly choices: readonly string[];
 }
 
+/** The help of a flag of a training run. */
+export const describeFlag = (name: FlagName): FlagDescription => describeSchema(schemaOf(name));
+
 /** The help of a flag, for any command that has it. */
-export function describeFlag(name: FlagName): FlagDescription {
-  const { description, kind, placeholder, default: value, defaultText } = factsOf(name);
+export function describeSchema(schema: z.ZodType): FlagDescription {
+  const { description, kind, placeholder, default: value, defaultText } = flagFacts.get(schema)!;
   const isLong = kind === 'choice' && placeholder.length > 24;
   const choices = isLong ? ` One of ${placeholder.replaceAll('|', ', ')}.` : '';
   const shown = defaultText ?? (kind === 'boolean' || value === undefined ? undefined : formatDefault(value));
   return {
     placeholder: isLong ? 'STYLE' : placeholder,
+    takesSeveral: kind === 'texts' || kind === 'integers',
+    choices: kind === 'choice' ? choicesOf(schema) : [],
     text: `${description}${choices}${shown === undefined ? '' : ` [${shown}]`}`,
   };
 }
+
+/** The value of a flag where none is given; undefined where that depends on others. */
+export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
+
+/** Of a flag that takes one of some names. */
+const choicesOf = (schema: z.ZodType): readonly string[] =>
+  (z.toJSONSchema(schema) as { readonly enum?: readonly string[] }).enum ?? [];
 
 function formatDefault(value: unknown): string {
   return value === 2 ** 32 ? '2^32' : String(value);

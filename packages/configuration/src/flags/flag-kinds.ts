@@ -146,3 +146,18 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
     placeholder: placeholders,
   });
 }
+
+/**
+ * A flag of training on another command, which has help and a default of its own; type, range and spelling
+ * stay what they are.
+ */
+export function redescribed<Schema extends z.ZodType>(
+  flag: Schema,
+  facts: {
+    readonly [Fact in 'description' | 'placeholder' | 'default' | 'defaultText']?:
+      | FlagFacts[Fact]
+      | undefined;
+  },
+): Schema {
+  return withFacts(flag.clone() as Schema, { ...flagFacts.get(flag)!, ...facts } as FlagFacts);
+}

@@ -1,10 +1,13 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { z } from 'zod';
-import { type FlagName, factsOf, schemaOf } from './flag-schema.js';
+import { type FlagFacts, flagFacts } from './flag-kinds.js';
+import { type FlagName, schemaOf } from './flag-schema.js';
 
 /** A value as a command line or file gives it, before it is known to be right. */
 export interface GivenValue {
-  readonly name: FlagName;
+  readonly name: string;
+  /** What it takes. Default: what the flag of that name of a training run takes. */
+  readonly schema?: z.ZodType;
   /** Texts of the command line; anything YAML or JSON can hold from a file. */
   readonly value: unknown;
   /** Where it was found, for errors: `on the command line`, `in run.yaml`. */
@@ -20,23 +23,26 @@ const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
  */
 export function readFlagValue(given: GivenValue): unknown {
   const { name } = given;
-  const value = canonical(name, converted(given));
+  const value = canonical(given, converted(given));
   if (value === undefined) return undefined;
-  const result = schemaOf(name).safeParse(value);
+  const result = schemaIn(given).safeParse(value);
   if (result.success) return result.data;
   const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
   const remedy = otherChoices[`${name} ${written}`] ?? nearestChoice(given);
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
-    expected: expectedValue(name),
+    expected: expectedValue(given),
     ...(remedy === undefined ? {} : { remedy }),
     details: { flag: name, value: given.value },
   });
 }
 
+const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
+const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
+
 /** What a flag accepts, in words made from its schema. */
-function expectedValue(name: FlagName): string {
-  const { kind, placeholder } = factsOf(name);
-  const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
+function expectedValue(given: GivenValue): string {
+  const { kind, placeholder } = factsIn(given);
+  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
   if (schema.enum !== undefined) return schema.enum.join(', ');
   if (kind === 'boolean') return 'true or false';
   if (kind === 'text') return schema.pattern === undefined ? 'a text' : placeholder;
@@ -69,8 +75,9 @@ interface JsonSchemaOfFlag {
  * Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single
  * value.
  */
-function converted({ name, value }: GivenValue): unknown {
-  switch (factsOf(name).kind) {
+function converted(given: GivenValue): unknown {
+  const { value } = given;
+  switch (factsIn(given).kind) {
     case 'integer':
     case 'number':
       return toNumber(value);
@@ -86,8 +93,8 @@ function converted({ name, value }: GivenValue): unknown {
   }
 }
 
-function canonical(name: FlagName, value: unknown): unknown {
-  const { canonical: spelled } = factsOf(name);
+function canonical(given: GivenValue, value: unknown): unknown {
+  const { canonical: spelled } = factsIn(given);
   return spelled === undefined || typeof value !== 'string' ? value : spelled(value);
 }
 
@@ -99,8 +106,9 @@ function toText(value: unknown): unknown {
   return typeof value === 'number' ? String(value) : value;
 }
 
-function nearestChoice({ name, value }: GivenValue): string | undefined {
-  const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
+function nearestChoice(given: GivenValue): string | undefined {
+  const { name, value } = given;
+  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
   if (schema.enum === undefined || typeof value !== 'string') return undefined;
   const near = nearestName(value, schema.enum);
   return near === undefined ? undefined : `write --${name} ${near}`;

@@ -7,7 +7,8 @@ export interface OptionName {
   readonly key: string;
 }
 
-const camelCase = (name: string): string =>
+/** `num-layers` → `numLayers` */
+export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 const optionOfFlag = new Map<string, OptionName>(

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
-import { Training } from '@mtl/recipes';
+import { openTraining } from '@mtl/recipes';
 
 export interface TrainInStagesArgument {
   readonly flags: readonly string[];
@@ -13,7 +13,7 @@ export interface TrainInStagesArgument {
 /** Trains as gpt-train does, as one rank. */
 export default async (world: World, { flags, waits }: TrainInStagesArgument): Promise<void> => {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
-  const training = await Training.build({
+  const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },

@@ -1,18 +1,15 @@
 import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
-import type { NumberedBatch } from '@mtl/data';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
-import type { ParallelGroups } from '@mtl/optimizer';
+import { LossScaler, type ParallelGroups } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { modelFlops, stepRecording } from '@mtl/trainer';
-import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
-import type { ModelChunk } from '../models/model-chunk.js';
 import { recipeOf } from '../models/recipe-of.js';
-import { AssembledTraining } from '../training/assembled-training.js';
 import { newTrainer } from '../training/new-trainer.js';
+import { optimizerOfRun, partOfRun } from '../training/part-of-run.js';
 import { TrainingProcesses } from '../training/training-processes.js';
 import { type MemoryByKind, PeakMemory } from './memory-by-kind.js';
 import type { MetaRun } from './meta-run.js';
@@ -66,7 +63,7 @@ export async function dryRunRank(
   { configuration, scale }: MetaRun,
   options: DryRunRankOptions,
 ): Promise<DryRunRank> {
-  const { training, parallel } = configuration;
+  const { parallel } = configuration;
   const { device } = parallel;
   const { rank, model, numSteps = parallel.cudaGraphs ? stepsOfGraphs : 1, listener } = options;
   trimMemory(device);
@@ -82,24 +79,19 @@ export async function dryRunRank(
       return passes.span(activity, () => memory.span(activity, listened));
     },
   };
-  const assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>> = new AssembledTraining({
-    configuration,
-    model,
-    processes,
-    dtype: dtypeOfPrecision[training.precision],
-    recorder,
-    onMessage: () => {},
-    work: recipe.embeddingAndHeadCost(configuration, model),
-    buildStages: recipe.buildStages,
-    lossScale: configuration.optimizer.lossScale,
-  });
+  const run = { configuration, processes, onMessage: () => {} };
+  const part = partOfRun(run, { model, recorder });
+  const optimizer = optimizerOfRun(run, { part });
+  const lossScaler = new LossScaler(configuration.optimizer.lossScale);
   try {
-    memory.setStates(assembled.optimizer);
+    memory.setStates(optimizer);
     const batch = recipe.placeholderBatch(configuration);
     const losses = recipe.losses(model);
     const trainer = newTrainer({
       configuration,
-      assembled,
+      part,
+      optimizer,
+      lossScaler,
       batches: { next: async () => ({ done: false, value: batch }) },
       losses,
       lossesOfAbsentRanks: losses.map(({ name }) => name),
@@ -117,7 +109,7 @@ export async function dryRunRank(
     return {
       rank,
       coordinates: processes.coordinates,
-      numParameters: assembled.part.parameters.reduce((sum, { size }) => sum + size, 0),
+      numParameters: part.parameters.reduce((sum, { size }) => sum + size, 0),
       peakBytes: memoryStatistics(device).peakBytes - bytesInUse,
       memoryByKind: memory.byKind(),
       flops: (countedFlops() + more * passes.flops) / steps,
@@ -129,7 +121,8 @@ export async function dryRunRank(
       ),
     };
   } finally {
-    assembled.dispose();
+    part.dispose();
+    optimizer.dispose();
   }
 }
 

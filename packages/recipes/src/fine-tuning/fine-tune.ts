@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join, parse } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { foldNotices } from '@mtl/configuration';
+import { type FineTuningConfiguration, foldNotices } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
@@ -15,7 +15,6 @@ import { openTracking } from '../training/open-tracking.js';
 import type { Job } from '../training/read-job.js';
 import { trackingOfRun } from '../training/tracking-of-run.js';
 import { TrainingProcesses } from '../training/training-processes.js';
-import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
@@ -24,25 +23,25 @@ import {
   type SeedResult,
   writeResult,
 } from './fine-tuning-results.js';
-import {
-  FineTuningRun,
-  type FineTuningRunOptions,
-  type OpenReportersOptions,
-  resultPath,
-  resumable,
-  seedDirectory,
-  stepsOfEpoch,
-} from './fine-tuning-run.js';
 import { HuggingFaceExports } from './hugging-face-exports.js';
 import { type BertStart, openBertStart } from './open-bert-start.js';
+import {
+  type OpenFineTuningOptions,
+  type OpenReportersOptions,
+  openFineTuning,
+  resumable,
+  stepsOfEpoch,
+} from './open-fine-tuning.js';
 import { fineTuningTasks } from './open-task.js';
+import { resultPath, seedDirectory } from './seed-folder.js';
 import { stepReporter } from './step-reporter.js';
 import type { OpenedTask, TaskMetrics } from './task-set.js';
 import { trackedSeed } from './tracked-seed.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
-  readonly seeds: readonly number[];
+  /** Default: those of the configuration. */
+  readonly seeds?: readonly number[] | undefined;
   /** The processes of the job, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
@@ -76,7 +75,7 @@ export interface FineTuningReport {
  *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
-  const { configuration, world } = options;
+  const { configuration, world, seeds = configuration.seeds } = options;
   const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };
   const onMessage = (text: string): void => {
@@ -85,7 +84,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   checkSetNames(configuration);
   // refused before anything is built
   if ((world?.rank ?? 0) === 0)
-    trackingOfRun(trackedSeed(configuration, { seed: options.seeds[0]!, seeds: options.seeds }), process.env);
+    trackingOfRun(trackedSeed(configuration, { seed: seeds[0]!, seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
   const { parallel, placement } = started.layout;
   openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
@@ -102,7 +101,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   try {
     await saveDirectory.ownExisting();
     return await fineTuneSeeds(
-      { ...options, job, onMessage },
+      { ...options, seeds, job, onMessage },
       { started, processes, saveDirectory, threads },
     );
   } finally {
@@ -110,8 +109,10 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   }
 }
 
+type FineTuningOfSeeds = FineTuneOptions & { readonly seeds: readonly number[]; readonly job: Job };
+
 async function fineTuneSeeds(
-  options: FineTuneOptions & { readonly job: Job },
+  options: FineTuningOfSeeds,
   {
     started,
     processes,
@@ -150,7 +151,7 @@ async function fineTuneSeeds(
       await writeExport(seed);
       continue;
     }
-    const run = await FineTuningRun.build({
+    const { training, evaluations } = await openFineTuning({
       ...started,
       ...setup,
       configuration,
@@ -159,15 +160,14 @@ async function fineTuneSeeds(
       job,
       threads,
       onMessage,
-      owned: saveDirectory.owned,
     });
     try {
-      const ended = await run.run();
-      results.push(ended.result);
-      reason = ended.reason;
-      if (reason === 'done') await writeExport(seed, () => run.weights());
+      ({ reason } = await training.run());
+      const isDone = reason === 'done';
+      results.push(evaluations.result({ isDone }));
+      if (isDone) await writeExport(seed, () => training.weights());
     } finally {
-      run.dispose();
+      await training.close();
     }
     if (reason !== 'done') break;
   }
@@ -221,11 +221,11 @@ async function openStart(
 /** What all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
-  readonly openReporters: FineTuningRunOptions['openReporters'];
+  readonly openReporters: OpenFineTuningOptions['openReporters'];
   readonly onEpoch: (result: EpochResult) => void;
 }
 
-function setUp(options: FineTuneOptions & Started & { readonly processes: TrainingProcesses }): Setup {
+function setUp(options: FineTuningOfSeeds & Started & { readonly processes: TrainingProcesses }): Setup {
   const { configuration, processes, onMessage, start, sequenceLength } = options;
   const task = fineTuningTasks[configuration.task].open({
     ...configuration,
@@ -241,7 +241,7 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
   return {
     task,
     openReporters: async (run) => {
-      if (!processes.isFirst) return { all: [], close: async () => {} };
+      if (!processes.isFirst) return { all: [], close: async () => [] };
       const { logInterval, epochs } = configuration;
       const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
       const metrics = await openMetrics(options, run);
@@ -254,6 +254,7 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
           for (const sink of tracking) {
             for (const [title, text] of (await sink.close(outcome)) ?? []) onMessage(`${title}: ${text}`);
           }
+          return [];
         },
       };
     },
@@ -273,7 +274,7 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
  * one for each, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
-  { configuration, seeds, onMessage }: FineTuneOptions,
+  { configuration, seeds, onMessage }: FineTuningOfSeeds,
   { seed, resumeIteration }: OpenReportersOptions,
 ): Promise<MetricsFiles> {
   const { metricsJsonl, checkpoint } = configuration;

@@ -1,4 +1,5 @@
 import {
+  type FineTuningConfiguration,
   type FlagName,
   FlagReader,
   inWordsOfFlags,
@@ -11,7 +12,6 @@ import {
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
-import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 
 /** How the processes of a fine-tuning share a model and its data. */
 export interface FineTuningLayout {

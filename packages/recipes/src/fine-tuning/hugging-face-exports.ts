@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
-import { checkHuggingFaceArchitecture } from '@mtl/configuration';
+import { checkHuggingFaceArchitecture, type FineTuningConfiguration } from '@mtl/configuration';
 import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, huggingFaceTaskClass, writeHuggingFaceBertForTask } from '@mtl/models';
@@ -10,10 +10,9 @@ import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.j
 import { bertTokenizerSettings } from '../models/bert-tokenizer-settings.js';
 import { checkHuggingFaceTarget } from '../training/check-hugging-face-target.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
-import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
-import { seedDirectory } from './fine-tuning-run.js';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
+import { seedDirectory } from './seed-folder.js';
 
 export interface HuggingFaceExportsOptions {
   readonly configuration: FineTuningConfiguration;

@@ -1,5 +1,5 @@
 import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { readSavedConfiguration } from '@mtl/configuration';
+import { readSavedConfiguration, type StartConfiguration } from '@mtl/configuration';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
@@ -7,7 +7,6 @@ import { isOptimizerTensor } from '@mtl/trainer';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
-import type { StartConfiguration } from './fine-tuning-configuration.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
 export interface BertStart {

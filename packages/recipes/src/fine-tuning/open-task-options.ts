@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
+import type { SpanConfiguration, TaskDataConfiguration } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import { DataError } from '@mtl/errors';
-import type { SpanConfiguration, TaskDataConfiguration } from './fine-tuning-configuration.js';
 
 /** What a task's files are read and encoded with. */
 export interface OpenTaskOptions {

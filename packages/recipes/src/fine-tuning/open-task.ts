@@ -1,6 +1,6 @@
+import type { FineTuningTaskName } from '@mtl/configuration';
 import { glueTasks } from '@mtl/data';
 import type { BertTask } from '@mtl/models';
-import type { FineTuningTaskName } from './fine-tuning-configuration.js';
 import { type OpenTaskOptions, setName } from './open-task-options.js';
 import { openRaceTask, raceSetName } from './race-task.js';
 import { openSentencePairTask } from './sentence-pair-task.js';

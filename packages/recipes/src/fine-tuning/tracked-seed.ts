@@ -1,8 +1,13 @@
 import { basename, resolve } from 'node:path';
-import { type FlagName, FlagReader, resolveFlags, trackingConfiguration } from '@mtl/configuration';
+import {
+  type FineTuningConfiguration,
+  type FlagName,
+  FlagReader,
+  resolveFlags,
+  trackingConfiguration,
+} from '@mtl/configuration';
 import type { TrackedConfiguration } from '../training/tracking-of-run.js';
-import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
-import { seedDirectory } from './fine-tuning-run.js';
+import { seedDirectory } from './seed-folder.js';
 
 /**
  * The services that a fine-tuning's run of a seed reports to: a run of its own there, called as --save is

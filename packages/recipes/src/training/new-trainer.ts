@@ -1,21 +1,23 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
-import { LearningRateSchedule } from '@mtl/optimizer';
-import type {
-  LearningRate,
-  LossKind,
+import { LearningRateSchedule, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import {
+  type LearningRate,
+  type LossKind,
   Trainer,
-  TrainerExtension,
-  TrainerOptions,
-  TrainingProgress,
+  type TrainerExtension,
+  type TrainerOptions,
+  type TrainingProgress,
 } from '@mtl/trainer';
-import type { ModelChunk } from '../models/model-chunk.js';
-import type { AssembledTraining } from './assembled-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
+import type { PartOfRun } from './part-of-run.js';
 
 export interface NewTrainerOptions {
   readonly configuration: PretrainingConfiguration;
-  readonly assembled: AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>>;
+  /** This rank's part of the model. */
+  readonly part: Pick<PartOfRun, 'pipeline'>;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
   readonly losses: readonly LossKind<NumberedBatch>[];
   /** See `TrainerOptions`. */
   readonly lossesOfAbsentRanks?: readonly string[];
@@ -29,10 +31,13 @@ export interface NewTrainerOptions {
 
 /** The loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
-  const { configuration, assembled, losses, lossesOfAbsentRanks = [], batches } = parts;
+  const { configuration, part, optimizer, lossScaler, losses, lossesOfAbsentRanks = [], batches } = parts;
   const { progress, extensions } = parts;
   const { training, parallel, model } = configuration;
-  return assembled.trainer({
+  return new Trainer({
+    pipeline: part.pipeline,
+    optimizer,
+    lossScaler,
     losses,
     lossesOfAbsentRanks,
     batches,

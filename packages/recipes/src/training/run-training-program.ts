@@ -7,22 +7,20 @@ import {
   formatHelp,
   type ModelKind,
   type ParsedFlags,
-  type PretrainingConfiguration,
   parseFlags,
   printConfiguration,
   processesText,
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
-import type { OpenedConversations } from '../conversations/open-conversations.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { endWithoutOutput } from './end-without-output.js';
 import type { JoinedProcesses } from './join-processes.js';
-import { PlanComparison, planToCompare } from './plan-comparison.js';
+import { type OpenedRun, openRun } from './open-run.js';
+import { type Pretraining, trainingOfRun } from './open-training.js';
 import { shellWord } from './shell-word.js';
-import { Training } from './training.js';
 
 export interface RunTrainingProgramOptions {
   /** The model that the program trains. */
@@ -39,12 +37,20 @@ export interface RunTrainingProgramOptions {
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
+/** What a program does with the run that its flags describe, on every rank. */
+export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
+
 /**
- * A whole training program: reads flags, joins the processes of its job, trains, and prints the results at
- * the end; with --dry-run it only prints what the run would take. An error is printed and ends the process
+ * A whole training program: reads flags, joins the processes of its job, opens the run and hands it to
+ * `body`; with --dry-run it only prints what the run would take. An error is printed and ends the process
  * with its exit code.
+ *
+ * @param body Default: trains, and prints the results at the end.
  */
-export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
+export async function runTrainingProgram(
+  options: RunTrainingProgramOptions,
+  body: TrainingProgramBody = openAndTrain,
+): Promise<void> {
   const { argv, model, program, description, defaults = {} } = options;
   // while a training runs it saves first; before that there is nothing to save
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
@@ -60,17 +66,17 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
       return;
     }
     const commandLine = [program, ...argv.map(shellWord)].join(' ');
-    await trainInJob(flags, commandLine);
+    await trainInJob(flags, { commandLine, body });
   } catch (error) {
     console.error(formatError(error, { debug: argv.includes('--debug') }));
     process.exit(exitCodeOf(error));
   }
 }
 
-async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void> {
+async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> {
   const joined = await joinJob(flags, console.log);
   try {
-    await train(await withFlagsOfLoad(flags, joined), { joined, commandLine });
+    await train(await withFlagsOfLoad(flags, joined), { ...how, joined });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     joined.world?.abort(error as Error);
@@ -79,12 +85,15 @@ async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void
   joined.world?.close();
 }
 
-interface JoinedCommand {
-  readonly joined: JoinedProcesses;
+interface ProgramOfJob {
   readonly commandLine: string;
+  readonly body: TrainingProgramBody;
 }
 
-async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand): Promise<void> {
+async function train(
+  flags: ParsedFlags,
+  { joined, commandLine, body }: ProgramOfJob & { readonly joined: JoinedProcesses },
+): Promise<void> {
   const { world } = joined;
   const named = chooseSaveDirectory({
     ...{
@@ -106,8 +115,14 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   if (world !== undefined && !configuration.logging.isVerbose)
     say(`  processes ${processesText(configuration)}`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
+  const corpusDirectory = join('.cache', 'mtl');
   try {
-    await trainAndShow(configuration, { joined, commandLine, conversations, say });
+    const run = await openRun({ configuration, corpusDirectory, commandLine, conversations, ...joined });
+    try {
+      await body(run);
+    } finally {
+      await run.saveDirectory.release();
+    }
   } catch (error) {
     const rank = world?.rank ?? 0;
     const samples = conversations?.samples;
@@ -115,49 +130,33 @@ async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand)
   }
 }
 
-interface ShowOptions extends JoinedCommand {
-  readonly conversations: OpenedConversations | undefined;
-  /** Prints a text, once. */
-  readonly say: (text: string) => void;
-}
-
-async function trainAndShow(
-  configuration: PretrainingConfiguration,
-  { joined, commandLine, conversations, say }: ShowOptions,
-): Promise<void> {
-  const corpusDirectory = join('.cache', 'mtl');
-  const { world } = joined;
-  const isCompared = configuration.logging.comparesWithPlan && isFirst(world);
-  const plan = isCompared ? await planToCompare(configuration, process.env) : undefined;
-  const training = await Training.build({
-    configuration,
-    corpusDirectory,
-    commandLine,
-    conversations,
-    ...joined,
-  });
+/** Opens the run with all that belongs to it, and goes through its steps. */
+async function openAndTrain(run: OpenedRun): Promise<void> {
+  const training = await trainingOfRun(run);
   try {
-    const { processes, reporters } = training;
-    const write = (text: string): void => {
-      for (const reporter of reporters.all) reporter.message?.(text);
-    };
-    const comparison = plan && new PlanComparison({ plan, groups: processes.groups, write });
-    const { reason, checkpointPath, isUnchanged } = await training.run({
-      reporters: comparison ? [comparison] : [],
-    });
-    const rows = await training.endReports();
-    say(training.reporters.summary.text({ checkpointPath, rows }));
-    if (comparison !== undefined) say(comparison.text());
-    if (reason === 'done' || reason === 'early-stopping') {
-      if (reason === 'early-stopping') say('ended early: the validation loss has stopped falling');
-      const shown = await training.show();
-      if (shown !== undefined) say(`\n${shown}`);
-    } else if (isUnchanged === true) {
-      say(`stopped (${reason}); no step changed the weights, and nothing was saved`);
-    } else {
-      say(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
-    }
+    await training.run();
+    await showResults(run, training);
   } finally {
     await training.close();
+  }
+}
+
+/**
+ * Prints how a run ended, what it took, and what its model has learnt. All ranks call it, after its steps.
+ */
+export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
+  const { configuration, reporters } = training;
+  const { reason, checkpointPath, isUnchanged } = training.result!;
+  const rows = await training.endReports();
+  onMessage(reporters.summary.text({ checkpointPath, rows }));
+  if (reporters.comparison !== undefined) onMessage(reporters.comparison.text());
+  if (reason === 'done' || reason === 'early-stopping') {
+    if (reason === 'early-stopping') onMessage('ended early: the validation loss has stopped falling');
+    const shown = await training.show();
+    if (shown !== undefined) onMessage(`\n${shown}`);
+  } else if (isUnchanged === true) {
+    onMessage(`stopped (${reason}); no step changed the weights, and nothing was saved`);
+  } else {
+    onMessage(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
   }
 }

@@ -5,8 +5,8 @@ import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, expect, it, vi } from 'vitest';
 import { readRun } from '../runs/read-run.js';
+import { openTraining, type Pretraining } from './open-training.js';
 import { type TrainOptions, train } from './train.js';
-import { Training } from './training.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-train-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -25,7 +25,7 @@ const tinyLine =
   '--micro-batch-size 2 --global-batch-size 2 --train-iters 6 --eval-iters 0 --threads 1 --no-eval-samples';
 
 /** The losses of the steps that are left, by their numbers. */
-async function lossesOf(training: Training): Promise<Readonly<Record<number, number>>> {
+async function lossesOf(training: Pretraining): Promise<Readonly<Record<number, number>>> {
   const losses: Record<number, number> = {};
   for await (const { iteration, loss } of training) losses[iteration] = loss;
   return losses;
@@ -33,7 +33,7 @@ async function lossesOf(training: Training): Promise<Readonly<Record<number, num
 
 /** The same run from a command line. */
 async function lossesOfLine(): Promise<Readonly<Record<number, number>>> {
-  await using training = await Training.build({
+  await using training = await openTraining({
     configuration: validateConfiguration(parseFlags(tinyLine.split(' '))),
     corpusDirectory: join('.cache', 'mtl'),
     stream: { write: () => true },

@@ -4,7 +4,7 @@ import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { blocksOfProgram } from '../models/load-model-blocks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
-import { Training } from './training.js';
+import { openTraining, type Pretraining } from './open-training.js';
 
 /** What is trained and how, by topic, and where it is told of. */
 export type TrainOptions = RunOptions & {
@@ -34,7 +34,7 @@ const silence: ConsoleStream = { write: () => true };
  * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
  *   CheckpointError and CommunicationError for what cannot be opened
  */
-export async function train(all: TrainOptions = {}): Promise<Training> {
+export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   const { stream = silence, extensions, blocks, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
@@ -42,7 +42,7 @@ export async function train(all: TrainOptions = {}): Promise<Training> {
     const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
     const corpusDirectory = join('.cache', 'mtl');
     const told = { stream, extensions, closesWorld: true };
-    return await Training.build({ ...configured, ...joined, ...told, corpusDirectory });
+    return await openTraining({ ...configured, ...joined, ...told, corpusDirectory });
   } catch (error) {
     // the other processes end with this error instead of waiting for this one
     joined.world?.abort(error as Error);

@@ -14,6 +14,8 @@ import {
   Muon,
   muonWith,
 } from '@mtl/optimizer';
+import type { ModelChunk } from '../models/model-chunk.js';
+import type { ModelPart } from '../models/model-part.js';
 import { storeOf } from './store-of.js';
 import type { TrainingProcesses } from './training-processes.js';
 
@@ -44,6 +46,16 @@ export interface TrainingOptimizerOptions {
   readonly dtype: DType;
   /** Default true; false where every weight is loaded before it is read. */
   readonly initializes?: boolean;
+}
+
+/** `trainingOptimizer` of this rank's part of a model. */
+export function optimizerOfPart<Batch>(
+  part: Pick<ModelPart<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
+  options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
+): ModelOptimizer {
+  const { parameters, units, stages } = part;
+  const chunks = new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters]));
+  return trainingOptimizer({ ...options, parameters, units, chunks });
 }
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */

@@ -1,28 +1,22 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
-import type { PretrainingConfiguration } from '@mtl/configuration';
 import { resetPeakMemory, trimMemory } from '@mtl/kernels';
 import { type RecordedActivity, type StepListener, StepProfiler } from '@mtl/pipeline';
 import { formatStepProfile } from '../profile/format-step-profile.js';
 import { OperationProfile, type StepProfile } from '../profile/operation-profile.js';
 import { measureRoofline } from '../profile/roofline.js';
-import type { TrainingProcesses } from './training-processes.js';
+import type { OpenedRun } from './open-run.js';
 import { waitedSeconds } from './waited-seconds.js';
-
-export interface TrainingProfilerOptions {
-  readonly world: World | undefined;
-  readonly processes: TrainingProcesses;
-  /** Told where the time went, on the first rank of a run on CPUs. */
-  readonly onMessage: (text: string) => void;
-}
 
 /**
  * What records the steps that --profile-steps names: a trace of all ranks, and the operations of each rank.
- * None without the flag. All ranks call it.
+ * None without the flag. On CPUs the first rank is told where the time went. All ranks call it.
  */
-export function trainingProfiler(
-  { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
-  { world, processes, onMessage }: TrainingProfilerOptions,
-): StepListener | undefined {
+export function trainingProfiler({
+  configuration: { logging, parallel },
+  world,
+  processes,
+  onMessage,
+}: OpenedRun): StepListener | undefined {
   const { profile } = logging;
   if (profile === undefined) return undefined;
   const trace = new StepProfiler({

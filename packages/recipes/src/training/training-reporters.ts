@@ -16,13 +16,20 @@ import { risingValidation } from '../runs/rising-validation.js';
 import type { RunLog } from '../runs/run-log.js';
 import { openMetricsFiles } from './metrics-files.js';
 import { openTracking } from './open-tracking.js';
+import type { PlanComparison } from './plan-comparison.js';
+
+/** Who is told of a run, on this rank: the first one of its ranks has any. */
+export interface RunReporters {
+  readonly all: readonly TrainingReporter[];
+  /** Once the run has ended: what a summary adds of each. Further calls do nothing. */
+  close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
+}
 
 /** All reporters of the run, the summary among them. */
-export interface TrainingReporters {
-  readonly all: readonly TrainingReporter[];
+export interface TrainingReporters extends RunReporters {
   readonly summary: TrainingSummary;
-  /** Once the run has ended: what the summary adds of each. Further calls do nothing. */
-  close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
+  /** With --compare-with-plan. */
+  readonly comparison?: PlanComparison | undefined;
 }
 
 export interface OpenReportersOptions {

@@ -1,6 +1,7 @@
 import type { World } from '@mtl/comm';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
-import { type FineTuningConfiguration, fineTune } from '../../src/index.js';
+import { fineTune } from '../../src/index.js';
 
 /**
  * Fine-tunes one thing after the other as a rank of a job; the allocator's peak of each on this rank, in

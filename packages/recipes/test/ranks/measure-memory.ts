@@ -1,7 +1,14 @@
 import type { World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
-import { type CommunicationScope, type DryRunRank, dryRunRank, metaRun, Training } from '../../src/index.js';
+import {
+  type CommunicationScope,
+  type DryRunRank,
+  dryRunRank,
+  metaRun,
+  openTraining,
+  type Pretraining,
+} from '../../src/index.js';
 
 /** What this rank took, and what a dry run counts. */
 export interface MeasuredMemory {
@@ -34,7 +41,7 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
   trimMemory('cpu');
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
-  const training = await Training.build({
+  const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },
@@ -58,7 +65,7 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
   return { peak, flops, sentBytes, dry };
 }
 
-function sentBytesOf({ processes }: Training): readonly (readonly [CommunicationScope, number])[] {
+function sentBytesOf({ processes }: Pretraining): readonly (readonly [CommunicationScope, number])[] {
   const { tp, dp, pp } = processes.groups;
   return Object.entries({ tp, dp, pp }).flatMap(([scope, group]) => {
     if (group === undefined) return [];

@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import type { GptStage } from '@mtl/models';
-import { Training } from '@mtl/recipes';
+import { openTraining } from '@mtl/recipes';
 
 export interface OverflowCase {
   readonly flags: readonly string[];
@@ -33,7 +33,7 @@ async function observe(
   { flags, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
-  const training = await Training.build({
+  const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },

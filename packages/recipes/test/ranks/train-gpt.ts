@@ -1,7 +1,13 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { loadModelBlocks, openConversations, readLoadedFlags, Training } from '@mtl/recipes';
+import {
+  loadModelBlocks,
+  openConversations,
+  openTraining,
+  type Pretraining,
+  readLoadedFlags,
+} from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {
@@ -67,7 +73,7 @@ async function trainGpt(
     output += text;
     return true;
   };
-  const training = await Training.build({
+  const training = await openTraining({
     configuration,
     conversations,
     job: { id: job, restartCount: isRestart ? 1 : 0 },
@@ -109,7 +115,7 @@ function boost(
 }
 
 /** Makes one gradient huge before it is reduced, as a bit of its exponent that flips does. */
-function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): void {
+function makeWrongOnce({ optimizer, trainer }: Pretraining, iteration: number): void {
   const { reduceGradients } = optimizer;
   optimizer.reduceGradients = () => {
     if (trainer.progress.iteration + 1 === iteration) {
@@ -125,7 +131,7 @@ function makeWrongOnce({ optimizer, trainer }: Training, iteration: number): voi
  * Holds this rank up before it reduces gradients, as a host that computes slowly does; asleep, so that the
  * other ranks do not become slow for want of a core.
  */
-function makeSlow({ optimizer }: Training, ms: number): void {
+function makeSlow({ optimizer }: Pretraining, ms: number): void {
   const { reduceGradients } = optimizer;
   const nothing = new Int32Array(new SharedArrayBuffer(4));
   optimizer.reduceGradients = () => {

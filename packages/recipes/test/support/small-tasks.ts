@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { FineTuningConfiguration, FineTuningTaskName } from '../../src/index.js';
+import type { FineTuningConfiguration, FineTuningTaskName } from '@mtl/configuration';
 
 const words = ['red', 'blue', 'green', 'one', 'two', 'three', 'cat', 'dog', 'bird', 'says', 'who', 'answer'];
 
@@ -110,6 +110,8 @@ export class SmallTasks {
       metricsJsonl: undefined,
       tracking: {},
       exitInterval: undefined,
+      seeds: [1234],
+      flags: {},
       ...changes,
     };
   }

@@ -11,11 +11,12 @@ import { addSamplingFlags, type SamplingFlagValues, samplingOf } from '../../com
 import { ChatSession } from './chat-session.js';
 import { converse } from './converse.js';
 
-interface ChatFlags extends ModelFlagValues, SamplingFlagValues {
-  readonly system?: string;
-  readonly chatTemplate?: string;
-  readonly maxNewTokens: number;
-}
+type ChatFlags = ModelFlagValues &
+  SamplingFlagValues & {
+    readonly system?: string;
+    readonly chatTemplate?: string;
+    readonly maxNewTokens: number;
+  };
 
 const notes = `
 A line is a message. Ctrl-C stops an answer; a second one, or the end of the input (Ctrl-D), ends the conversation. When

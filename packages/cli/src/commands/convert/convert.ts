@@ -1,3 +1,4 @@
+import { checkpointToRead } from '@mtl/configuration';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import {
   checkpointToHuggingFace,
@@ -8,6 +9,7 @@ import {
   mergeLora,
 } from '@mtl/recipes';
 import type { Command } from 'commander';
+import { addFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { adviceFor } from './advice-for.js';
@@ -49,18 +51,14 @@ Examples:
  * Megatron-LM.
  */
 export function convertCommand(): Command {
-  return newCommand(
+  const command = newCommand(
     'convert',
     'Converts a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it.',
-  )
-    .argument(
-      '[directory]',
-      'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
-    )
-    .option('--load <dir>', 'Checkpoints of a training run: the directory of its --save.')
-    .addOption(
-      countOption('--ckpt-step <n>', 'The iteration. [the newest complete checkpoint]', { least: 0 }),
-    )
+  ).argument(
+    '[directory]',
+    'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
+  );
+  return addFlags(command, checkpointToRead)
     .option('--save-hf <dir>', 'The Hugging Face directory to write; new or empty.')
     .addOption(
       choiceOption(

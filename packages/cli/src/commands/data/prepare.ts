@@ -1,19 +1,23 @@
-import { corpusFileNames, type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
+import { tokenizerFlags } from '@mtl/configuration';
+import {
+  corpusFileNames,
+  type PrepareSummary,
+  prepareDataset,
+  type TokenizerOptions,
+  tokenizerTypes,
+} from '@mtl/data';
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
+import { addFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
-import {
-  addTokenizerFlags,
-  type TokenizerFlagValues,
-  tokenizerOfFlags,
-} from '../../command-line/tokenizer-flags.js';
+import { type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { interruptible } from '../../terminal/interruptible.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { folderLine } from './folder-line.js';
 
-interface PrepareFlags extends TokenizerFlagValues {
+type PrepareFlags = TokenizerFlagValues & {
   readonly input: string[];
   readonly outputPrefix: string;
   readonly jsonKeys: string[];
@@ -23,7 +27,7 @@ interface PrepareFlags extends TokenizerFlagValues {
   readonly workers?: number;
   readonly textDocuments: 'paragraph' | 'file';
   readonly skipBadLines?: true;
-}
+};
 
 /** `mtl data prepare`: Megatron-LM's preprocess_data with its flags. */
 export function prepareCommand(): Command {
@@ -53,7 +57,13 @@ export function prepareCommand(): Command {
       ]).default('paragraph'),
     )
     .addOption(skipBadLinesOption());
-  return addTokenizerFlags(command, { mandatory: true }).action(prepare);
+  return addFlags(command, tokenizerFlags)
+    .requires(({ tokenizerType }: PrepareFlags) =>
+      tokenizerType === undefined
+        ? [{ name: '--tokenizer-type', usage: `--tokenizer-type ${tokenizerTypes.join('|')}` }]
+        : [],
+    )
+    .action(prepare);
 }
 
 function prepare(flags: PrepareFlags): Promise<void> {

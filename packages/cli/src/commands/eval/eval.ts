@@ -28,21 +28,22 @@ import { wikitextTask } from './tasks/wikitext-task.js';
 
 const tasks: readonly EvaluationTask[] = [wikitextTask, lambadaTask, ...choiceTasks];
 
-interface EvalFlags extends ModelFlagValues, SharingFlagValues {
-  readonly task?: string;
-  readonly validData?: string;
-  readonly dataPath?: string[];
-  readonly text?: string[];
-  readonly jsonKey?: string;
-  readonly skipBadLines?: true;
-  readonly split?: string;
-  readonly part?: DatasetPart['part'];
-  readonly seqLength?: number;
-  readonly overlappingEval?: number;
-  readonly microBatchSize: number;
-  readonly maxTokens?: number;
-  readonly json?: true;
-}
+type EvalFlags = ModelFlagValues &
+  SharingFlagValues & {
+    readonly task?: string;
+    readonly validData?: string;
+    readonly dataPath?: string[];
+    readonly text?: string[];
+    readonly jsonKey?: string;
+    readonly skipBadLines?: true;
+    readonly split?: string;
+    readonly part?: DatasetPart['part'];
+    readonly seqLength?: number;
+    readonly overlappingEval?: number;
+    readonly microBatchSize: number;
+    readonly maxTokens?: number;
+    readonly json?: true;
+  };
 
 const examples = `
 Without --data-path and --text it uses the validation documents of the data that the model was trained on.

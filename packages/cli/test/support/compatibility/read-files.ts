@@ -8,7 +8,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { IndexedDataset, type SampleBatch } from '@mtl/data';
-import { type MetricsRecord, openTrainingData, type RunRecord, readRun, Training } from '@mtl/recipes';
+import { type MetricsRecord, openTraining, openTrainingData, type RunRecord, readRun } from '@mtl/recipes';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 
 /** Files of a folder that a version wrote (see docs/compatibility.md). */
@@ -124,7 +124,7 @@ async function samplesOf(
 async function resume(
   flags: readonly string[],
 ): Promise<Pick<ReadFiles, 'tensors' | 'progress' | 'resumed' | 'keys'>> {
-  const training = await Training.build({
+  const training = await openTraining({
     configuration: configurationOf(flags),
     corpusDirectory: 'unused',
     stream: { write: () => true },

@@ -1,7 +1,7 @@
-import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
+import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../flags/flag-schema.js';
 
 /** What BERTs are fine-tuned for here, as the papers report them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
@@ -46,7 +46,7 @@ export interface SpanConfiguration {
   readonly maximumAnswerLength: number;
 }
 
-/** Everything that a fine-tuning depends on, seeds apart. */
+/** Everything that a fine-tuning depends on. */
 export interface FineTuningConfiguration {
   readonly task: FineTuningTaskName;
   readonly data: TaskDataConfiguration;
@@ -96,4 +96,8 @@ export interface FineTuningConfiguration {
   readonly tracking: TrackingFlags;
   /** Ends a run after a step whose number is a multiple of this. */
   readonly exitInterval: number | undefined;
+  /** One training run each. */
+  readonly seeds: readonly number[];
+  /** Flags that make the same run again, for its record. */
+  readonly flags: Readonly<Record<string, unknown>>;
 }

@@ -1,23 +1,30 @@
-import type { RecomputeFlags } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import type { MissingWord } from '../../command-line/missing-words.js';
-import type { FinetuneFlags } from './finetune-flags.js';
+import type { FineTuningOptions } from './fine-tuning-flags.js';
 
-type GivenFlags = Partial<FinetuneFlags> & {
-  readonly recomputeGranularity?: RecomputeFlags['recompute-granularity'];
-};
+/** A flag that is missing. */
+interface MissingFlag {
+  /** With what may take its place: `--load (or --load-hf)`. */
+  readonly name: string;
+  /** How it is written: `--load DIR`. */
+  readonly usage: string;
+}
 
 /**
  * Names the flags that a fine-tuning run lacks: those of files to train and to evaluate on, and of a model.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
  */
-export function missingFinetuneFlags(flags: GivenFlags): readonly MissingWord[] {
-  refuseConflicts(flags);
-  return [...missingFiles(flags), ...missingStart(flags)];
+export function missingFineTuningFlags(options: FineTuningOptions): readonly MissingFlag[] {
+  refuseConflicts(options);
+  const noTask = { name: '--task', usage: '--task mnli|qqp|race|squad' };
+  return [
+    ...(options.task === undefined ? [noTask] : []),
+    ...missingFiles(options),
+    ...missingStart(options),
+  ];
 }
 
-function refuseConflicts({ task, squadVersion, bf16, fp16, ...flags }: GivenFlags): void {
+function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTuningOptions): void {
   const conflict = (what: string, remedy = 'leave one of them out'): never => {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
   };
@@ -28,20 +35,14 @@ function refuseConflicts({ task, squadVersion, bf16, fp16, ...flags }: GivenFlag
     );
   }
   if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in one of them');
-  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads } = flags;
+  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads } = options;
   const model = load === undefined ? loadHf && '--load-hf' : '--load';
   if (model !== undefined && (numLayers ?? hiddenSize ?? numAttentionHeads) !== undefined) {
     conflict(`${model} and the sizes of a model from scratch name more than one model`);
   }
-  const { recomputeActivations, recomputeGranularity = 'selective' } = flags;
-  if (recomputeActivations === true && recomputeGranularity !== 'selective') {
-    conflict(
-      '--recompute-activations and --recompute-granularity full: --recompute-activations means --recompute-granularity selective',
-    );
-  }
 }
 
-function missingFiles({ dataDir, trainData, validData }: GivenFlags): readonly MissingWord[] {
+function missingFiles({ dataDir, trainData, validData }: FineTuningOptions): readonly MissingFlag[] {
   if (dataDir !== undefined) return [];
   if (trainData === undefined && validData === undefined) {
     return [{ name: '--data-dir (or --train-data and --valid-data)', usage: '--data-dir DIR' }];
@@ -53,8 +54,8 @@ function missingFiles({ dataDir, trainData, validData }: GivenFlags): readonly M
 }
 
 /** A checkpoint and a directory of the transformers library have their sizes and their tokenizer. */
-function missingStart(flags: GivenFlags): readonly MissingWord[] {
-  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads, tokenizerType } = flags;
+function missingStart(options: FineTuningOptions): readonly MissingFlag[] {
+  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads, tokenizerType } = options;
   if (load !== undefined || loadHf !== undefined) return [];
   const sizes = {
     '--num-layers': numLayers,

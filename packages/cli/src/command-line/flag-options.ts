@@ -1,0 +1,34 @@
+import { defaultOfSchema, describeSchema, type FlagFragment, readFlagValue } from '@mtl/configuration';
+import { Option } from 'commander';
+import type { MtlCommand } from './new-command.js';
+import { suggestValues } from './suggested-values.js';
+
+/**
+ * Gives a command the options that flags describe: names, help, checks and defaults are theirs. A switch has
+ * a `--no-NAME` that help leaves out. Values that were given are the command's by their names in camel case.
+ *
+ * @param how.filled whether values that were not given have their defaults. Default: they are absent
+ */
+export function addFlags(
+  command: MtlCommand,
+  flags: FlagFragment,
+  { filled = false }: { readonly filled?: boolean } = {},
+): MtlCommand {
+  for (const [name, schema] of Object.entries(flags)) {
+    const option = optionOf(name, schema);
+    if (filled && option.required) option.default(defaultOfSchema(schema));
+    command.addOption(option);
+    if (!option.required) command.addOption(new Option(`--no-${name}`).hideHelp());
+  }
+  return command;
+}
+
+function optionOf(name: string, schema: FlagFragment[string]): Option {
+  const { placeholder, text, takesSeveral } = describeSchema(schema);
+  if (placeholder === '') return new Option(`--${name}`, text);
+  if (takesSeveral) return new Option(`--${name} <${placeholder.replace(/ ?\.\.\.$/, '')}...>`, text);
+  const option = new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
+    readFlagValue({ name, schema, value, where: 'on the command line' }),
+  );
+  return suggestValues(option, describeSchema(schema).choices);
+}

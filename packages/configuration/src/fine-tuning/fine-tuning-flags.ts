@@ -1,0 +1,179 @@
+import type { z } from 'zod';
+import { bertFlags } from '../flags/bert-flags.js';
+import { checkpointFlags } from '../flags/checkpoint-flags.js';
+import { dataFlags } from '../flags/data-flags.js';
+import { choice, count, fraction, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
+import { type Flags, schemaOf } from '../flags/flag-schema.js';
+import { loggingFlags } from '../flags/logging-flags.js';
+import { optimizerFlags } from '../flags/optimizer-flags.js';
+import { parallelFlags } from '../flags/parallel-flags.js';
+import { recomputeFlags } from '../flags/recompute-flags.js';
+import { trackingFlags } from '../flags/tracking-flags.js';
+import { trainingFlags } from '../flags/training-flags.js';
+import type { OptionsOf } from '../options/run-options.js';
+import { fineTuningTaskNames } from './fine-tuning-configuration.js';
+import { fineTuningPresetNames } from './fine-tuning-presets.js';
+
+/** A size of the architecture, which only a model from scratch is given. */
+const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
+  redescribed(schemaOf(name) as z.ZodNumber, {
+    description: `${what} of a model from scratch.`,
+    default: undefined,
+  });
+
+/** What a fine-tuning is of, and what it starts from. */
+const ofTask = {
+  task: choice(fineTuningTaskNames, 'The task.'),
+  'data-dir': text("The task's files under their official names.", { placeholder: 'DIR' }),
+  'train-data': text('The file, or part of RACE, to train on, instead of --data-dir.', {
+    placeholder: 'PATH',
+  }),
+  'valid-data': texts(
+    'The files, or parts of RACE, to evaluate on after every epoch, instead of --data-dir.',
+    { placeholder: 'PATHS...' },
+  ),
+  'test-data': texts('Files to predict at the end; labels are not needed.', { placeholder: 'PATHS...' }),
+  'squad-version': choice(['1.1', '2.0'], 'Which files of SQuAD.'),
+  load: redescribed(checkpointFlags.load, {
+    description: 'Starts from checkpoints of a BERT: the directory of its --save.',
+  }),
+  'ckpt-step': redescribed(checkpointFlags['ckpt-step'], {
+    description: 'The iteration.',
+    defaultText: 'the newest complete checkpoint',
+  }),
+  'load-hf': redescribed(checkpointFlags['load-hf'], {
+    description: 'Starts from a BERT directory of the transformers library.',
+  }),
+  'from-scratch': toggle('Uses the architecture and tokenizer of that model, with initial weights.'),
+  'num-layers': sizeOfScratch('num-layers', 'Layers'),
+  'hidden-size': sizeOfScratch('hidden-size', 'Features'),
+  'num-attention-heads': sizeOfScratch('num-attention-heads', 'Attention heads'),
+  'layer-norm-placement': redescribed(bertFlags['layer-norm-placement'], {
+    description: 'Where a model from scratch has its layer norms.',
+    default: undefined,
+    defaultText: 'pre',
+  }),
+  'tokenizer-type': redescribed(dataFlags['tokenizer-type'], {
+    description: "How text becomes tokens, in place of the model's own tokenizer.",
+  }),
+  'tokenizer-model': dataFlags['tokenizer-model'],
+  'vocab-file': redescribed(dataFlags['vocab-file'], {
+    description: 'The vocab.txt of BertWordPiece.',
+    defaultText: undefined,
+  }),
+};
+
+/** How it learns, and where it goes. */
+const ofLearning = {
+  preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
+    defaultText: 'megatron-336m',
+  }),
+  epochs: count('Passes over the training data.', { defaultText: 'those of the preset' }),
+  'global-batch-size': redescribed(trainingFlags['global-batch-size'], {
+    description: 'Samples per step.',
+    defaultText: 'that of the preset',
+  }),
+  lr: redescribed(optimizerFlags.lr, {
+    description: 'Highest learning rate.',
+    defaultText: 'that of the preset',
+  }),
+  dropout: fraction('Dropout of hidden states and attention.', { defaultText: "the model's" }),
+  'seq-length': redescribed(dataFlags['seq-length'], {
+    description: 'Tokens of a sequence.',
+    defaultText: '128; 512 of RACE, 384 of SQuAD',
+  }),
+  bf16: redescribed(trainingFlags.bf16, { description: 'Computes in bfloat16.', defaultText: 'float32' }),
+  fp16: redescribed(trainingFlags.fp16, { description: 'Computes in float16.' }),
+  save: redescribed(checkpointFlags.save, {
+    description: 'Where checkpoints, results and predictions are saved.',
+    defaultText: undefined,
+  }),
+  'save-hf': redescribed(checkpointFlags['save-hf'], {
+    description:
+      'Where the fine-tuned model is written for the transformers library; one folder per seed if there are several.',
+  }),
+  resume: toggle('Resumes the runs in --save.'),
+  'save-interval': redescribed(checkpointFlags['save-interval'], {
+    description: 'Steps between checkpoints.',
+    defaultText: 'those of an epoch',
+  }),
+  'exit-interval': redescribed(trainingFlags['exit-interval'], {
+    description: 'Ends after a step whose number is a multiple of this.',
+  }),
+  'metrics-jsonl': redescribed(loggingFlags['metrics-jsonl'], {
+    description:
+      'A copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; one file per seed if there are several.',
+  }),
+};
+
+/** What has a value in every fine-tuning. */
+const withDefaults = {
+  'micro-batch-size': redescribed(trainingFlags['micro-batch-size'], {
+    description: 'Samples computed at once.',
+    default: 8,
+  }),
+  'min-lr': redescribed(optimizerFlags['min-lr'], { description: 'Lowest learning rate.' }),
+  'lr-decay-style': choice(['linear', 'cosine', 'constant'], 'How the learning rate falls.', {
+    default: 'linear',
+  }),
+  'lr-warmup-fraction': redescribed(optimizerFlags['lr-warmup-fraction'], {
+    description: 'Share of the steps with a rising learning rate.',
+    default: 0.065,
+  }),
+  'weight-decay': redescribed(optimizerFlags['weight-decay'], { description: 'Weight decay of AdamW.' }),
+  'clip-grad': redescribed(optimizerFlags['clip-grad'], {
+    description: 'Clips gradients to this norm; 0: no clipping.',
+  }),
+  'doc-stride': count('Tokens between the windows of SQuAD.', { default: 128 }),
+  'max-query-length': count('Maximum number of tokens of a question of SQuAD.', { default: 64 }),
+  'max-answer-length': count('Maximum number of tokens of an answer of SQuAD.', { default: 30 }),
+  'keep-last': redescribed(checkpointFlags['keep-last'], {
+    description: 'Number of checkpoints to keep.',
+    default: 1,
+    defaultText: undefined,
+  }),
+  'log-interval': redescribed(loggingFlags['log-interval'], {
+    description: 'Steps between lines of progress.',
+    default: 50,
+  }),
+};
+
+/** Where it runs, how processes share it, what is computed again and who is told: as in pretraining. */
+const asInPretraining = {
+  ...trackingFlags,
+  ...recomputeFlags,
+  ...parallelFlags,
+  // not chosen by the model here
+  threads: redescribed(parallelFlags.threads, {
+    description: 'CPU threads per process.',
+    defaultText: "its share of the host's cores",
+  }),
+};
+
+/**
+ * The flags of a fine-tuning, by which its options, help and checks are made; those that pretraining has too
+ * are its own.
+ */
+export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
+
+/**
+ * A fine-tuning in TypeScript: each option has the name of its flag of `mtl finetune` in camel case, with its
+ * meaning, range and default.
+ */
+export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
+  /** One training run each. Default: 1234. */
+  readonly seeds?: readonly number[] | undefined;
+};
+
+/** Options of which none that has a default is left out. */
+export type CompleteFineTuningOptions = FineTuningOptions & {
+  readonly [Name in keyof OptionsOf<typeof withDefaults>]-?: NonNullable<
+    OptionsOf<typeof withDefaults>[Name]
+  >;
+};
+
+/** The names of the flags with defaults. */
+export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (keyof typeof withDefaults)[];
+
+/** Flags that pretraining has, by their names. */
+export type FlagsOfPretraining = Pick<Flags, keyof typeof asInPretraining>;

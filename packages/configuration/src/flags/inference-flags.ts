@@ -1,0 +1,58 @@
+import { checkpointFlags } from './checkpoint-flags.js';
+import { dataFlags } from './data-flags.js';
+import { redescribed } from './flag-kinds.js';
+import { parallelFlags } from './parallel-flags.js';
+import { trainingFlags } from './training-flags.js';
+
+/** How text becomes tokens, for commands that have no other part of a training run. */
+export const tokenizerFlags = {
+  'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
+  'tokenizer-model': dataFlags['tokenizer-model'],
+  'vocab-file': redescribed(dataFlags['vocab-file'], {
+    description: 'The vocab.json of GPT-2, or vocab.txt of BertWordPiece.',
+    defaultText: 'GPT-2: built in',
+  }),
+  'merge-file': redescribed(dataFlags['merge-file'], { description: 'The merges.txt of GPT-2.' }),
+  'vocab-size': dataFlags['vocab-size'],
+};
+
+/** Which checkpoint of a run. */
+export const checkpointToRead = {
+  load: redescribed(checkpointFlags.load, {
+    description: 'Checkpoints of a training run: the directory of its --save.',
+  }),
+  'ckpt-step': redescribed(checkpointFlags['ckpt-step'], {
+    description: 'The iteration.',
+    defaultText: 'the newest complete checkpoint',
+  }),
+};
+
+/** A trained model, and how it computes: the flags of commands that use one. */
+export const inferenceFlags = {
+  ...checkpointToRead,
+  'load-hf': redescribed(checkpointFlags['load-hf'], {
+    description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3.',
+  }),
+  'load-lora': redescribed(checkpointFlags['load-lora'], {
+    description:
+      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
+  }),
+  device: redescribed(parallelFlags.device, { description: 'Where the model computes.' }),
+  threads: redescribed(parallelFlags.threads, {
+    description: 'Threads of the kernels.',
+    defaultText: "the process's share of the host's cores",
+  }),
+  bf16: redescribed(trainingFlags.bf16, { description: 'Computes in bfloat16.', defaultText: 'float32' }),
+  fp16: redescribed(trainingFlags.fp16, { description: 'Computes in float16.' }),
+  ...tokenizerFlags,
+};
+
+/** How the processes of `mtl run` share a trained model. */
+export const sharingFlags = {
+  'tensor-model-parallel-size': redescribed(parallelFlags['tensor-model-parallel-size'], {
+    description: 'Processes that share every layer.',
+  }),
+  'pipeline-model-parallel-size': redescribed(parallelFlags['pipeline-model-parallel-size'], {
+    description: 'Pipeline stages.',
+  }),
+};

@@ -1,0 +1,79 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
+import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { TrainingProgress } from '@mtl/trainer';
+import { loadTraining } from '../checkpoints/load-training.js';
+import { loraOf } from '../models/lora-of.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { goingOnFrom } from './going-on-from.js';
+import { openAdapters } from './open-adapters.js';
+import type { OpenedRun } from './open-run.js';
+import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+
+/** Where a run begins: at its first step with the weights that it found, or where a checkpoint stopped. */
+export interface StartOfRun {
+  /** What is in force: that of the run, with what its checkpoint keeps. */
+  readonly configuration: PretrainingConfiguration;
+  /** Undefined for a run that begins at its first step. */
+  readonly progress: TrainingProgress | undefined;
+  /** What training goes on from, with its settings and the states of the trainer's extensions. */
+  readonly resumed: Checkpoint | undefined;
+  /** The same where it has everything that training goes on from. */
+  readonly resumedFrom: string | undefined;
+  /** What the model brought along from a Hugging Face directory, through checkpoints too. */
+  readonly origin: HuggingFaceOrigin | undefined;
+}
+
+/**
+ * Reads the weights and, where the run goes on, the state of the optimizer: of a run that its launcher has
+ * restarted what it has saved itself, otherwise what --load or --load-hf names. All ranks call it.
+ *
+ * @throws those of `loadTraining` and `resumedConfiguration`
+ */
+export async function loadStart(
+  run: OpenedRun,
+  parts: {
+    readonly model: TransformerConfiguration;
+    readonly optimizer: ModelOptimizer;
+    readonly lossScaler: LossScaler;
+  },
+): Promise<StartOfRun> {
+  const { configuration, huggingFace, processes, job, commandLine, onMessage } = run;
+  const { kind, checkpoint } = configuration;
+  const { save } = checkpoint;
+  const { model, optimizer, lossScaler } = parts;
+  let origin = huggingFace?.origin;
+  let resumed:
+    | (ResumedConfiguration & { readonly checkpoint: Checkpoint; readonly withOptimizer: boolean })
+    | undefined;
+  const progress = await loadTraining({
+    checkpoint,
+    huggingFace,
+    onMessage,
+    optimizer,
+    lossScaler,
+    processes,
+    model: { kind, model },
+    adapters: await openAdapters(configuration, model),
+    parameterNames: recipeOf(configuration).parameterNames(model, { lora: loraOf(configuration, model) }),
+    restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
+    onOpen: ({ state }) => {
+      origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
+    },
+    onResume: (found, taken) => {
+      const compared = { configuration, checkpoint: found, commandLine };
+      resumed = { checkpoint: found, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
+    },
+  });
+  const inForce = goingOnFrom(resumed?.configuration ?? configuration, progress);
+  optimizer.weightDecay = inForce.optimizer.weightDecay;
+  for (const note of resumed?.notes ?? []) onMessage(note);
+  return {
+    configuration: inForce,
+    progress,
+    resumed: resumed?.checkpoint,
+    resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
+    origin,
+  };
+}

@@ -1,0 +1,171 @@
+import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
+import type { NumberedBatch } from '@mtl/data';
+import type { TransformerConfiguration } from '@mtl/models';
+import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { type Trainer, weightTensors } from '@mtl/trainer';
+import type { ModelSample } from '../models/model-sample.js';
+import { recipeOf } from '../models/recipe-of.js';
+import type { StageBatches } from '../models/stage-batches.js';
+import { type BegunReports, beginReports } from './begin-reports.js';
+import { batchesOfRun, type DataOfRun, dataOfRun } from './data-of-run.js';
+import { loadStart, type StartOfRun } from './load-start.js';
+import { modelOfRun } from './model-of-run.js';
+import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
+import { optimizerOfRun, type PartOfRun, partOfRun } from './part-of-run.js';
+import { sampleAtEvaluation } from './sample-at-evaluation.js';
+import { samplerOf } from './samplers-of.js';
+import { trainerOfRun } from './trainer-of-run.js';
+import { Training } from './training.js';
+import { trainingProfiler } from './training-profiler.js';
+import type { TrainingReporters } from './training-reporters.js';
+import { writeExports } from './write-exports.js';
+
+/** The training of a model on documents or conversations. */
+export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
+
+/** What a run on documents or conversations is made of. */
+export interface PretrainingParts {
+  readonly data: DataOfRun;
+  readonly model: TransformerConfiguration;
+  /** This rank's part of the model. */
+  readonly part: PartOfRun;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly start: StartOfRun;
+  readonly reports: BegunReports;
+  /** This rank's micro-batches. */
+  readonly batches: StageBatches<NumberedBatch>;
+  readonly trainer: Trainer<NumberedBatch>;
+}
+
+/**
+ * Opens the training run that a configuration describes: data, model, optimizer, what --load names, reports.
+ * With several processes each calls it.
+ */
+export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
+  const run = await openRun(options);
+  try {
+    return await trainingOfRun(run);
+  } catch (error) {
+    await run.saveDirectory.release();
+    throw error;
+  }
+}
+
+/** `openTraining` of a run whose processes are there; apps/gpt-train has the same steps one by one. */
+export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
+  const data = await dataOfRun(run);
+  const model = await modelOfRun(run, { data });
+  const profiler = trainingProfiler(run);
+  const part = partOfRun(run, { model, recorder: profiler });
+  const optimizer = optimizerOfRun(run, { part });
+  const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
+  const start = await loadStart(run, { model, optimizer, lossScaler });
+  const reports = await beginReports(run, { start, model, data });
+  const batches = batchesOfRun(run, { data, part, start });
+  const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
+  const trainer = trainerOfRun(run, { ...parts, profiler });
+  return pretraining(run, { ...parts, trainer });
+}
+
+/** The run with its evaluations, checkpoints, samples and exports, ready for its steps. */
+export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
+  const { processes, saveDirectory, world, closesWorld } = run;
+  const { data, model, part, optimizer, start, reports, trainer } = parts;
+  const { configuration, resumedFrom, origin } = start;
+  const { checkpoint, training } = configuration;
+  const { tokenizer, datasets, dataPath } = data;
+  const { log, reporters, threads } = reports;
+  const onMessage = (text: string): void => {
+    for (const reporter of reporters.all) reporter.message?.(text);
+  };
+  // data-parallel ranks hold the same model: the first of them is enough
+  const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> =>
+    processes.coordinates.dp === 0
+      ? await recipeOf(configuration).show({
+          configuration,
+          part,
+          tokenizer,
+          datasets,
+          isBrief,
+          pipelineGroup: processes.groups.pp,
+        })
+      : undefined;
+  /** A short sample of the model as it is; at the end there is a longer one. */
+  const afterwards = async (): Promise<void> => {
+    const { isDone, progress } = trainer;
+    if (isDone || checkpoint.save === undefined) return;
+    const { iteration } = progress;
+    await sampleAtEvaluation({ iteration, show: () => show({ isBrief: true }), log, onMessage });
+  };
+  return new Training({
+    ...parts,
+    configuration,
+    processes,
+    tokenizer,
+    threads,
+    log,
+    reporters,
+    show,
+    resumedFrom,
+    exitInterval: training.exitInterval,
+    deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
+    save: {
+      directory: checkpoint.save,
+      owner: saveDirectory,
+      interval: checkpoint.saveInterval,
+      keepLast: checkpoint.keepLast,
+      inBackground: checkpoint.asyncSave,
+      configurationFor: (directory) =>
+        saveConfiguration({
+          directory,
+          configuration,
+          model,
+          tokenizer,
+          threads: threads.count,
+          data: { dataPath, split: configuration.data.split },
+          huggingFace: origin,
+        }),
+    },
+    evaluation: evaluationOf(run, { ...parts, afterwards }),
+    onEnd: async ({ checkpointPath, isUnchanged }) =>
+      await processes.together(async () => {
+        if (!processes.isFirst || isUnchanged === true) return;
+        const heldWeights = () => weightTensors(optimizer);
+        await writeExports({
+          configuration,
+          model,
+          tokenizer,
+          origin,
+          checkpointPath,
+          heldWeights,
+          onMessage,
+        });
+      }),
+    ownWorld: closesWorld === true ? world : undefined,
+  });
+}
+
+/** How the run is evaluated; undefined without data that were held out. */
+function evaluationOf(
+  { processes }: OpenedRun,
+  {
+    start: { configuration },
+    data,
+    part: { pipeline },
+    afterwards,
+  }: Pick<PretrainingParts, 'start' | 'data' | 'part'> & { readonly afterwards: () => Promise<void> },
+) {
+  const dataset = data.datasets.valid;
+  if (dataset === undefined) return undefined;
+  const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = configuration.training;
+  const { dataParallelSize } = configuration.parallel;
+  const needsTokens = pipeline.isFirst || pipeline.isLast;
+  const sampler = samplerOf(configuration, { processes });
+  return {
+    interval: evalInterval,
+    numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
+    open: () => recipeOf(configuration).batches({ dataset, sampler, needsTokens, thread: 'main' }),
+    ...(configuration.logging.samplesAtEvaluations ? { afterwards } : {}),
+  };
+}

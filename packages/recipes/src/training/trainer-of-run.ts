@@ -1,0 +1,62 @@
+import type { NumberedBatch } from '@mtl/data';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { StepListener } from '@mtl/pipeline';
+import { EarlyStopping, modelFlops, nameOfTotal, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
+import { flopsShapeOf } from '../models/flops-shape-of.js';
+import { recipeOf } from '../models/recipe-of.js';
+import type { DataOfRun } from './data-of-run.js';
+import { hostNames } from './host-names.js';
+import type { StartOfRun } from './load-start.js';
+import { type NewTrainerOptions, newTrainer } from './new-trainer.js';
+import type { OpenedRun } from './open-run.js';
+import { rankWatchOf } from './rank-watch-of.js';
+import { trainingSamplerOf } from './samplers-of.js';
+import { spikeGuardOf } from './spike-guard-of.js';
+
+/** What the loop of a run is made of. */
+export interface TrainerOfRunOptions
+  extends Pick<NewTrainerOptions, 'part' | 'optimizer' | 'lossScaler' | 'batches'> {
+  readonly start: StartOfRun;
+  readonly data: DataOfRun;
+  readonly model: TransformerConfiguration;
+  /** What records the steps that --profile-steps names. */
+  readonly profiler: StepListener | undefined;
+}
+
+/**
+ * The loop of a run over this rank's micro-batches, with the extensions that its flags ask for and their
+ * states where it goes on.
+ */
+export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Trainer<NumberedBatch> {
+  const { processes, world } = run;
+  const { start, data, model, profiler } = parts;
+  const { configuration, progress, resumed } = start;
+  const losses = recipeOf(configuration).losses(model);
+  const hosts = hostNames(processes.groups.world);
+  const { rerunMode } = configuration.spikes;
+  const { patience } = configuration.data.conversations ?? {};
+  const consumedSamples = progress?.consumedSamples ?? 0;
+  const trainer = newTrainer({
+    ...parts,
+    configuration,
+    progress,
+    losses,
+    flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+    // in the order in which checkpoints have their states
+    extensions: [
+      patience === undefined ? undefined : new EarlyStopping({ patience }),
+      spikeGuardOf(configuration, {
+        losses,
+        dataset: data.train,
+        sampler: trainingSamplerOf(run.configuration, { processes, consumedSamples }),
+        reports: processes.isFirst,
+      }),
+      rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
+      rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
+      profiler && stepRecording(profiler),
+      ...(run.extensions ?? []),
+    ],
+  });
+  if (resumed !== undefined) trainer.extensions.restore(resumed);
+  return trainer;
+}
