@@ -1,4 +1,5 @@
-export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
+export type { MaskedTokenBatch } from '@mtl/data';
+export type { TaskTokenBatch } from '@mtl/data/tasks';
 export { bertBlock } from './bert/bert-block.js';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export { bertMatmuls } from './bert/bert-matmuls.js';

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonObject, LogicalTensor, OwnedDirectory } from '@mtl/checkpoint';
 import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration';
-import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
+import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
 import { sizeOf } from '@mtl/kernels';
 import {
   type BertModelConfiguration,

@@ -1,4 +1,4 @@
-import { glueTasks } from '@mtl/data';
+import { glueTasks } from '@mtl/data/tasks';
 import type { BertTask } from '@mtl/models';
 import type { FineTuningTaskName } from './fine-tuning-configuration.js';
 import { type OpenTaskOptions, setName } from './open-task-options.js';
