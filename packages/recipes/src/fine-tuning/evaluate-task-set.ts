@@ -1,5 +1,5 @@
 import type { JsonValue } from '@mtl/checkpoint';
-import { broadcastJson } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';

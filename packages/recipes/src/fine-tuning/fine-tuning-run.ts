@@ -17,12 +17,12 @@ import { LearningRateSchedule, NumMicroBatches } from '@mtl/optimizer';
 import {
   modelFlops,
   type RunOutcome,
-  resultOf,
   type Trainer,
   type TrainingProgress,
   type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
+import { resultOf } from '@mtl/trainer/internal';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { RunLog } from '../runs/run-log.js';

@@ -15,10 +15,7 @@ import {
   type ConsoleStream,
   EarlyStopping,
   modelFlops,
-  modelFlopsText,
-  nameOfTotal,
   type RunOutcome,
-  resultOf,
   type StepMetrics,
   StepRerun,
   type SummaryRow,
@@ -28,6 +25,7 @@ import {
   type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
+import { modelFlopsText, nameOfTotal, resultOf } from '@mtl/trainer/internal';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { dataOfConversations } from '../conversations/data-of-conversations.js';
 import type { OpenedConversations } from '../conversations/open-conversations.js';

@@ -1,5 +1,5 @@
 import { corpusFileNames, type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
