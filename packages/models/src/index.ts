@@ -51,6 +51,7 @@ export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export { gptMatmuls } from './gpt/gpt-matmuls.js';
+export { type GptModelOptions, gptModel } from './gpt/gpt-model.js';
 export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';

@@ -32,6 +32,7 @@ export type { SampleSource } from './spikes/sources-text.js';
 export { SpikeGuard, type SpikeGuardOptions, type SpikeGuardState } from './spikes/spike-guard.js';
 export type { MeasuredStep, StepVerdict } from './spikes/step-verdict.js';
 export { StopSignals } from './stop-signals.js';
+export { type TapeForward, type TapeLosses, TapeStage, type TapeStageOptions } from './tape-stage.js';
 export type { DeliveryResult, DeliveryTimes } from './tracking/delivery.js';
 export { type SendKeptMetricsOptions, sendKeptMetrics } from './tracking/send-kept-metrics.js';
 export { type TrackingCredentials, trackingCredentials } from './tracking/tracking-credentials.js';
