@@ -39,6 +39,7 @@ export type { MemoryStatistics } from './memory-statistics.js';
 export type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
 export type { PendingRead } from './pending-read.js';
+export type { ReturningOperation } from './returning-operation.js';
 export {
   countedFlops,
   listOperations,
