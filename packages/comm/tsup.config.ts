@@ -1,6 +1,11 @@
 import { library } from '@mtl/tooling/tsup';
 
-const typed = { index: 'src/index.ts', launched: 'src/launched.ts', 'testing/index': 'src/testing/index.ts' };
+const typed = {
+  index: 'src/index.ts',
+  'internal/index': 'src/internal/index.ts',
+  launched: 'src/launched.ts',
+  'testing/index': 'src/testing/index.ts',
+};
 
 // worker threads start on rank-thread-entry, which imports rank-thread next to it, and processes on
 // local-rank-entry; build-addon is the command that compiles the addon, with tooling bundled into it, so that

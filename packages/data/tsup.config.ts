@@ -11,6 +11,9 @@ function copyLicenses(build: string): void {
 export default library(
   [
     'src/index.ts',
+    'src/conversations/index.ts',
+    'src/random/index.ts',
+    'src/tasks/index.ts',
     'src/workers/tokenize-worker.ts',
     'src/workers/batch-worker.ts',
     'src/workers/parquet-worker.ts',

@@ -2,7 +2,5 @@ import { library } from '@mtl/tooling/tsup';
 
 // build-addon is the command that compiles the addon; tooling is bundled into it, so that it works when
 // installed
-export default library(
-  { index: 'src/index.ts', 'build-addon': 'native/build-addon.mjs' },
-  { typed: { index: 'src/index.ts' } },
-);
+const typed = { index: 'src/index.ts', 'internal/index': 'src/internal/index.ts' };
+export default library({ ...typed, 'build-addon': 'native/build-addon.mjs' }, { typed });

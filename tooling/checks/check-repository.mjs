@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * House rules that no linter knows: file lengths, file names, the width of comments, what every package has
- * and what it may import, no spread without use, no merge left half done. `--self-test` shows that each rule
+ * and what it may import, no spread without use, short first examples, no
+ * merge left half done. `--self-test` shows that each rule
  * can fail.
  */
 import { execFileSync } from 'node:child_process';
@@ -13,6 +14,7 @@ import { longComments, wrappedPattern } from './wrap-comments.mjs';
 
 const maximumLines = 600;
 const maximumTestLines = 800;
+const maximumExampleLines = 40;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
 /** What phrases are looked for in: documents, and the comments, strings and names of sources. */
 const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
@@ -99,7 +101,7 @@ function checkComments(path, text) {
 
 /** Objects of one file that are spread where they are written, which only pleases the formatter. */
 function checkSpreads(path, text) {
-  if (!/\.(ts|mts|mjs)$/.test(path)) return [];
+  if (!/\.(ts|mts|mjs|md)$/.test(path)) return [];
   return text
     .split('\n')
     .flatMap((line, index) =>
@@ -119,6 +121,15 @@ function checkDisposables(path, text) {
     const symbol = end[1] === undefined ? 'dispose' : 'asyncDispose';
     return [`${path}: ${name} has ${end[2]}() and lacks [Symbol.${symbol}], which calls it`];
   });
+}
+
+/** Problems of a package's README: its first example is what a user reads before anything else. */
+function checkExample(path, text) {
+  if (!/^packages\/[^/]+\/README\.md$/.test(path)) return [];
+  const example = /^```ts\b[^\n]*\n([\s\S]*?)^```$/m.exec(text)?.[1];
+  const lines = example === undefined ? 0 : example.split('\n').length - 1;
+  if (lines <= maximumExampleLines) return [];
+  return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
 /** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
@@ -174,6 +185,8 @@ function selfTest() {
     checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
     checkNames(['packages/a/src/build/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
+    checkSpreads('a.md', '```ts\nconst a = {\n  ...{ b: 1, c: 2 },\n};\n```\n'),
+    checkExample('packages/a/README.md', `# a\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`),
     checkDisposables('packages/a/src/b.ts', 'class A {\n  close(): void {\n    b();\n  }\n}\n'),
     checkDisposables(
       'packages/a/src/b.ts',
@@ -198,6 +211,11 @@ function selfTest() {
     checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
     checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
+    checkExample('packages/a/README.md', '```sh\na\n```\n'),
+    checkExample(
+      'packages/a/README.md',
+      `\`\`\`ts\n${'x\n'.repeat(40)}\`\`\`\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`,
+    ),
     checkDisposables(
       'packages/a/src/b.ts',
       'class A {\n  close(): void {}\n  [Symbol.dispose](): void {}\n}\nclass B extends A {\n  close(): void {}\n}\n',
@@ -244,6 +262,10 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => phrasePattern.test(path))
       .flatMap((path) => checkPhrases(path, readFileSync(join(root, path), 'utf8'))),
+    ...files
+      .filter((path) => path.endsWith('.md'))
+      .map((path) => [path, readFileSync(join(root, path), 'utf8')])
+      .flatMap(([path, text]) => [...checkSpreads(path, text), ...checkExample(path, text)]),
     ...checkNames(files),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),

@@ -7,6 +7,7 @@ import { importPackage, root } from './packages.mjs';
 import { makeTrace, readTraceFile } from './traces.mjs';
 
 const data = await importPackage('@mtl/data');
+const conversations = await importPackage('@mtl/data/conversations');
 const checkpoint = await importPackage('@mtl/checkpoint');
 const models = await importPackage('@mtl/models');
 const schedules = await importPackage('@mtl/pipeline/schedules');
@@ -403,9 +404,11 @@ async function readChats(directory) {
   const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
   const templates = names.map((name) => {
     const text = readFileSync(join(directory, name), 'utf8');
-    return attempt(() => new data.ChatTemplate({ name, text }));
+    return attempt(() => new conversations.ChatTemplate({ name, text }));
   });
-  for await (const { messages, tools, where } of data.readConversations(join(directory, 'chats.jsonl'))) {
+  for await (const { messages, tools, where } of conversations.readConversations(
+    join(directory, 'chats.jsonl'),
+  )) {
     for (const template of templates) attempt(() => template?.render({ messages, tools, where }));
   }
 }

@@ -1,7 +1,7 @@
 // What a message to the store and its answer take, both authenticated: of one rank, whose store is a thread
 // of the same process, over the loopback.
 import assert from 'node:assert/strict';
-import { NativeJob, NativeStore, StoreServer } from '@mtl/comm';
+import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/internal';
 
 const secret = 'the secret of a benchmark';
 

@@ -1,21 +1,11 @@
-export { broadcastJson } from './broadcast-json.js';
-export { type DeviceTimes, DeviceWaits, MeasuredTimes } from './device-waits.js';
 export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
-export { readJobSecret } from './environment/read-job-secret.js';
-export { readJoinTimeout } from './environment/read-join-timeout.js';
 export { readProcessEnvironment } from './environment/read-process-environment.js';
-export { createGlooGroup, type GlooGroupOptions } from './gloo/create-gloo-group.js';
 export { glooProblem } from './gloo/gloo-problem.js';
-export { resolveSocketAddress, type SocketAddressOptions } from './gloo/resolve-socket-address.js';
-export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
 export type { MetaOperation } from './meta/meta-group.js';
 export { MetaWorld, type MetaWorldOptions } from './meta/meta-world.js';
 export type { TakenTrace, TraceEntry } from './native/comm-addon.js';
-export type { NativeGroup, NativeGroupOptions } from './native/native-group.js';
-export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
 export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
-export { ncclMessageChannels } from './nccl/nccl-message-channels.js';
 export type {
   AllToAllOptions,
   CommunicationOperation,
@@ -38,9 +28,6 @@ export {
   ProcessMesh,
 } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
-export { everyInterfaceNotice } from './store/every-interface-notice.js';
-export { NativeStore, type NativeStoreOptions } from './store/native-store.js';
-export { StoreServer, type StoreServerOptions } from './store/store-server.js';
 export type { Store } from './store.js';
 export {
   createMeshGroups,
@@ -52,5 +39,4 @@ export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
 export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
 export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
-export { waitNoticesMs } from './world/wait-notices.js';
 export type { GroupOptions, World } from './world.js';

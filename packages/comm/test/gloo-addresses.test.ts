@@ -1,4 +1,5 @@
-import { createGlooGroup, glooProblem, NativeJob } from '@mtl/comm';
+import { glooProblem } from '@mtl/comm';
+import { createGlooGroup, NativeJob } from '@mtl/comm/internal';
 import { describe, expect, it } from 'vitest';
 
 describe.skipIf(glooProblem() !== undefined)(

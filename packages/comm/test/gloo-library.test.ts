@@ -1,4 +1,5 @@
-import { createGlooGroup, glooProblem, NativeJob } from '@mtl/comm';
+import { glooProblem } from '@mtl/comm';
+import { createGlooGroup, NativeJob } from '@mtl/comm/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 afterEach(() => vi.unstubAllEnvs());

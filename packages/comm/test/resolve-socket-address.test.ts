@@ -1,4 +1,4 @@
-import { resolveSocketAddress } from '@mtl/comm';
+import { resolveSocketAddress } from '@mtl/comm/internal';
 import { describe, expect, it } from 'vitest';
 
 const common = { netmask: '', mac: '', cidr: null } as const;

@@ -1,4 +1,5 @@
-import type { ConversationFiles, TokenizerOptions } from '@mtl/data';
+import type { TokenizerOptions } from '@mtl/data';
+import type { ConversationFiles } from '@mtl/data/conversations';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,

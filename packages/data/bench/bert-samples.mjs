@@ -13,8 +13,8 @@ import {
   IndexedDatasetWriter,
   openBertDataset,
   openT5Dataset,
-  RandomState,
 } from '../dist/index.js';
+import { RandomState } from '../dist/random/index.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-bench-'));
 const batchSize = 8;

@@ -8,7 +8,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { writeCorpusTasks } from '../dist/index.js';
+import { writeCorpusTasks } from '../dist/tasks/index.js';
 
 const { positionals } = parseArgs({ allowPositionals: true });
 const [directory, seed, ...files] = positionals;

@@ -1,27 +1,3 @@
-export { ChatTemplate, type ChatTemplateOptions } from './conversations/chat-template.js';
-export { chatTokens } from './conversations/chat-tokens.js';
-export { type ChatMessage, contentForPeople } from './conversations/conversation.js';
-export {
-  ConversationDataset,
-  type ConversationDatasetDescription,
-  type PackedConversations,
-} from './conversations/conversation-dataset.js';
-export {
-  type ConversationDatasets,
-  type ConversationDatasetsOptions,
-  type ConversationFiles,
-  type ConversationPart,
-  conversationDatasets,
-} from './conversations/conversation-datasets.js';
-export {
-  type ConversationCounts,
-  type LongConversationRule,
-  longConversationRules,
-} from './conversations/encode-conversations.js';
-export { type EndOfTurn, endOfTurn } from './conversations/end-of-turn.js';
-export { findChatTemplate } from './conversations/find-chat-template.js';
-export { readChatTemplate } from './conversations/read-chat-template.js';
-export { readConversations } from './conversations/read-conversations.js';
 export { BadLines } from './corpora/bad-lines.js';
 export type { OnBadLine } from './corpora/corpus-error.js';
 export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
@@ -85,9 +61,6 @@ export {
   t5DatasetIdentifiers,
 } from './masked/t5-dataset.js';
 export type { DocumentCounts } from './masked/walk-sentences.js';
-export { MersenneTwister } from './random/mersenne-twister.js';
-export { MersenneTwister64 } from './random/mersenne-twister-64.js';
-export { RandomState, type Shufflable } from './random/random-state.js';
 export {
   type BlendIndices,
   buildBlendIndices,
@@ -128,7 +101,6 @@ export type { IndexCacheEvent } from './samples/index-cache-event.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
 export { openSampleDataset } from './samples/open-sample-dataset.js';
-export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
 export type {
   NumberedBatch,
@@ -137,52 +109,6 @@ export type {
   SampleDocuments,
 } from './samples/sample-dataset.js';
 export { type SplitName, splitNames, splitSequences } from './samples/split.js';
-export { answerF1, exactMatch, normalizeAnswer } from './tasks/answer-scores.js';
-export {
-  type BestSpans,
-  type BestSpansOptions,
-  bestSpans,
-  type SpanCandidate,
-  type SpanLogits,
-} from './tasks/best-spans.js';
-export { accuracy, binaryF1, type ClassificationResults } from './tasks/classification-metrics.js';
-export { type WriteCorpusTasksOptions, writeCorpusTasks } from './tasks/corpus/write-corpus-tasks.js';
-export { type EncodeMultipleChoiceOptions, encodeMultipleChoice } from './tasks/encode-multiple-choice.js';
-export { type EncodeSentencePairsOptions, encodeSentencePairs } from './tasks/encode-sentence-pairs.js';
-export {
-  type EncodedSpans,
-  type EncodeSpansOptions,
-  encodeSpans,
-  type SpanWindow,
-} from './tasks/encode-spans.js';
-export {
-  type BrokenGlueRow,
-  type GlueTaskName,
-  glueTasks,
-  type ReadGlueFileOptions,
-  readGlueFile,
-  type SentencePairExample,
-} from './tasks/read-glue-file.js';
-export { type MultipleChoiceExample, readRaceDirectory } from './tasks/read-race-directory.js';
-export {
-  readSquadFile,
-  type SpanAnswer,
-  type SpanExample,
-  type SpanExamples,
-} from './tasks/read-squad-file.js';
-export {
-  type SquadMetrics,
-  type SquadResults,
-  type SquadScores,
-  squadMetrics,
-} from './tasks/squad-metrics.js';
-export { TaskDataset, type TaskDatasetDescription } from './tasks/task-dataset.js';
-export type { TaskTokenBatch } from './tasks/task-token-batch.js';
-export {
-  writeGluePredictions,
-  writeRacePredictions,
-  writeSquadPredictions,
-} from './tasks/write-predictions.js';
 export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export { exportTokenizer } from './tokenizers/export-tokenizer.js';

@@ -8,13 +8,13 @@ import {
   IndexedDataset,
   IndexedDatasetWriter,
   openGptDataset,
-  RandomState,
   readDocuments,
   type TokenizerJson,
   trainByteLevelBpe,
   trainWordPiece,
   verifyIndexedDataset,
 } from '../src/index.js';
+import { RandomState } from '../src/random/index.js';
 import { mutateBytes, mutateJson } from './mutate.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

@@ -1,27 +1,12 @@
 export { checkedOperation } from './checked-operation.js';
-export { cublasltWorkspaceBytes } from './cuda/cublaslt-workspace-bytes.js';
-export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
-export { type MatmulCall, MatmulCalls, type MatmulOperand } from './cuda/matmul-calls.js';
-export { type MatmulChoices, timeMatmuls, useMatmulChoices } from './cuda/matmul-choices.js';
-export {
-  type CudaDevice,
-  type CudaInformation,
-  type CudaProbe,
-  type CudaStreams,
-  cudaStreams,
-  type OpenCudaOptions,
-  openCuda,
-  probeCuda,
-} from './cuda/open-cuda.js';
+export type { OpenCudaOptions } from './cuda/open-cuda.js';
 export {
   type Device,
-  deviceOfValues,
   devices,
   hasValues,
   isDeviceAvailable,
   limitMemory,
   memoryStatistics,
-  metaDeviceOf,
   openDevice,
   resetPeakMemory,
   synchronize,
@@ -37,7 +22,7 @@ export {
   type TypedArray,
   type TypedArrayOf,
 } from './dtype.js';
-export { DeviceGraph, GraphMemory, refuseInGraph, supportsGraphs } from './graph-memory.js';
+export { DeviceGraph, GraphMemory, supportsGraphs } from './graph-memory.js';
 export {
   type HostInformation,
   hostInformation,
@@ -49,11 +34,12 @@ export {
   setMatmulLibrary,
   setNumThreads,
 } from './host.js';
-export { numLiveTensors, setPoison } from './leak-detection.js';
+export { numLiveTensors } from './leak-detection.js';
 export type { MemoryStatistics } from './memory-statistics.js';
 export type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
 export type { PendingRead } from './pending-read.js';
+export type { ReturningOperation } from './returning-operation.js';
 export {
   countedFlops,
   listOperations,
@@ -75,5 +61,4 @@ export {
   Tensor,
   type TensorOptions,
 } from './tensor.js';
-export { tensorApi } from './tensor-api.js';
 export { tidy } from './tidy.js';

@@ -11,11 +11,11 @@ import {
   numLiveTensors,
   openDevice,
   resetPeakMemory,
-  setPoison,
   Tensor,
   tidy,
   trimMemory,
 } from '../src/index.js';
+import { setPoison } from '../src/internal/index.js';
 import { addon, callNative } from '../src/native/addon.js';
 import { runOperation } from '../src/run-operation.js';
 import { refusal } from './support/refusals.js';

@@ -8,10 +8,10 @@ import {
   numLiveTensors,
   setInstructionSet,
   setMatmulLibrary,
-  setPoison,
   supportsOperation,
   Tensor,
 } from '../src/index.js';
+import { setPoison } from '../src/internal/index.js';
 import { caseTables } from './op-cases/case-tables.js';
 import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
 import { checkParity, dtypesOf } from './op-cases/check-parity.js';

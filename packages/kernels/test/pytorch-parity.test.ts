@@ -27,7 +27,6 @@ import {
   rotaryEmbedding,
   rotaryTable,
   setInstructionSet,
-  setPoison,
   splitProjection,
   sumOfSquares,
   sumRows,
@@ -36,6 +35,7 @@ import {
   tanhForward,
   tidy,
 } from '../src/index.js';
+import { setPoison } from '../src/internal/index.js';
 import { projectedBackward, projectedForward } from './support/projected-attention.js';
 import { readSafetensors } from './support/read-safetensors.js';
 

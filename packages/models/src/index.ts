@@ -1,4 +1,5 @@
-export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
+export type { MaskedTokenBatch } from '@mtl/data';
+export type { TaskTokenBatch } from '@mtl/data/tasks';
 export { bertBlock } from './bert/bert-block.js';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export { bertMatmuls } from './bert/bert-matmuls.js';
@@ -50,6 +51,7 @@ export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export { gptMatmuls } from './gpt/gpt-matmuls.js';
+export { type GptModelOptions, gptModel } from './gpt/gpt-model.js';
 export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';

@@ -10,7 +10,7 @@ import { saveCheckpoint } from '@mtl/checkpoint';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { joinProcesses, openTraining } from '@mtl/recipes';
-import { gradientTensors } from '@mtl/trainer';
+import { gradientTensors } from '@mtl/trainer/internal';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
 

@@ -12,7 +12,7 @@ import {
   readLoraConfiguration,
   readMegatron,
 } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { savedWeights } from '../src/checkpoints/saved-weights.js';
 import {

@@ -1,17 +1,10 @@
 export { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
 export { Extensions } from './extensions.js';
 export type { LossKind } from './loss-kind.js';
-export { type NameOfTotal, nameOfTotal } from './loss-totals.js';
-export {
-  ConsoleReporter,
-  type ConsoleReporterOptions,
-  type ConsoleStream,
-} from './metrics/console-line.js';
-export { formatBytes } from './metrics/format-bytes.js';
-export { formatDuration } from './metrics/format-duration.js';
+export { ConsoleReporter, type ConsoleReporterOptions, type ConsoleStream } from './metrics/console-line.js';
 export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
 export type { MetricsSink, RunOutcome, SummaryRow } from './metrics/metrics-sink.js';
-export { type ModelFlopsShape, modelFlops, modelFlopsText } from './metrics/model-flops.js';
+export { type ModelFlopsShape, modelFlops } from './metrics/model-flops.js';
 export type { StepMetrics } from './metrics/step-metrics.js';
 export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
 export {
@@ -27,7 +20,6 @@ export {
   type EvaluationSettings,
   type OwnEvaluation,
   type RunTrainingOptions,
-  resultOf,
   runTraining,
   type TrainingResult,
   trainingSteps,
@@ -37,16 +29,11 @@ export { HostClock, type HostClockOptions } from './slow-ranks/host-clock.js';
 export type { RankClock } from './slow-ranks/rank-clock.js';
 export { RankWatch, type RankWatchOptions } from './slow-ranks/rank-watch.js';
 export type { SampleSource } from './spikes/sources-text.js';
-export {
-  SpikeGuard,
-  type SpikeGuardOptions,
-  type SpikeGuardState,
-} from './spikes/spike-guard.js';
+export { SpikeGuard, type SpikeGuardOptions, type SpikeGuardState } from './spikes/spike-guard.js';
 export type { MeasuredStep, StepVerdict } from './spikes/step-verdict.js';
 export { StopSignals } from './stop-signals.js';
+export { type TapeForward, type TapeLosses, TapeStage, type TapeStageOptions } from './tape-stage.js';
 export type { DeliveryResult, DeliveryTimes } from './tracking/delivery.js';
-export { deliveryText } from './tracking/delivery-text.js';
-export { missingWandbKey } from './tracking/missing-wandb-key.js';
 export { type SendKeptMetricsOptions, sendKeptMetrics } from './tracking/send-kept-metrics.js';
 export { type TrackingCredentials, trackingCredentials } from './tracking/tracking-credentials.js';
 export type {
@@ -60,10 +47,7 @@ export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } fr
 export type { StepSpan, TrainerExtension } from './trainer-extension.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
 export {
-  gradientTensors,
-  isOptimizerTensor,
   optimizerTensors,
-  parameterNameOf,
   readTrainingState,
   type TrainingState,
   trainingState,

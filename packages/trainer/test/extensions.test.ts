@@ -5,13 +5,13 @@ import { findCheckpoint } from '@mtl/checkpoint';
 import { AdamwOptimizer, createStores, LossScaler } from '@mtl/optimizer';
 import { expect, it, onTestFinished } from 'vitest';
 import {
-  gradientTensors,
   runTraining,
   type StepMetrics,
   Trainer,
   type TrainerExtension,
   type TrainingProgress,
 } from '../src/index.js';
+import { gradientTensors } from '../src/internal/index.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 
 async function* batches(): AsyncGenerator<BigramBatch> {

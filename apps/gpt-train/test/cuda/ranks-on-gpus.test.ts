@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
-import { findGpu } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels/internal';
 import { prepareCorpus } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';

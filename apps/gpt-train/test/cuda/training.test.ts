@@ -1,4 +1,4 @@
-import { findGpu, openCuda } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bounds, fixture, lossDistance, normDistance, train } from '../parity-training.js';
 

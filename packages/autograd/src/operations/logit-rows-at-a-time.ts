@@ -1,4 +1,5 @@
-import { type Device, metaDeviceOf } from '@mtl/kernels';
+import type { Device } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 
 const mebibyte = 1024 * 1024;
 

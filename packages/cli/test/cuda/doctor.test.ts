@@ -1,5 +1,5 @@
 import { tmpdir } from 'node:os';
-import { findGpu } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels/internal';
 import { describe, expect, it } from 'vitest';
 import { spawnMtl } from '../support/spawn-mtl.js';
 

@@ -1,5 +1,6 @@
 import { CommunicationError } from '@mtl/errors';
-import { bytesPerElement, hasValues, refuseInGraph, Tensor } from '@mtl/kernels';
+import { bytesPerElement, hasValues, Tensor } from '@mtl/kernels';
+import { refuseInGraph } from '@mtl/kernels/internal';
 import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import { communicationOperations } from '../communication-operations.js';

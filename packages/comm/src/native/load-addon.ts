@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CommunicationError } from '@mtl/errors';
-import { tensorApi } from '@mtl/kernels';
+import { tensorApi } from '@mtl/kernels/internal';
 import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import { type CommAddon, expectedBindings } from './comm-addon.js';

@@ -1,5 +1,6 @@
-import { DeviceWaits } from '@mtl/comm';
-import { add, findGpu, openCuda, Tensor } from '@mtl/kernels';
+import { DeviceWaits } from '@mtl/comm/internal';
+import { add, Tensor } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const { problem, title } = findGpu();

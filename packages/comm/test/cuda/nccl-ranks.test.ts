@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ncclProblem } from '@mtl/comm';
-import { findGpu } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels/internal';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, describe, expect, it } from 'vitest';

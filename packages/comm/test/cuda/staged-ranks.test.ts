@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { glooProblem } from '@mtl/comm';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { findGpu } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels/internal';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';

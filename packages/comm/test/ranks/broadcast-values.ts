@@ -1,4 +1,5 @@
-import { broadcastJson, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 
 /** What this rank receives of the values of the first and of the last rank. */
 export default function broadcastValues(world: World): unknown[] {

@@ -1,12 +1,5 @@
-import {
-  createGlooGroup,
-  type GroupOptions,
-  joinHost,
-  NativeJob,
-  type ProcessGroup,
-  SingleProcessGroup,
-  type World,
-} from '@mtl/comm';
+import { type GroupOptions, type ProcessGroup, SingleProcessGroup, type World } from '@mtl/comm';
+import { createGlooGroup, joinHost, NativeJob } from '@mtl/comm/internal';
 import { FileStore } from '@mtl/comm/testing';
 
 export interface GlooWorldOptions {

@@ -1,4 +1,4 @@
-import { longConversationRules } from '@mtl/data';
+import { longConversationRules } from '@mtl/data/conversations';
 import { choice, count, fraction, text, texts } from './flag-kinds.js';
 
 /** Fine-tuning on conversations: what is learnt from, and for how long. */

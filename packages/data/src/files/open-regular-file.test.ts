@@ -10,8 +10,8 @@ import {
   IndexedDatasetWriter,
   prepareDataset,
   readDocuments,
-  readSquadFile,
 } from '../index.js';
+import { readSquadFile } from '../tasks/index.js';
 import { IrregularFileError, openRegularFile } from './open-regular-file.js';
 
 let directory: string;

@@ -18,10 +18,10 @@ import {
   openBertDataset,
   openT5Dataset,
   parseDataPath,
-  RandomState,
   type SampleDataset,
   type Tokenizer,
 } from '../index.js';
+import { RandomState } from '../random/index.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

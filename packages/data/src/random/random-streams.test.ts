@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MersenneTwister, MersenneTwister64, RandomState } from '../index.js';
+import { MersenneTwister, MersenneTwister64, RandomState } from './index.js';
 
 describe('MersenneTwister', () => {
   it('gives the published stream of seed 1234', () => {

@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createBatchLoader, createTokenizer, type Tokenizer } from '../index.js';
 import {
   bestSpans,
-  createBatchLoader,
-  createTokenizer,
   encodeMultipleChoice,
   encodeSentencePairs,
   encodeSpans,
@@ -14,8 +13,7 @@ import {
   type SpanExamples,
   type TaskDataset,
   type TaskTokenBatch,
-  type Tokenizer,
-} from '../index.js';
+} from './index.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.
 

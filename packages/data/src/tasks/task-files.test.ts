@@ -11,7 +11,7 @@ import {
   writeGluePredictions,
   writeRacePredictions,
   writeSquadPredictions,
-} from '../index.js';
+} from './index.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -11,7 +11,7 @@ import {
   readSquadFile,
   type SquadMetrics,
   squadMetrics,
-} from '../index.js';
+} from './index.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.
 const fixture = JSON.parse(

@@ -2,7 +2,7 @@
 // The GPU that is opened, driver and libraries, as one line of JSON; `isEmulated`: there is no GPU, and times
 // mean nothing. If none can be opened: what is missing, with its remedy, and status 1 or 2.
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { findGpu, openCuda } from '../../dist/index.js';
+import { findGpu, openCuda } from '../../dist/internal/index.js';
 
 try {
   console.log(JSON.stringify({ ...openCuda(), isEmulated: findGpu().isEmulated }));

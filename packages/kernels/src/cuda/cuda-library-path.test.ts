@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { probeCuda } from '../index.js';
+import { probeCuda } from '../internal/index.js';
 import { cudaLibraryPath } from './cuda-library-path.js';
 
 const root = mkdtempSync(join(tmpdir(), 'mtl-cuda-package-'));

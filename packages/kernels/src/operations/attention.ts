@@ -1,6 +1,7 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
-import type { Tensor } from '../tensor.js';
+import type { Tensor, TensorOptions } from '../tensor.js';
 
 /**
  * Which keys a query sees, and what dropout drops. S query positions, K key positions, B micro-batch, D head
@@ -108,15 +109,26 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
   };
 }
 
+/** [S, B, A, D], packed [T, A, D]: the query's, whose heads may be in two dimensions. */
+function outputOfAttention(
+  inputs: Pick<AttentionForwardOptions, 'query' | 'packed'>,
+): Required<TensorOptions> {
+  const { query, packed } = inputs;
+  const leading = query.shape.slice(0, packed === undefined ? 2 : 1);
+  const heads = query.shape.slice(leading.length, -1).reduce((product, size) => product * size, 1);
+  return like(query, [...leading, heads, query.dim(-1)]);
+}
+
 /**
  * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
  * (FlashAttention), Dao 2023. `splitProjection` gives the parts of a packed projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
  */
-export const attentionForward = checkedOperation(
+export const attentionForward = returningOperation<AttentionForwardOptions, 'output'>(
   'attentionForward',
-  (options: AttentionForwardOptions): void => {
+  { output: outputOfAttention },
+  (options) => {
     const { output, logSumExp, query, key, value } = options;
     const tensors = { output, logSumExp, query, key, value };
     runOperation('attention_forward', { ...tensors, ...commonOperands(query, options) });

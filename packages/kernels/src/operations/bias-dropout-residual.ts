@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -40,9 +40,10 @@ export interface BiasDropoutResidualForwardOptions {
 }
 
 /** output = residual + dropout(input + bias): the fusion of Narayanan et al. 2021, section 4.2. */
-export const biasDropoutResidualForward = checkedOperation(
+export const biasDropoutResidualForward = returningOperation<BiasDropoutResidualForwardOptions, 'output'>(
   'biasDropoutResidualForward',
-  (options: BiasDropoutResidualForwardOptions): void => {
+  { output: ({ input }) => like(input) },
+  (options) => {
     const { output, input, bias, residual, dropout } = options;
     runOperation('bias_dropout_residual_forward', {
       output,
@@ -66,9 +67,13 @@ export interface BiasDropoutResidualBackwardOptions {
  * inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no
  * call).
  */
-export const biasDropoutResidualBackward = checkedOperation(
+export const biasDropoutResidualBackward = returningOperation<
+  BiasDropoutResidualBackwardOptions,
+  'inputGradient'
+>(
   'biasDropoutResidualBackward',
-  (options: BiasDropoutResidualBackwardOptions): void => {
+  { inputGradient: ({ outputGradient }) => like(outputGradient) },
+  (options) => {
     const { inputGradient, outputGradient, dropout } = options;
     runOperation('bias_dropout_residual_backward', {
       inputGradient,

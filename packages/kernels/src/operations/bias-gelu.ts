@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 import { isErf } from './is-erf.js';
@@ -17,9 +17,10 @@ export interface BiasGeluForwardOptions {
 }
 
 /** output = gelu(input + bias): Hendrycks and Gimpel 2016; the fusion is Megatron-LM's. */
-export const biasGeluForward = checkedOperation(
+export const biasGeluForward = returningOperation<BiasGeluForwardOptions, 'output'>(
   'biasGeluForward',
-  ({ output, input, bias, kind = 'tanh' }: BiasGeluForwardOptions): void => {
+  { output: ({ input }) => like(input) },
+  ({ output, input, bias, kind = 'tanh' }) => {
     runOperation('bias_gelu_forward', { output, input, bias, erf: isErf(kind) });
   },
 );
@@ -35,9 +36,10 @@ export interface BiasGeluBackwardOptions {
 }
 
 /** inputGradient = outputGradient * gelu'(input + bias) */
-export const biasGeluBackward = checkedOperation(
+export const biasGeluBackward = returningOperation<BiasGeluBackwardOptions, 'inputGradient'>(
   'biasGeluBackward',
-  (options: BiasGeluBackwardOptions): void => {
+  { inputGradient: ({ input }) => like(input) },
+  (options) => {
     const { inputGradient, outputGradient, input, bias, kind = 'tanh' } = options;
     runOperation('bias_gelu_backward', { inputGradient, outputGradient, input, bias, erf: isErf(kind) });
   },

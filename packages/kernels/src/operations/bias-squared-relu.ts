@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -16,9 +16,10 @@ export interface BiasSquaredReluForwardOptions {
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
-export const biasSquaredReluForward = checkedOperation(
+export const biasSquaredReluForward = returningOperation<BiasSquaredReluForwardOptions, 'output'>(
   'biasSquaredReluForward',
-  ({ output, input, bias }: BiasSquaredReluForwardOptions): void => {
+  { output: ({ input }) => like(input) },
+  ({ output, input, bias }) => {
     runOperation('bias_squared_relu_forward', { output, input, bias });
   },
 );
@@ -37,9 +38,10 @@ export interface BiasSquaredReluBackwardOptions {
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
-export const biasSquaredReluBackward = checkedOperation(
+export const biasSquaredReluBackward = returningOperation<BiasSquaredReluBackwardOptions, 'inputGradient'>(
   'biasSquaredReluBackward',
-  ({ inputGradient, outputGradient, input, bias }: BiasSquaredReluBackwardOptions): void => {
+  { inputGradient: ({ input }) => like(input) },
+  ({ inputGradient, outputGradient, input, bias }) => {
     runOperation('bias_squared_relu_backward', { inputGradient, outputGradient, input, bias });
   },
 );

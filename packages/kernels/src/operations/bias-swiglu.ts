@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -16,9 +16,10 @@ export interface BiasSwigluForwardOptions {
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
-export const biasSwigluForward = checkedOperation(
+export const biasSwigluForward = returningOperation<BiasSwigluForwardOptions, 'output'>(
   'biasSwigluForward',
-  ({ output, input, bias }: BiasSwigluForwardOptions): void => {
+  { output: ({ input }) => like(input, [...input.shape.slice(0, -1), input.dim(-1) / 2]) },
+  ({ output, input, bias }) => {
     runOperation('bias_swiglu_forward', { output, input, bias });
   },
 );
@@ -38,9 +39,10 @@ export interface BiasSwigluBackwardOptions {
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
-export const biasSwigluBackward = checkedOperation(
+export const biasSwigluBackward = returningOperation<BiasSwigluBackwardOptions, 'inputGradient'>(
   'biasSwigluBackward',
-  ({ inputGradient, outputGradient, input, bias }: BiasSwigluBackwardOptions): void => {
+  { inputGradient: ({ input }) => like(input) },
+  ({ inputGradient, outputGradient, input, bias }) => {
     runOperation('bias_swiglu_backward', { inputGradient, outputGradient, input, bias });
   },
 );

@@ -1,6 +1,7 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
-import type { Tensor } from '../tensor.js';
+import type { Tensor, TensorOptions } from '../tensor.js';
 
 /** Which columns of the logits are vocabulary. */
 export interface VocabularyColumns {
@@ -25,13 +26,23 @@ export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
   readonly labels: Tensor;
 }
 
+const statisticsOfRows = ({
+  logits,
+  labels,
+}: Pick<CrossEntropyStatisticsOptions, 'logits' | 'labels'>): Required<TensorOptions> =>
+  statisticsOf(logits, [labels.size]);
+
 /**
  * The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second
  * step.
  */
-export const crossEntropyStatistics = checkedOperation(
+export const crossEntropyStatistics = returningOperation<
+  CrossEntropyStatisticsOptions,
+  'rowMaximum' | 'rowSum' | 'labelLogit'
+>(
   'crossEntropyStatistics',
-  (options: CrossEntropyStatisticsOptions): void => {
+  { rowMaximum: statisticsOfRows, rowSum: statisticsOfRows, labelLogit: statisticsOfRows },
+  (options) => {
     const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
     runOperation('cross_entropy_statistics', {
       rowMaximum,
@@ -45,18 +56,21 @@ export const crossEntropyStatistics = checkedOperation(
   },
 );
 
+export interface CrossEntropyRescaleOptions {
+  readonly output: Tensor;
+  readonly rowSum: Tensor;
+  readonly rowMaximum: Tensor;
+  readonly groupMaximum: Tensor;
+}
+
 /**
  * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured
  * from the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
  */
-export const crossEntropyRescale = checkedOperation(
+export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions, 'output'>(
   'crossEntropyRescale',
-  (options: {
-    readonly output: Tensor;
-    readonly rowSum: Tensor;
-    readonly rowMaximum: Tensor;
-    readonly groupMaximum: Tensor;
-  }): void => {
+  { output: ({ rowSum }) => like(rowSum) },
+  (options) => {
     const { output, rowSum, rowMaximum, groupMaximum } = options;
     runOperation('cross_entropy_rescale', { output, rowSum, rowMaximum, groupMaximum });
   },

@@ -1,36 +1,50 @@
-import { checkedOperation } from '../checked-operation.js';
+import type { DType } from '../dtype.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
+export interface CastOptions {
+  readonly output: Tensor;
+  readonly input: Tensor;
+}
+
 /**
  * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either may be a
- * strided view whose last dimension is contiguous; then both have one shape.
+ * strided view whose last dimension is contiguous; then both have one shape. Without `output` the call takes
+ * the `dtype` of the new one.
  *
  * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for others
  *   that do not fit
  */
-export const cast = checkedOperation(
+export const cast = returningOperation<CastOptions, 'output', { readonly dtype: DType }>(
   'cast',
-  ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {
+  { output: ({ input, dtype }) => ({ ...like(input), dtype }) },
+  ({ output, input }) => {
     runOperation('cast', { output, input });
   },
 );
 
+export interface AddOptions {
+  readonly output: Tensor;
+  readonly left: Tensor;
+  readonly right: Tensor;
+}
+
 /** output = left + right, all of one dtype and shape; output may be either of them. */
-export const add = checkedOperation(
+export const add = returningOperation<AddOptions, 'output'>(
   'add',
-  ({
-    output,
-    left,
-    right,
-  }: {
-    readonly output: Tensor;
-    readonly left: Tensor;
-    readonly right: Tensor;
-  }): void => {
+  { output: ({ left }) => like(left) },
+  ({ output, left, right }) => {
     runOperation('add', { output, left, right });
   },
 );
+
+export interface ScaleOptions {
+  readonly output: Tensor;
+  readonly input: Tensor;
+  readonly factor: number;
+  readonly accumulate?: boolean;
+}
 
 /**
  * output = factor * input, or output + factor * input with `accumulate`; of any floating dtypes and of one
@@ -38,15 +52,10 @@ export const add = checkedOperation(
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
-export const scale = checkedOperation(
+export const scale = returningOperation<ScaleOptions, 'output'>(
   'scale',
-  (options: {
-    readonly output: Tensor;
-    readonly input: Tensor;
-    readonly factor: number;
-    readonly accumulate?: boolean;
-  }): void => {
-    const { output, input, factor, accumulate = false } = options;
+  { output: ({ input }) => like(input) },
+  ({ output, input, factor, accumulate = false }) => {
     runOperation('scale', { output, input, factor, accumulate });
   },
 );

@@ -1,4 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -26,9 +27,10 @@ export interface EmbeddingForwardOptions {
  * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` from the next
  *   call that waits for the device, and the row is NaN
  */
-export const embeddingForward = checkedOperation(
+export const embeddingForward = returningOperation<EmbeddingForwardOptions, 'output'>(
   'embeddingForward',
-  (options: EmbeddingForwardOptions): void => {
+  { output: ({ ids, table }) => like(table, [...ids.shape, table.dim(-1)]) },
+  (options) => {
     const { output, ids, table, firstRow = 0, accumulate = false } = options;
     const { numRows = firstRow + table.dim(0) } = options;
     runOperation('embedding_forward', { output, ids, table, firstRow, accumulate, numRows });

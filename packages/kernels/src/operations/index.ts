@@ -37,6 +37,7 @@ export {
 } from './bias-swiglu.js';
 export {
   type CrossEntropyBackwardOptions,
+  type CrossEntropyRescaleOptions,
   type CrossEntropyStatisticsOptions,
   crossEntropyBackward,
   crossEntropyForwardBackward,
@@ -44,7 +45,7 @@ export {
   crossEntropyStatistics,
   type VocabularyColumns,
 } from './cross-entropy.js';
-export { add, cast, scale } from './elementwise.js';
+export { type AddOptions, add, type CastOptions, cast, type ScaleOptions, scale } from './elementwise.js';
 export {
   type EmbeddingBackwardOptions,
   type EmbeddingForwardOptions,
@@ -101,4 +102,4 @@ export {
   rotaryTable,
 } from './rotary-table.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
-export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';
+export { type TanhBackwardOptions, type TanhForwardOptions, tanhBackward, tanhForward } from './tanh.js';

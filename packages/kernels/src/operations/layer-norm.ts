@@ -1,4 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -19,9 +20,14 @@ export interface LayerNormForwardOptions {
 }
 
 /** output = (input - mean) * rstd * weight + bias over the last dimension (Ba, Kiros and Hinton 2016). */
-export const layerNormForward = checkedOperation(
+export const layerNormForward = returningOperation<LayerNormForwardOptions, 'output' | 'mean' | 'rstd'>(
   'layerNormForward',
-  (options: LayerNormForwardOptions): void => {
+  {
+    output: ({ input }) => like(input),
+    mean: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
+    rstd: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
+  },
+  (options) => {
     const { output, mean, rstd, input, weight, bias, epsilon } = options;
     runOperation('layer_norm_forward', { output, mean, rstd, input, weight, bias, epsilon });
   },

@@ -1,6 +1,7 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
-import type { Tensor } from '../tensor.js';
+import type { Tensor, TensorOptions } from '../tensor.js';
 import type { GeluKind } from './bias-gelu.js';
 import { isErf } from './is-erf.js';
 
@@ -18,13 +19,21 @@ export interface LinearGeluForwardOptions {
   readonly kind: GeluKind;
 }
 
+function outputOfLinear({
+  input,
+  weight,
+}: Pick<LinearGeluForwardOptions, 'input' | 'weight'>): Required<TensorOptions> {
+  return like(input, [...input.shape.slice(0, -1), weight.dim(0)]);
+}
+
 /**
  * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's matmuls
  * can.
  */
-export const linearGeluForward = checkedOperation(
+export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'output' | 'preactivation'>(
   'linearGeluForward',
-  (options: LinearGeluForwardOptions): void => {
+  { output: outputOfLinear, preactivation: outputOfLinear },
+  (options) => {
     const { output, preactivation, input, weight, bias, kind } = options;
     runOperation('linear_gelu_forward', { output, preactivation, input, weight, bias, erf: isErf(kind) });
   },
@@ -45,9 +54,10 @@ export interface LinearGeluBackwardOptions {
 /**
  * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's matmuls can.
  */
-export const linearGeluBackward = checkedOperation(
+export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 'inputGradient'>(
   'linearGeluBackward',
-  (options: LinearGeluBackwardOptions): void => {
+  { inputGradient: ({ preactivation }) => like(preactivation) },
+  (options) => {
     const { inputGradient, outputGradient, weight, preactivation, kind } = options;
     const tensors = { inputGradient, outputGradient, weight, preactivation };
     runOperation('linear_gelu_backward', { ...tensors, erf: isErf(kind) });
@@ -68,9 +78,10 @@ export interface LinearResidualForwardOptions {
 }
 
 /** output = residual + input weight^T + bias: one pass where the device's matmuls can. */
-export const linearResidualForward = checkedOperation(
+export const linearResidualForward = returningOperation<LinearResidualForwardOptions, 'output'>(
   'linearResidualForward',
-  (options: LinearResidualForwardOptions): void => {
+  { output: ({ residual }) => like(residual) },
+  (options) => {
     const { output, residual, input, weight, bias } = options;
     runOperation('linear_residual_forward', { output, residual, input, weight, bias });
   },

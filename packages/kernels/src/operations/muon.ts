@@ -1,4 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -33,10 +34,14 @@ export interface MuonNormalizeOptions {
 }
 
 /** output = input / max(sqrt(squares), epsilon): a matrix of Frobenius norm 1, where Newton-Schulz starts. */
-export const muonNormalize = checkedOperation('muonNormalize', (options: MuonNormalizeOptions): void => {
-  const { output, input, squares, epsilon } = options;
-  runOperation('muon_normalize', { output, input, squares, epsilon });
-});
+export const muonNormalize = returningOperation<MuonNormalizeOptions, 'output'>(
+  'muonNormalize',
+  { output: ({ input }) => like(input) },
+  (options) => {
+    const { output, input, squares, epsilon } = options;
+    runOperation('muon_normalize', { output, input, squares, epsilon });
+  },
+);
 
 export interface MuonPolynomialOptions {
   /** [M, M], of the dtype of `gram`; may be `gram`. */
@@ -52,10 +57,14 @@ export interface MuonPolynomialOptions {
 }
 
 /** output = constant I + linear A + quadratic A A: the factor of one step of Newton-Schulz. */
-export const muonPolynomial = checkedOperation('muonPolynomial', (options: MuonPolynomialOptions): void => {
-  const { output, gram, square, constant, linear, quadratic } = options;
-  runOperation('muon_polynomial', { output, gram, square, constant, linear, quadratic });
-});
+export const muonPolynomial = returningOperation<MuonPolynomialOptions, 'output'>(
+  'muonPolynomial',
+  { output: ({ gram }) => like(gram) },
+  (options) => {
+    const { output, gram, square, constant, linear, quadratic } = options;
+    runOperation('muon_polynomial', { output, gram, square, constant, linear, quadratic });
+  },
+);
 
 export interface MuonUpdateOptions {
   /** [N] float32, updated. */

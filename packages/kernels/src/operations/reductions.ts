@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { returningOperation, statisticsOf } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -10,17 +10,19 @@ export interface ReductionOptions {
 }
 
 /** output [N] float32 = sum over rows of input [..., N]: the gradient of a bias. */
-export const sumRows = checkedOperation(
+export const sumRows = returningOperation<ReductionOptions, 'output'>(
   'sumRows',
-  ({ output, input, accumulate = false }: ReductionOptions): void => {
+  { output: ({ input }) => statisticsOf(input, [input.dim(-1)]) },
+  ({ output, input, accumulate = false }) => {
     runOperation('sum_rows', { output, input, accumulate });
   },
 );
 
 /** output [1] float64 = sum of the squares of all elements, in a fixed order: gradient norms. */
-export const sumOfSquares = checkedOperation(
+export const sumOfSquares = returningOperation<ReductionOptions, 'output'>(
   'sumOfSquares',
-  ({ output, input, accumulate = false }: ReductionOptions): void => {
+  { output: ({ input: { device } }) => ({ shape: [1], dtype: 'float64', device }) },
+  ({ output, input, accumulate = false }) => {
     runOperation('sum_of_squares', { output, input, accumulate });
   },
 );
@@ -38,9 +40,10 @@ export interface WeightedSumOptions {
  * output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a
  * copy to the host.
  */
-export const weightedSum = checkedOperation(
+export const weightedSum = returningOperation<WeightedSumOptions, 'output'>(
   'weightedSum',
-  ({ output, values, weights }: WeightedSumOptions): void => {
+  { output: ({ values: { device } }) => ({ shape: [1], dtype: 'float64', device }) },
+  ({ output, values, weights }) => {
     runOperation('weighted_sum', { output, values, weights });
   },
 );

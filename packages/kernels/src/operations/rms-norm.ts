@@ -1,4 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -21,10 +22,17 @@ export interface RmsNormForwardOptions {
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
  *   last dimension is not contiguous
  */
-export const rmsNormForward = checkedOperation('rmsNormForward', (options: RmsNormForwardOptions): void => {
-  const { output, rstd, input, weight, epsilon } = options;
-  runOperation('rms_norm_forward', { output, rstd, input, weight, epsilon });
-});
+export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output' | 'rstd'>(
+  'rmsNormForward',
+  {
+    output: ({ input }) => like(input),
+    rstd: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
+  },
+  (options) => {
+    const { output, rstd, input, weight, epsilon } = options;
+    runOperation('rms_norm_forward', { output, rstd, input, weight, epsilon });
+  },
+);
 
 export interface RmsNormBackwardOptions {
   /** [..., H]; left out, only the weight part is computed. May be the memory of `outputGradient`. */

@@ -1,4 +1,4 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -27,9 +27,10 @@ export interface RotaryEmbeddingOptions {
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
  *   the table does not have
  */
-export const rotaryEmbedding = checkedOperation(
+export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'output'>(
   'rotaryEmbedding',
-  (options: RotaryEmbeddingOptions): void => {
+  { output: ({ input }) => like(input) },
+  (options) => {
     const { output, input, positions, table, interleaved = false, inverse = false } = options;
     runOperation('rotary_embedding', { output, input, positions, table, interleaved, inverse });
   },

@@ -1,11 +1,17 @@
-import { checkedOperation } from '../checked-operation.js';
+import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
+export interface TanhForwardOptions {
+  readonly output: Tensor;
+  readonly input: Tensor;
+}
+
 /** output = tanh(input), of one shape and floating dtype. */
-export const tanhForward = checkedOperation(
+export const tanhForward = returningOperation<TanhForwardOptions, 'output'>(
   'tanhForward',
-  ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {
+  { output: ({ input }) => like(input) },
+  ({ output, input }) => {
     runOperation('tanh_forward', { output, input });
   },
 );
@@ -19,9 +25,10 @@ export interface TanhBackwardOptions {
 }
 
 /** inputGradient = outputGradient * (1 - output^2) */
-export const tanhBackward = checkedOperation(
+export const tanhBackward = returningOperation<TanhBackwardOptions, 'inputGradient'>(
   'tanhBackward',
-  ({ inputGradient, outputGradient, output }: TanhBackwardOptions): void => {
+  { inputGradient: ({ output }) => like(output) },
+  ({ inputGradient, outputGradient, output }) => {
     runOperation('tanh_backward', { inputGradient, outputGradient, output });
   },
 );

@@ -1,14 +1,8 @@
 // Operations for compute-sanitizer, called as training runs call them, in a process of its own (vitest has
 // others): the largest case of each operation, once alone and once as a graph, against
 // the reference. Ends with 1 where a result is wrong; the sanitizer reports what is wrong.
-import {
-  GraphMemory,
-  memoryStatistics,
-  numLiveTensors,
-  openCuda,
-  synchronize,
-  trimMemory,
-} from '../../src/index.js';
+import { GraphMemory, memoryStatistics, numLiveTensors, synchronize, trimMemory } from '../../src/index.js';
+import { openCuda } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { disposeAll, makeTensors } from '../op-cases/case-tensors.js';
 import { dtypesOf } from '../op-cases/check-parity.js';

@@ -2,7 +2,8 @@
 // the same shape, so one plan; prints how many kernels the second launched in addition to the matmul, and
 // values.
 import { countEmulated } from '@mtl/cuda-emulation/counts';
-import { type DType, openCuda, Tensor } from '../../src/index.js';
+import { type DType, Tensor } from '../../src/index.js';
+import { openCuda } from '../../src/internal/index.js';
 import {
   linearGeluForward,
   linearResidualForward,

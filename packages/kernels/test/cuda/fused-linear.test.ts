@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { countEmulated, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type DType, type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';
+import { type DType, type GeluKind, numLiveTensors, Tensor, tidy } from '../../src/index.js';
+import { openCuda } from '../../src/internal/index.js';
 import {
   linearGeluBackward,
   linearGeluForward,

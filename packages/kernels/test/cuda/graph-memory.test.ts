@@ -3,18 +3,17 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   add,
   type DeviceGraph,
-  findGpu,
   GraphMemory,
   matmul,
   memoryStatistics,
   numLiveTensors,
-  openCuda,
   sumOfSquares,
   supportsGraphs,
   synchronize,
   Tensor,
   trimMemory,
 } from '../../src/index.js';
+import { findGpu, openCuda } from '../../src/internal/index.js';
 import { addon } from '../../src/native/addon.js';
 import { graphRules } from '../support/graph-rules.js';
 

@@ -4,18 +4,20 @@ import {
   type Device,
   GraphMemory,
   linearWeightGradient,
-  MatmulCalls,
-  type MatmulChoices,
   matmul,
   memoryStatistics,
   numLiveTensors,
   observeOperations,
-  openCuda,
   Tensor,
   tidy,
+} from '../../src/index.js';
+import {
+  MatmulCalls,
+  type MatmulChoices,
+  openCuda,
   timeMatmuls,
   useMatmulChoices,
-} from '../../src/index.js';
+} from '../../src/internal/index.js';
 import { errorOf } from '../support/refusals.js';
 
 // read when the first algorithm is chosen: three candidates, of which the second is the fastest; each sums in

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findGpu, memoryStatistics, numLiveTensors, openCuda, supportsOperation } from '../../src/index.js';
+import { memoryStatistics, numLiveTensors, supportsOperation } from '../../src/index.js';
+import { findGpu, openCuda } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { dtypesOf } from '../op-cases/check-parity.js';
 import { countsOfCase } from '../op-cases/counts-of-case.js';

@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  findGpu,
   listOperations,
   memoryStatistics,
   numLiveTensors,
-  openCuda,
-  setPoison,
   supportsOperation,
   synchronize,
 } from '../../src/index.js';
+import { findGpu, openCuda, setPoison } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { checkParity, dtypesOf } from '../op-cases/check-parity.js';
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { cublasLtCandidates } from '../../src/cuda/cublaslt-candidates.js';
-import { cudaStreams, findGpu, isDeviceAvailable, openCuda, openDevice, probeCuda } from '../../src/index.js';
+import { isDeviceAvailable, openDevice } from '../../src/index.js';
+import { cudaStreams, findGpu, openCuda, probeCuda } from '../../src/internal/index.js';
 import { errorOf } from '../support/refusals.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-open-cuda-'));

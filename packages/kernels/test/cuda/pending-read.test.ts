@@ -4,15 +4,14 @@ import {
   add,
   DeviceMark,
   embeddingForward,
-  findGpu,
   GraphMemory,
   memoryStatistics,
   numLiveTensors,
-  openCuda,
   supportsMarks,
   synchronize,
   Tensor,
 } from '../../src/index.js';
+import { findGpu, openCuda } from '../../src/internal/index.js';
 import { refusal } from '../support/refusals.js';
 
 const { problem, title } = findGpu();

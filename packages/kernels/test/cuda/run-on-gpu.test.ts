@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
-import { findGpu } from '../../src/index.js';
+import { findGpu } from '../../src/internal/index.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-run-on-gpu-'));
 afterAll(() => rmSync(directory, { recursive: true }));

@@ -1,7 +1,8 @@
 // A matmul of two matrices of 1 + 2^-12 in a process of its own, because a device is opened once: prints two
 // elements, each divided by the number of terms. Arguments: rows and columns of both, whether TF32 is
 // allowed.
-import { matmul, openCuda, Tensor } from '../../src/index.js';
+import { matmul, Tensor } from '../../src/index.js';
+import { openCuda } from '../../src/internal/index.js';
 
 const size = Number(process.argv[2]);
 openCuda({ allowTf32: process.argv[3] === 'true' });

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
-import { findGpu } from '../../src/index.js';
+import { findGpu } from '../../src/internal/index.js';
 
 const { problem, title, isEmulated } = findGpu();
 // The library may use TF32 where it is allowed, and does for matmuls that fill a GPU; small ones may get a

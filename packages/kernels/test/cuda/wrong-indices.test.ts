@@ -1,12 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import {
-  crossEntropyForwardBackward,
-  findGpu,
-  openCuda,
-  synchronize,
-  Tensor,
-  tidy,
-} from '../../src/index.js';
+import { crossEntropyForwardBackward, synchronize, Tensor, tidy } from '../../src/index.js';
+import { findGpu, openCuda } from '../../src/internal/index.js';
 import { refusal } from '../support/refusals.js';
 import { operations, wrongIndices } from '../support/wrong-indices.js';
 

@@ -6,10 +6,10 @@ import {
   type DeviceGraph,
   GraphMemory,
   matmul,
-  refuseInGraph,
   synchronize,
   Tensor,
 } from '../../src/index.js';
+import { refuseInGraph } from '../../src/internal/index.js';
 
 /** `graph` has been recorded before. */
 type Body = (tensor: Tensor, graph: DeviceGraph) => unknown;

@@ -1,5 +1,5 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
 import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';

@@ -1,5 +1,5 @@
 import { linear, type Parameter, reshape, type Tape, type Variable } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { BertTask } from './bert-task.js';
 import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
 import { Pooler } from './pooler.js';

@@ -7,7 +7,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { Tensor } from '@mtl/kernels';
 import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
 import type { TaskTargets } from './task-batch-to-device.js';

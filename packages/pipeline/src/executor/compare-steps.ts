@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import { type Device, type DType, deviceOfValues, dtypes, Tensor } from '@mtl/kernels';
+import { type Device, type DType, dtypes, Tensor } from '@mtl/kernels';
+import { deviceOfValues } from '@mtl/kernels/internal';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 
 /** What all ranks of a pipeline must see alike. */

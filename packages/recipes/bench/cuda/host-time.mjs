@@ -41,7 +41,7 @@ Object.assign(process.env, {
 });
 // after the variables: the library reads them when it is opened
 const [
-  { openCuda, operationStatistics, Tensor },
+  { operationStatistics, openDevice, Tensor },
   { GptStage },
   { ReplicatedStore },
   pipelines,
@@ -55,7 +55,7 @@ const [
   import('@mtl/pipeline/schedules'),
   import('@mtl/cuda-emulation/counts'),
 ]);
-openCuda();
+openDevice('cuda');
 
 const [numLayers, batchSize, sequenceLength] = [values.layers, values.batch, values.length].map(Number);
 const [device, dtype, vocabularySize] = ['cuda', 'bfloat16', 50257];

@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { isAdapter } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
  * Refuses a checkpoint whose low-rank adapters are not those of the run, before anything is read: adapters of

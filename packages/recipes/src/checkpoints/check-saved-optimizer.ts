@@ -1,7 +1,8 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { isOptimizerTensor, optimizerTensors } from '@mtl/trainer';
+import { optimizerTensors } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
  * Refuses the optimizer state of another optimizer before anything is read: a checkpoint with states, but

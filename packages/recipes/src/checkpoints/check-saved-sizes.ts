@@ -2,7 +2,7 @@ import type { Checkpoint } from '@mtl/checkpoint';
 import { modelKinds, savedModelKeys, savedSizesOf } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptMatmuls, numLearnedPositions } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
  * Compares the sizes of the model that a checkpoint remembers with the values that it holds, before anything

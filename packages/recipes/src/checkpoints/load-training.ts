@@ -9,14 +9,8 @@ import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { isAdapter, type LoraDirectory, type TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import {
-  isOptimizerTensor,
-  optimizerTensors,
-  parameterNameOf,
-  readTrainingState,
-  type TrainingProgress,
-  weightTensors,
-} from '@mtl/trainer';
+import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
+import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
 import type { HuggingFaceModel } from '../models/model-recipe.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { checkSameModel } from './check-same-model.js';

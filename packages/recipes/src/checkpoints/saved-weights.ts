@@ -1,6 +1,6 @@
 import { type Checkpoint, dtypeBytes, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /** The whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {

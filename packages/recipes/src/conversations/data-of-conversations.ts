@@ -1,10 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import {
-  ConversationDataset,
-  type ConversationPart,
-  type NumberedBatch,
-  type SplitDatasets,
-} from '@mtl/data';
+import type { NumberedBatch, SplitDatasets } from '@mtl/data';
+import { ConversationDataset, type ConversationPart } from '@mtl/data/conversations';
 import { UsageError } from '@mtl/errors';
 import type { OpenedConversations } from './open-conversations.js';
 

@@ -1,4 +1,5 @@
-import { type ChatTemplate, endOfTurn, findChatTemplate, type Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/data';
+import { type ChatTemplate, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
 
 /** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
 export function endTokensOf(tokenizer: Tokenizer): readonly number[] {

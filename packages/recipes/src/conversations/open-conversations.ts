@@ -8,15 +8,14 @@ import {
   tokenizerAdvice,
   tokenizerOf,
 } from '@mtl/configuration';
+import { createTokenizer, type Tokenizer } from '@mtl/data';
 import {
   type ConversationCounts,
   type ConversationDatasets,
   type ConversationPart,
   conversationDatasets,
-  createTokenizer,
   readChatTemplate,
-  type Tokenizer,
-} from '@mtl/data';
+} from '@mtl/data/conversations';
 import { ConfigurationError } from '@mtl/errors';
 
 /** The conversations of a fine-tuning run, read and packed. */

@@ -1,4 +1,5 @@
-import { chatTokens, contentForPeople, readChatTemplate, readConversations, type Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/data';
+import { chatTokens, contentForPeople, readChatTemplate, readConversations } from '@mtl/data/conversations';
 import { stopTokensOf } from './stop-tokens-of.js';
 
 /** A conversation up to where the model goes on. Plain data, which ranks broadcast. */

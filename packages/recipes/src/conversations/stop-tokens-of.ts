@@ -1,4 +1,5 @@
-import { type ChatTemplate, endOfTurn, type Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/data';
+import { type ChatTemplate, endOfTurn } from '@mtl/data/conversations';
 
 /**
  * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.

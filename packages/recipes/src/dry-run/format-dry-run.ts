@@ -1,5 +1,5 @@
 import { layoutText, type PretrainingConfiguration } from '@mtl/configuration';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';

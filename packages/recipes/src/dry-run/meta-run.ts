@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { metaDeviceOf } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 
 /**
  * A training run on device `meta` or `meta-cuda`: one value for all ranks of a dry run, which share its

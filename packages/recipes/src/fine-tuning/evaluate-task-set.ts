@@ -1,6 +1,6 @@
 import type { JsonValue } from '@mtl/checkpoint';
-import { broadcastJson } from '@mtl/comm';
-import type { TaskTokenBatch } from '@mtl/data';
+import { broadcastJson } from '@mtl/comm/internal';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';
 import type { TrainingProcesses } from '../training/training-processes.js';

@@ -3,7 +3,7 @@ import { readSavedConfiguration, type StartConfiguration } from '@mtl/configurat
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';

@@ -5,7 +5,7 @@ import {
   savedModelKeys,
   saveTokenizer,
 } from '@mtl/configuration';
-import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
+import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
 import { sizeOf } from '@mtl/kernels';
 import {
   type BertModelConfiguration,

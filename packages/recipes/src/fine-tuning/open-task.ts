@@ -1,5 +1,5 @@
 import type { FineTuningTaskName } from '@mtl/configuration';
-import { glueTasks } from '@mtl/data';
+import { glueTasks } from '@mtl/data/tasks';
 import type { BertTask } from '@mtl/models';
 import { type OpenTaskOptions, setName } from './open-task-options.js';
 import { openRaceTask, raceSetName } from './race-task.js';

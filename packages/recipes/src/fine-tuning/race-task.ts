@@ -1,5 +1,5 @@
 import { basename, dirname, join } from 'node:path';
-import { accuracy, encodeMultipleChoice, readRaceDirectory, writeRacePredictions } from '@mtl/data';
+import { accuracy, encodeMultipleChoice, readRaceDirectory, writeRacePredictions } from '@mtl/data/tasks';
 import { largestOf } from './largest-of.js';
 import type { OpenTaskOptions } from './open-task-options.js';
 import type { OpenedTask, TaskSet } from './task-set.js';

@@ -8,7 +8,7 @@ import {
   readGlueFile,
   type SentencePairExample,
   writeGluePredictions,
-} from '@mtl/data';
+} from '@mtl/data/tasks';
 import { largestOf } from './largest-of.js';
 import { labelledExamples, type OpenTaskOptions, setName } from './open-task-options.js';
 import type { OpenedTask, TaskSet } from './task-set.js';

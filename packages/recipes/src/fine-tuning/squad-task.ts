@@ -6,7 +6,7 @@ import {
   type SpanExamples,
   squadMetrics,
   writeSquadPredictions,
-} from '@mtl/data';
+} from '@mtl/data/tasks';
 import { type OpenTaskOptions, setName } from './open-task-options.js';
 import type { OpenedTask, TaskMetrics, TaskSet } from './task-set.js';
 

@@ -1,4 +1,5 @@
-import { createBatchLoader, type TaskDataset, type TaskTokenBatch } from '@mtl/data';
+import { createBatchLoader } from '@mtl/data';
+import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
 
 // S sequence, R rows of a micro-batch.
 

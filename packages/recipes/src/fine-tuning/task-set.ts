@@ -1,5 +1,5 @@
 import type { JsonValue } from '@mtl/checkpoint';
-import type { TaskDataset } from '@mtl/data';
+import type { TaskDataset } from '@mtl/data/tasks';
 
 /** Entries [from, to). */
 export interface IndexRange {

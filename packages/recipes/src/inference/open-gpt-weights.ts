@@ -3,7 +3,7 @@ import { readSavedConfiguration, type TrainedOn } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { fillTensors } from '../checkpoints/fill-tensors.js';
 import { loadMerged } from '../checkpoints/load-merged.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';

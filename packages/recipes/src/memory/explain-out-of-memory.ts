@@ -1,6 +1,6 @@
 import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import { dryRunRank } from '../dry-run/dry-run-rank.js';
 import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';

@@ -1,4 +1,4 @@
-import { broadcastJson } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 import { GptLanguageModel, type GptStage, type StageBatch } from '@mtl/models';
 import { type ConversationPrompt, sampleConversation } from '../conversations/sample-conversation.js';
 import { sampleContinuation } from '../inference/sample-continuation.js';

@@ -1,5 +1,5 @@
-import { ncclMessageChannels } from '@mtl/comm';
-import { cublasltWorkspaceBytes } from '@mtl/kernels';
+import { ncclMessageChannels } from '@mtl/comm/internal';
+import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import { communicatorBytes, type GroupUse, type Profile } from '@mtl/planner';
 
 /**

@@ -1,5 +1,5 @@
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
-import { metaDeviceOf } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { GroupUse, RecordedPasses, RecordedStep } from '@mtl/planner';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import { isPipelineInside, rankGroups } from './rank-groups.js';

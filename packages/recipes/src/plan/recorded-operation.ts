@@ -1,4 +1,5 @@
-import { type DType, metaDeviceOf, type Operands, type Tensor } from '@mtl/kernels';
+import type { DType, Operands, Tensor } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { ComputeDtype, FusedAttentionOperation, KernelOperation, MatmulOperation } from '@mtl/planner';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {

@@ -1,5 +1,6 @@
 import type { TransformerConfiguration } from '@mtl/models';
-import { modelFlops, modelFlopsText } from '@mtl/trainer';
+import { modelFlops } from '@mtl/trainer';
+import { modelFlopsText } from '@mtl/trainer/internal';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { RunLog } from '../runs/run-log.js';

@@ -1,4 +1,4 @@
-import { broadcastJson } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 import {
   type ParsedFlags,
   type PretrainingConfiguration,

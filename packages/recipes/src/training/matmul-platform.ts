@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { cudaStreams, openCuda } from '@mtl/kernels';
+import { cudaStreams, openCuda } from '@mtl/kernels/internal';
 
 /** What the algorithms of matmuls, and which of them is the fastest, depend on. */
 export interface MatmulPlatform {

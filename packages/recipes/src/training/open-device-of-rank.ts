@@ -1,4 +1,5 @@
-import { type Device, isDeviceAvailable, openDevice, probeCuda } from '@mtl/kernels';
+import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
+import { probeCuda } from '@mtl/kernels/internal';
 
 export interface DeviceOfRankOptions {
   readonly localRank: number;

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { broadcastJson } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 import {
   type Flags,
   foldNotices,

@@ -6,7 +6,8 @@ import {
   type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
-import { type LossKind, nameOfTotal, SpikeGuard, type SpikeGuardOptions } from '@mtl/trainer';
+import { type LossKind, SpikeGuard, type SpikeGuardOptions } from '@mtl/trainer';
+import { nameOfTotal } from '@mtl/trainer/internal';
 
 export interface SpikeGuardOfOptions {
   /** Of the model. */

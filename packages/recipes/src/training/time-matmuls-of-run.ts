@@ -1,13 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import {
-  MatmulCalls,
-  type MatmulChoices,
-  observeOperations,
-  resetPeakMemory,
-  timeMatmuls,
-  useMatmulChoices,
-} from '@mtl/kernels';
+import { observeOperations, resetPeakMemory } from '@mtl/kernels';
+import { MatmulCalls, type MatmulChoices, timeMatmuls, useMatmulChoices } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import { distinctRanks } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank } from '../dry-run/dry-run-rank.js';

@@ -1,7 +1,8 @@
 import type { NumberedBatch } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { StepListener } from '@mtl/pipeline';
-import { EarlyStopping, modelFlops, nameOfTotal, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
+import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
+import { nameOfTotal } from '@mtl/trainer/internal';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import type { DataOfRun } from './data-of-run.js';

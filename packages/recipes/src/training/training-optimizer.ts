@@ -5,7 +5,8 @@ import type {
   ParallelConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import { type Device, type DType, hostInformation, metaDeviceOf } from '@mtl/kernels';
+import { type Device, type DType, hostInformation } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 import {
   Adamw,
   createStores,

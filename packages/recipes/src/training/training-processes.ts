@@ -1,5 +1,4 @@
 import {
-  broadcastJson,
   createMeshGroups,
   type GroupDeclaration,
   type MeshAxis,
@@ -7,6 +6,7 @@ import {
   type ProcessMesh,
   type World,
 } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';

@@ -8,7 +8,6 @@ import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import {
   type RunOutcome,
   type RunTrainingOptions,
-  resultOf,
   type SaveSettings,
   type StepMetrics,
   StopSignals,
@@ -19,6 +18,7 @@ import {
   trainingSteps,
   weightTensors,
 } from '@mtl/trainer';
+import { resultOf } from '@mtl/trainer/internal';
 import type { SaveDirectory } from '../checkpoints/save-directory.js';
 import type { ModelChunk } from '../models/model-chunk.js';
 import type { ModelPart } from '../models/model-part.js';

@@ -1,13 +1,6 @@
 import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
-import {
-  findGpu,
-  limitMemory,
-  memoryStatistics,
-  numLiveTensors,
-  openCuda,
-  supportsGraphs,
-  Tensor,
-} from '@mtl/kernels';
+import { limitMemory, memoryStatistics, numLiveTensors, supportsGraphs, Tensor } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import type { GptStage, StageBatch } from '@mtl/models';
 import { GraphedStage, type Stage } from '@mtl/pipeline';
 import { beforeAll, describe, expect, it } from 'vitest';

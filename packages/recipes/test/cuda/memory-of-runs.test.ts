@@ -1,5 +1,5 @@
 import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
-import { findGpu, openCuda } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
 import { dryRunRank, metaRun } from '../../src/index.js';

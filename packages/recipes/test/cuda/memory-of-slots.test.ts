@@ -1,4 +1,4 @@
-import { findGpu, openCuda } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import type { Recomputation } from '@mtl/models';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { beforeAll, describe, expect, it } from 'vitest';

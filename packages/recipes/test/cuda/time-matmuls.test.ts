@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
-import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels';
+import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
 import { dryRunRank, metaRun, TrainingProcesses } from '../../src/index.js';

@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
-import type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
+import type { MaskedTokenBatch } from '@mtl/data';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { DType } from '@mtl/kernels';
 import {
   type BertModelConfiguration,

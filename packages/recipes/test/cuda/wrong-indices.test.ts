@@ -1,4 +1,4 @@
-import { findGpu, openCuda } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
 import type { StageBatch } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { tinyGpt } from './tiny-models.js';

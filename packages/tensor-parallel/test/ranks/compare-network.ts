@@ -1,5 +1,6 @@
 import type { World } from '@mtl/comm';
-import { setNumThreads, setPoison, Tensor } from '@mtl/kernels';
+import { setNumThreads, Tensor } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
 import { B, H, runNetwork, S } from '../small-network.js';
 
 export interface NetworkComparison {

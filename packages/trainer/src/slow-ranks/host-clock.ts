@@ -1,4 +1,4 @@
-import type { DeviceTimes } from '@mtl/comm';
+import type { DeviceTimes } from '@mtl/comm/internal';
 import type { RankClock } from './rank-clock.js';
 
 export interface HostClockOptions {

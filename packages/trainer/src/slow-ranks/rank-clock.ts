@@ -1,4 +1,4 @@
-import type { DeviceTimes } from '@mtl/comm';
+import type { DeviceTimes } from '@mtl/comm/internal';
 
 /** Measures how long a rank computes in a step, without the time that it waits in communication. */
 export interface RankClock {

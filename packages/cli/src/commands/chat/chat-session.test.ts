@@ -1,5 +1,6 @@
 import { PassThrough } from 'node:stream';
-import { ChatTemplate, createTokenizer } from '@mtl/data';
+import { createTokenizer } from '@mtl/data';
+import { ChatTemplate } from '@mtl/data/conversations';
 import { describe, expect, it } from 'vitest';
 import { ChatSession, type ChatSessionOptions } from './chat-session.js';
 import { converse } from './converse.js';

@@ -1,4 +1,5 @@
-import { type ChatMessage, type ChatTemplate, chatTokens, type Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/data';
+import { type ChatMessage, type ChatTemplate, chatTokens } from '@mtl/data/conversations';
 import { DataError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
 

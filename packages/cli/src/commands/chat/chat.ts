@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { readChatTemplate, type TokenizerOptions } from '@mtl/data';
+import type { TokenizerOptions } from '@mtl/data';
+import { readChatTemplate } from '@mtl/data/conversations';
 import { ConfigurationError } from '@mtl/errors';
 import { stopTokensOf } from '@mtl/recipes';
 import type { Command } from 'commander';

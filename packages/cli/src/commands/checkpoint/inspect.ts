@@ -1,5 +1,5 @@
 import type { Checkpoint, SkippedCheckpoint } from '@mtl/checkpoint';
-import { formatBytes, isOptimizerTensor } from '@mtl/trainer';
+import { formatBytes, isOptimizerTensor } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { formatTable } from '../../terminal/format-table.js';

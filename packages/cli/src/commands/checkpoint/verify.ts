@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Checkpoint, verifyCheckpoint, verifySafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';

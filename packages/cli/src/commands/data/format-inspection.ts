@@ -1,5 +1,5 @@
 import type { IndexedDatasetInspection } from '@mtl/data';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { formatTable } from '../../terminal/format-table.js';
 
 /** A dataset as a table. */

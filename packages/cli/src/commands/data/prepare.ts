@@ -6,7 +6,7 @@ import {
   type TokenizerOptions,
   tokenizerTypes,
 } from '@mtl/data';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { addFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,6 +1,6 @@
 import { MtlError } from '@mtl/errors';
-import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels';
-import { formatBytes } from '@mtl/trainer';
+import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
+import { formatBytes } from '@mtl/trainer/internal';
 import type { Finding } from './finding.js';
 
 /** A GPU is never needed, so nothing here is `missing`: what lacks is a note, with what would bring it. */

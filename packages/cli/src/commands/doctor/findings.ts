@@ -4,7 +4,7 @@ import { arch, availableParallelism, cpus, freemem, platform, release, totalmem 
 import { MtlError } from '@mtl/errors';
 import { type HostInformation, hostInformation } from '@mtl/kernels';
 import { platformProblem } from '@mtl/tooling/platform-problem';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { cudaFindings } from './cuda-findings.js';
 import type { Finding } from './finding.js';
 import { ncclFindings } from './nccl-findings.js';

@@ -1,6 +1,6 @@
 import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
-import { findGpu } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels/internal';
 import type { Finding } from './finding.js';
 
 /**

@@ -1,6 +1,6 @@
 import type { StepBreakdown } from '@mtl/planner';
 import { type FoundLayout, type LayoutSearch, shellWord, wholeMemory } from '@mtl/recipes';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { wrapCommand, wrapText } from '../../terminal/wrap-text.js';
 import { formatSeconds } from './format-seconds.js';
 import { nameOfPart } from './name-of-part.js';

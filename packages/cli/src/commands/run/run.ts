@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { readJobSecret, readJoinTimeout } from '@mtl/comm';
+import { readJobSecret, readJoinTimeout } from '@mtl/comm/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,5 +1,5 @@
 import { directoryOfRuns, listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { diffRunsCommand } from './diff.js';

@@ -1,5 +1,5 @@
 import { ProcessMesh, type World } from '@mtl/comm';
-import { setPoison } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
 import { type OwnKindsResult, type TrainOwnKinds, trainOwnKinds } from '../train-own-kinds.js';
 
 /** Trains on two pipeline stages of two tensor-parallel ranks. */

@@ -1,5 +1,6 @@
 import type { OperationCount, World } from '@mtl/comm';
-import { setNumThreads, setPoison } from '@mtl/kernels';
+import { setNumThreads } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
 import { type GroupFault, ObservedGroup, type TraceEvent } from '../observed-group.js';
 import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from '../small-gpt.js';
 

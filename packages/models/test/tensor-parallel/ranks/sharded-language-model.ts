@@ -1,5 +1,6 @@
 import type { World } from '@mtl/comm';
-import { setNumThreads, setPoison } from '@mtl/kernels';
+import { setNumThreads } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
 import { parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from '../language-model.js';
 import { buildGpt } from '../small-gpt.js';

@@ -11,7 +11,7 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
-import { formatBytes } from '@mtl/trainer';
+import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
 import { readLoadedFlags } from '../../training/read-loaded-flags.js';
 import { listedStep } from '../listed-step.js';

@@ -1,5 +1,5 @@
 import { createMeshGroups, type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
-import { setPoison } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
 import { type SeamsCurve, trainWithSeams } from '../train-with-seams.js';
 
 export interface SeamsLayout {

@@ -1,5 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { everyInterfaceNotice, NativeJob, NativeStore, type StoreServer, waitNoticesMs } from '@mtl/comm';
+import {
+  everyInterfaceNotice,
+  NativeJob,
+  NativeStore,
+  type StoreServer,
+  waitNoticesMs,
+} from '@mtl/comm/internal';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
 import type { HostReport } from '../reports/host-report.js';

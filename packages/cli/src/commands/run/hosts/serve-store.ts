@@ -1,4 +1,4 @@
-import { StoreServer, type StoreServerOptions } from '@mtl/comm';
+import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
 import { CommunicationError, MtlError } from '@mtl/errors';
 
 /** A store on the port of --master-port. @throws CommunicationError MTL_STORE_ADDRESS that names the flag */

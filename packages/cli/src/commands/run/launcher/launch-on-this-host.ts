@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { readJoinTimeout } from '@mtl/comm';
+import { readJoinTimeout } from '@mtl/comm/internal';
 import { Launcher } from './launcher.js';
 
 export interface LaunchOnThisHostOptions {

@@ -1,4 +1,4 @@
-import type { StoreServer } from '@mtl/comm';
+import type { StoreServer } from '@mtl/comm/internal';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
 import type { JobHosts, RankFailure } from '../hosts/job-hosts.js';

@@ -1,0 +1,14 @@
+export { broadcastJson } from '../broadcast-json.js';
+export { type DeviceTimes, DeviceWaits, MeasuredTimes } from '../device-waits.js';
+export { readJobSecret } from '../environment/read-job-secret.js';
+export { readJoinTimeout } from '../environment/read-join-timeout.js';
+export { createGlooGroup, type GlooGroupOptions } from '../gloo/create-gloo-group.js';
+export { resolveSocketAddress, type SocketAddressOptions } from '../gloo/resolve-socket-address.js';
+export { type JoinHostOptions, joinHost } from '../local/join-host.js';
+export type { NativeGroup, NativeGroupOptions } from '../native/native-group.js';
+export { type HostOptions, type LocalGroupOptions, NativeJob } from '../native/native-job.js';
+export { ncclMessageChannels } from '../nccl/nccl-message-channels.js';
+export { everyInterfaceNotice } from '../store/every-interface-notice.js';
+export { NativeStore, type NativeStoreOptions } from '../store/native-store.js';
+export { StoreServer, type StoreServerOptions } from '../store/store-server.js';
+export { waitNoticesMs } from '../world/wait-notices.js';

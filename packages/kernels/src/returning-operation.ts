@@ -1,0 +1,101 @@
+import { checkedOperation } from './checked-operation.js';
+import { Tensor, type TensorOptions } from './tensor.js';
+
+type IsUnion<T, Whole = T> = T extends Whole ? ([Whole] extends [T] ? false : true) : never;
+
+/** The options of a call that leaves out its outputs; nothing can be added to a new output. */
+type WithoutOutputs<Options, Names extends keyof Options, Choices> = Omit<Options, Names | 'accumulate'> &
+  Choices & { readonly [Name in Names]?: undefined } & { readonly accumulate?: false | undefined };
+
+/** A call with all outputs, which returns nothing, or with none, which returns new ones. */
+export interface ReturningOperation<Options, Names extends keyof Options, Choices = unknown> {
+  (options: Options): void;
+  /**
+   * Returns a new tensor, or of several outputs an object of them. The caller disposes of what is returned.
+   */
+  (
+    options: WithoutOutputs<Options, Names, Choices>,
+  ): IsUnion<Names> extends true ? { readonly [Name in Names]: Tensor } : Tensor;
+  /** The names of the outputs that may be left out. */
+  readonly outputNames: readonly Names[];
+}
+
+/** Declares each output of an operation by its inputs. */
+type Outputs<Options, Names extends keyof Options, Choices> = {
+  readonly [Name in Names]: (inputs: Omit<Options, Names> & Choices) => Required<TensorOptions>;
+};
+
+/** A new tensor of the dtype and device of another; of its shape where no other is given. */
+export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
+  return { shape, dtype: tensor.dtype, device: tensor.device };
+}
+
+/** Sums and statistics over elements of a tensor: float64 over float64, else float32. */
+export function statisticsOf(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
+  return { shape, dtype: tensor.dtype === 'float64' ? 'float64' : 'float32', device: tensor.device };
+}
+
+/**
+ * A checked operation (`checkedOperation`) whose outputs may be left out: they are then new tensors, which
+ * the call returns.
+ *
+ * @param name for errors
+ * @param outputs what each output is, by its name
+ * @param run the operation with all of its outputs
+ */
+export function returningOperation<
+  Options extends object,
+  Names extends keyof Options & string,
+  Choices = unknown,
+>(
+  name: string,
+  outputs: Outputs<Options, Names, Choices>,
+  run: (options: Options) => void,
+): ReturningOperation<Options, Names, Choices> {
+  const outputNames = Object.keys(outputs) as Names[];
+  const first = outputNames[0]!;
+  const operation = checkedOperation(name, (options: Options): unknown =>
+    options[first] === undefined ? runIntoNew(options, { outputs, run }) : run(options),
+  );
+  return Object.assign(operation, { outputNames }) as unknown as ReturningOperation<Options, Names, Choices>;
+}
+
+function runIntoNew<Options extends object, Names extends keyof Options & string, Choices>(
+  options: Options & { readonly accumulate?: boolean },
+  operation: { readonly outputs: Outputs<Options, Names, Choices>; readonly run: (options: Options) => void },
+): unknown {
+  const { outputs, run } = operation;
+  const names = Object.keys(outputs) as Names[];
+  const made: Partial<Record<Names, Tensor>> = {};
+  // an operation that lacks an output, or has something else for an input, refuses the call and says why
+  if (options.accumulate || names.some((each) => options[each] !== undefined)) return run(options);
+  const declared = declaredOutputs(options, outputs);
+  if (declared === undefined) return run(options);
+  try {
+    for (const each of names) made[each] = Tensor.empty(declared[each]);
+    run({ ...options, ...made });
+  } catch (error) {
+    for (const each of names) made[each]?.dispose();
+    throw error;
+  }
+  return names.length === 1 ? made[names[0]!] : made;
+}
+
+/** What the outputs of a call are; undefined where its inputs are not those that the operation takes. */
+function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
+  options: Options,
+  outputs: Outputs<Options, Names, Choices>,
+): Record<Names, Required<TensorOptions>> | undefined {
+  const declare = ([name, output]: [string, (inputs: never) => Required<TensorOptions>]) => [
+    name,
+    output(options as never),
+  ];
+  try {
+    return Object.fromEntries(
+      Object.entries<(inputs: never) => Required<TensorOptions>>(outputs).map(declare),
+    );
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
+}

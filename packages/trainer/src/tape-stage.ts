@@ -1,0 +1,120 @@
+import { Tape, type Variable } from '@mtl/autograd';
+import type { Tensor } from '@mtl/kernels';
+import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+
+/** The losses of a micro-batch on its tape, such as one a token. */
+export interface TapeLosses {
+  readonly losses: Variable;
+  /** float32, as many elements: the factor of each loss in the total, and so of its gradient. */
+  readonly weights: Variable;
+}
+
+/**
+ * Computes the losses of a micro-batch on `tape`. `lossFactor` is what a loss enters the total of the global
+ * batch with: the weight of each that counts.
+ */
+export type TapeForward<Batch> = (
+  tape: Tape,
+  call: { readonly batch: Batch; readonly lossFactor: number },
+) => TapeLosses;
+
+export interface TapeStageOptions {
+  /** The name of the loss in `TrainerOptions.losses`. Default: `lm_loss`. */
+  readonly lossName?: string;
+}
+
+/** A whole model as one stage of a pipeline: a function that computes its losses with @mtl/autograd. */
+export class TapeStage<Batch> implements Stage<Batch> {
+  readonly isFirst = true;
+  readonly isLast = true;
+  readonly #forward: TapeForward<Batch>;
+  readonly #lossName: string;
+  /** Tapes of micro-batches whose backward is not over. */
+  readonly #tapes = new Map<number, Tape>();
+  /** Losses that have not been taken. */
+  readonly #losses = new Map<number, TapeLosses>();
+
+  constructor(forward: TapeForward<Batch>, { lossName = 'lm_loss' }: TapeStageOptions = {}) {
+    this.#forward = forward;
+    this.#lossName = lossName;
+  }
+
+  boundaryShape(): readonly number[] {
+    return [];
+  }
+
+  forward(call: StageForward<Batch>): undefined {
+    const tape = new Tape();
+    this.#tapes.set(call.microBatch, tape);
+    this.#run(tape, call);
+  }
+
+  evaluate(call: StageForward<Batch>): undefined {
+    using tape = new Tape({ recording: false });
+    this.#run(tape, call);
+  }
+
+  backwardInput({
+    microBatch,
+    weights = false,
+  }: {
+    readonly microBatch: number;
+    readonly weights?: boolean;
+  }): undefined {
+    const tape = this.#tapes.get(microBatch)!;
+    const { losses } = this.#losses.get(microBatch)!;
+    if (weights) {
+      tape.backward(losses);
+      this.#endBackward(microBatch);
+    } else {
+      tape.backwardInput(losses);
+    }
+  }
+
+  backwardWeight({ microBatch }: { readonly microBatch: number }): void {
+    this.#tapes.get(microBatch)!.backwardWeight();
+    this.#endBackward(microBatch);
+  }
+
+  takeLosses(microBatch: number): readonly StageLoss[] {
+    const { losses, weights } = this.#losses.get(microBatch)!;
+    const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
+    const views = { losses: flat(losses), weights: flat(weights) };
+    this.#releaseLosses(microBatch); // the views keep the memory
+    const dispose = (): void => {
+      for (const view of Object.values(views)) view.dispose();
+    };
+    return [{ name: this.#lossName, ...views, dispose }];
+  }
+
+  abandon(microBatch?: number): void {
+    const abandoned =
+      microBatch === undefined ? [...this.#tapes.keys(), ...this.#losses.keys()] : [microBatch];
+    for (const each of abandoned) {
+      this.#endBackward(each);
+      this.#releaseLosses(each);
+    }
+  }
+
+  #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
+    // a loss that the run does not have is refused by the trainer, which names it
+    const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
+    const [losses, weights] = tape.scope(() => {
+      const made = this.#forward(tape, { batch, lossFactor });
+      return [made.losses, made.weights] as const;
+    });
+    this.#losses.set(microBatch, { losses, weights });
+  }
+
+  #endBackward(microBatch: number): void {
+    this.#tapes.get(microBatch)?.dispose();
+    this.#tapes.delete(microBatch);
+  }
+
+  #releaseLosses(microBatch: number): void {
+    const held = this.#losses.get(microBatch);
+    held?.losses.release();
+    held?.weights.release();
+    this.#losses.delete(microBatch);
+  }
+}
