@@ -67,7 +67,7 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
     tokens: Int32Array.from({ length: size }, (_, index) => token(index)),
     labels: Int32Array.from({ length: size }, (_, index) => token(index + 1)),
     lossMask: new Float32Array(size).fill(1),
-    positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+    positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / microBatchSize)),
     keyStart: undefined,
     sampleNumbers: Float64Array.from({ length: microBatchSize }, (_, b) => b),
   };

@@ -96,7 +96,7 @@ function randomBatch(number) {
     tokens: Int32Array.from({ length: size }, (_, index) => token(index) % vocabularySize),
     labels: Int32Array.from({ length: size }, (_, index) => token(index + 1) % vocabularySize),
     lossMask: new Float32Array(size).fill(1),
-    positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+    positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / microBatchSize)),
     keyStart: undefined,
     sampleNumbers: Float64Array.from({ length: microBatchSize }, (_, b) => number * microBatchSize + b),
   };

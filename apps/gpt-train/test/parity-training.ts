@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { Parameter } from '@mtl/autograd';
 import type { Device } from '@mtl/kernels';
-import { type GptModelConfiguration, GptStage, numLossTokens, type TokenBatch } from '@mtl/models';
+import {
+  type GptModelConfiguration,
+  GptStage,
+  numLossTokens,
+  sequenceFirst,
+  type TokenBatch,
+} from '@mtl/models';
 import {
   Adamw,
   LearningRateSchedule,
@@ -103,7 +109,7 @@ export function batchOf(step: number): TokenBatch {
     Int32Array.from({ length: batchSize * sequenceLength }, (_, index) =>
       tokenAt(Math.floor(index / sequenceLength), (index % sequenceLength) + shift),
     );
-  return {
+  return sequenceFirst({
     batchSize,
     sequenceLength,
     tokens: values(0),
@@ -115,7 +121,7 @@ export function batchOf(step: number): TokenBatch {
     ),
     keyStart: undefined,
     sampleNumbers: Float64Array.from({ length: batchSize }, (_, b) => step * batchSize + b),
-  };
+  });
 }
 
 async function* batches(): AsyncGenerator<TokenBatch> {

@@ -58,7 +58,13 @@ export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export { numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
-export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
+export {
+  type BatchOutline,
+  numLossTokens,
+  type StageBatch,
+  sequenceFirst,
+  type TokenBatch,
+} from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { huggingFaceModelKind } from './huggingface/huggingface-model-kind.js';
 export type { HuggingFaceOrigin } from './huggingface/huggingface-origin.js';

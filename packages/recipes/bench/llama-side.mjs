@@ -3,6 +3,7 @@ import {
   isAdapter,
   loraSpecificationOf,
   parameterTensors,
+  sequenceFirst,
   writeHuggingFaceGpt,
   writeLoraDirectory,
 } from '@mtl/models';
@@ -103,7 +104,7 @@ export function randomStep({ step, batchSize, sequenceLength }) {
   };
   const rows = Array.from({ length: batchSize }, () => Array.from({ length: sequenceLength + 1 }, next));
   const size = batchSize * sequenceLength;
-  const batch = {
+  const batch = sequenceFirst({
     batchSize,
     sequenceLength,
     tokens: Int32Array.from(rows.flatMap((row) => row.slice(0, -1))),
@@ -112,6 +113,6 @@ export function randomStep({ step, batchSize, sequenceLength }) {
     positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
     sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
     keyStart: undefined,
-  };
+  });
   return { rows, batch };
 }

@@ -3,7 +3,13 @@ import { fileURLToPath } from 'node:url';
 import type { Parameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import { numLiveTensors } from '@mtl/kernels';
-import { type GptModelConfiguration, GptStage, numLossTokens, type TokenBatch } from '@mtl/models';
+import {
+  type GptModelConfiguration,
+  GptStage,
+  numLossTokens,
+  sequenceFirst,
+  type TokenBatch,
+} from '@mtl/models';
 import { Adamw, ModelOptimizer, ReplicatedStore } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 
@@ -75,7 +81,7 @@ const models: Readonly<Record<Name, GptModelConfiguration>> = {
 function batchOf(rows: readonly (readonly number[])[]): TokenBatch {
   const { batchSize, sequenceLength } = fixture.recipe;
   const size = batchSize * sequenceLength;
-  return {
+  return sequenceFirst({
     batchSize,
     sequenceLength,
     tokens: Int32Array.from(rows.flatMap((row) => row.slice(0, -1))),
@@ -84,7 +90,7 @@ function batchOf(rows: readonly (readonly number[])[]): TokenBatch {
     positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
     sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
     keyStart: undefined,
-  };
+  });
 }
 
 /** The tensors of a file whose names begin with `prefix`, by the rest of their names. */

@@ -15,6 +15,7 @@ import {
   readHuggingFaceGpt,
   readLoraConfiguration,
   readLoraDirectory,
+  sequenceFirst,
   writeLoraDirectory,
 } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
@@ -122,7 +123,7 @@ describe.each(bases)('%s', (name, base, checked) => {
     const valuesBefore = frozen.map(({ data }) => data.toArray());
     expect(frozen.some(({ hasMainGradient }) => hasMainGradient)).toBe(false);
     const losses = expected.losses.map(() => {
-      const batch = {
+      const batch = sequenceFirst({
         batchSize,
         sequenceLength,
         tokens: Int32Array.from(rows.flat()),
@@ -132,7 +133,7 @@ describe.each(bases)('%s', (name, base, checked) => {
         positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
         sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
         keyStart: undefined,
-      };
+      });
       const factor = 1 / (batchSize * (sequenceLength - 1));
       stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: factor } });
       stage.backwardInput({ microBatch: 0, weights: true });

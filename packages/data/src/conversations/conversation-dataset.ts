@@ -60,15 +60,14 @@ export class ConversationDataset implements SampleDataset {
     }
     const { order, rowOffsets, sequenceLength } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
-    const from = row * sequenceLength;
     let filled = 0;
     for (const conversation of conversations) {
-      filled += this.#fillConversation({ conversation, batch, from, start: filled });
+      filled += this.#fillConversation({ conversation, batch, row, start: filled });
     }
     // what is left is a document of its own that nothing is learnt from
     for (let position = filled; position < sequenceLength; position++) {
-      batch.positionIds[from + position] = position - filled;
-      batch.keyStart![from + position] = filled;
+      batch.positionIds[position * batch.batchSize + row] = position - filled;
+      batch.keyStart![row * sequenceLength + position] = filled;
     }
     batch.sampleNumbers[row] = sample;
   }
@@ -95,24 +94,24 @@ export class ConversationDataset implements SampleDataset {
     this.close();
   }
 
-  /** Writes a conversation to positions `start` and on of the row at `from`; returns how many it took. */
+  /** Writes a conversation to positions `start` and on of a row; returns how many it took. */
   #fillConversation(place: {
     readonly conversation: number;
     readonly batch: SampleBatch;
-    readonly from: number;
+    readonly row: number;
     readonly start: number;
   }): number {
-    const { conversation, batch, from, start } = place;
-    const { tokens, isLearnt, offsets } = this.description;
+    const { conversation, batch, row, start } = place;
+    const { tokens, isLearnt, offsets, sequenceLength } = this.description;
     const first = offsets[conversation]!;
     const length = offsets[conversation + 1]! - first - 1;
     for (let position = 0; position < length; position++) {
-      const to = from + start + position;
+      const to = (start + position) * batch.batchSize + row;
       batch.tokens[to] = tokens[first + position]!;
       batch.labels[to] = tokens[first + position + 1]!;
       batch.lossMask[to] = isLearnt[first + position + 1]!;
       batch.positionIds[to] = position;
-      batch.keyStart![to] = start;
+      batch.keyStart![row * sequenceLength + start + position] = start;
     }
     return length;
   }

@@ -74,8 +74,9 @@ describe('conversations of a file', () => {
       const { value } = await loader.next();
       for (const row of [0, 1]) {
         const alone = dataset.sample(row);
-        for (const name of ['tokens', 'labels', 'lossMask', 'positionIds', 'keyStart'] as const)
-          expect(value![name]!.slice(16 * row, 16 * (row + 1))).toEqual(alone[name]);
+        for (const name of ['tokens', 'labels', 'lossMask', 'positionIds'] as const)
+          expect(value![name].filter((_, at) => at % 2 === row)).toEqual(alone[name]);
+        expect(value!.keyStart!.slice(16 * row, 16 * (row + 1))).toEqual(alone.keyStart);
       }
     } finally {
       await loader.close();

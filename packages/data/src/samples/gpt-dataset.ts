@@ -60,12 +60,17 @@ export class GptDataset implements SampleDataset {
   readonly #indexed: TokenSequences;
   /** int32 [L + 1]: the tokens of the sample being read. */
   readonly #text: Int32Array;
+  /** [S], of that sample. */
+  readonly #lossMask: Float32Array;
+  readonly #positionIds: Int32Array;
 
   constructor(description: GptDatasetDescription) {
     this.description = description;
     const { index } = description;
     this.#indexed = 'binPath' in index ? IndexedDataset.fromIndex(index) : new MockSequences(index);
     this.#text = new Int32Array(description.sequenceLength + 1);
+    this.#lossMask = new Float32Array(description.sequenceLength);
+    this.#positionIds = new Int32Array(description.sequenceLength);
   }
 
   get length(): number {
@@ -97,27 +102,23 @@ export class GptDataset implements SampleDataset {
   fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
     this.#readText(sample);
     const { sequenceLength, masks, padId } = this.description;
-    const from = row * sequenceLength;
-    const to = from + sequenceLength;
-    const tokens = batch.tokens.subarray(from, to);
-    const labels = batch.labels.subarray(from, to);
-    const lossMask = batch.lossMask.subarray(from, to);
-    tokens.set(this.#text.subarray(0, sequenceLength));
-    labels.set(this.#text.subarray(1));
+    const { batchSize, tokens, labels, lossMask, positionIds, keyStart } = batch;
+    const text = this.#text;
     fillMasks({
-      tokens,
-      lossMask,
-      positionIds: batch.positionIds.subarray(from, to),
-      keyStart: batch.keyStart?.subarray(from, to),
+      tokens: text.subarray(0, sequenceLength),
+      lossMask: this.#lossMask,
+      positionIds: this.#positionIds,
+      keyStart: keyStart?.subarray(row * sequenceLength, (row + 1) * sequenceLength),
       masks,
     });
-    // Padding must not count in the loss, and an embedding must be able to look it up.
-    for (let i = 0; i < sequenceLength; i++) {
-      if (labels[i] === padId) {
-        lossMask[i] = 0;
-        labels[i] = 0;
-      }
-      if (tokens[i] === padId) tokens[i] = 0;
+    for (let s = 0; s < sequenceLength; s++) {
+      const at = s * batchSize + row;
+      const [token, label] = [text[s]!, text[s + 1]!];
+      // padding must not count in the loss, and an embedding must be able to look it up
+      tokens[at] = token === padId ? 0 : token;
+      labels[at] = label === padId ? 0 : label;
+      lossMask[at] = label === padId ? 0 : this.#lossMask[s]!;
+      positionIds[at] = this.#positionIds[s]!;
     }
     batch.sampleNumbers[row] = sample;
   }

@@ -54,7 +54,8 @@ describe('mock data', () => {
     const { train } = build({ vocabularySize: 5000 });
     const loader = createBatchLoader({ dataset: train!, sampler: { kind: 'single', microBatchSize: 2 } });
     for await (const batch of loader) {
-      expect([...batch.tokens.subarray(0, 32)]).toEqual([...train!.sample(batch.sampleNumbers[0]!).tokens]);
+      const first = batch.tokens.filter((_, at) => at % 2 === 0);
+      expect([...first]).toEqual([...train!.sample(batch.sampleNumbers[0]!).tokens]);
       break;
     }
   });

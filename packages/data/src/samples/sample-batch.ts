@@ -1,20 +1,24 @@
 // B = samples of a micro-batch, S = sequence length.
 
-/** A micro-batch (or one sample, B = 1) ready for a language model, row after row. */
+/**
+ * A micro-batch (or one sample, B = 1) ready for a language model. Tokens lie sequence first, as activations
+ * do: token s of row b has the flat index s x B + b.
+ */
 export interface SampleBatch {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** int32 [B, S]: inputs. */
+  /** int32 [S, B]: inputs. */
   readonly tokens: Int32Array;
-  /** int32 [B, S]: the token after each input. */
+  /** int32 [S, B]: the token after each input. */
   readonly labels: Int32Array;
-  /** float32 [B, S]: 1 where the label counts in the loss, else 0. */
+  /** float32 [S, B]: 1 where the label counts in the loss, else 0. */
   readonly lossMask: Float32Array;
-  /** int32 [B, S]. */
+  /** int32 [S, B]. */
   readonly positionIds: Int32Array;
   /**
-   * int32 [B, S], only with reset attention masks: the first position that each position may attend to (the
-   * start of its document). Stands for Megatron's block-diagonal S x S mask.
+   * int32 [B, S], row after row as attention reads it, only with reset attention masks: the first position
+   * that each position may attend to (the start of its document). Stands for Megatron's block-diagonal S x S
+   * mask.
    */
   readonly keyStart: Int32Array | undefined;
   /** Exact integers [B]: which samples of the dataset these are. */

@@ -7,6 +7,7 @@ import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
 import { type PipelinedGpt, StageChain } from './stage-chain.js';
+import { sequenceFirst } from './token-batch.js';
 
 /** New tokens of one of the sequences that a cache holds. */
 export interface SequenceTokens {
@@ -145,7 +146,7 @@ export class GptLanguageModel {
     const { tokens, labels, batchSize } = call;
     const sequenceLength = tokens.length / batchSize;
     const size = tokens.length;
-    const batch = {
+    const batch = sequenceFirst({
       batchSize,
       sequenceLength,
       tokens,
@@ -154,7 +155,7 @@ export class GptLanguageModel {
       positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
       sampleNumbers: new Float64Array(batchSize),
       keyStart: undefined,
-    };
+    });
     let own: Float32Array | undefined;
     this.#chain.run({
       shapeBefore: (stage) => stage.boundaryShape(batch),

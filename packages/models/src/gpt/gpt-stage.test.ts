@@ -12,7 +12,7 @@ import { expectClose, StageUnderTest } from '../../test/support/stage-under-test
 import { tinyGpt } from '../../test/support/tiny-gpt.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
-import { numLossTokens, type TokenBatch } from './token-batch.js';
+import { numLossTokens, sequenceFirst, type TokenBatch } from './token-batch.js';
 
 const model: GptModelConfiguration = {
   ...tinyGpt,
@@ -28,7 +28,7 @@ function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
   // everything depends on the global position, so that batches can be split
   const global = (index: number): number => samples[0]! * sequenceLength + index;
   const token = (index: number): number => (index * 7 + 3 * Math.floor(index / sequenceLength)) % 21;
-  return {
+  return sequenceFirst({
     batchSize: samples.length,
     sequenceLength,
     tokens: Int32Array.from({ length: size }, (_, index) => token(global(index))),
@@ -37,7 +37,7 @@ function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
     positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
     sampleNumbers: Float64Array.from(samples),
     keyStart: undefined,
-  };
+  });
 }
 
 function totalLoss(stage: GptStage, microBatch: number): number {

@@ -6,22 +6,19 @@ import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 
-/**
- * What every stage of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
- * row.
- */
+/** What every stage of a model needs to know of a micro-batch of token sequences. */
 export interface BatchOutline {
   readonly batchSize: number;
   readonly sequenceLength: number;
   /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
   readonly sampleNumbers: Float64Array;
-  /** First visible key of each position, where attention stops at document boundaries. */
+  /** `[B, S]`: first visible key of each position, where attention stops at document boundaries. */
   readonly keyStart: Int32Array | undefined;
 }
 
 /**
- * One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader
- * yields.
+ * One micro-batch of token sequences on the host, which @mtl/data's loader yields. Arrays are [S, B], as
+ * activations are: token s of row b has the flat index s x B + b (`sequenceFirst` makes them of rows).
  */
 export interface TokenBatch extends BatchOutline {
   readonly tokens: Int32Array;
@@ -43,18 +40,33 @@ export function numLossTokens({ lossMask }: StageBatch): number {
   return lossMask?.reduce((sum, value) => sum + value, 0) ?? 0;
 }
 
-type Transposable = Int32Array | Float32Array;
+/**
+ * The batch whose rows lie one after the other: of arrays [B, S] those [S, B] that a stage takes. For callers
+ * that make batches of sequences themselves.
+ */
+export function sequenceFirst(rows: TokenBatch): TokenBatch {
+  const { batchSize, sequenceLength } = rows;
+  const turned = <Values extends Int32Array | Float32Array>(values: Values): Values =>
+    values.map((_, at) => values[(at % batchSize) * sequenceLength + Math.floor(at / batchSize)]!) as Values;
+  return {
+    ...rows,
+    tokens: turned(rows.tokens),
+    labels: turned(rows.labels),
+    lossMask: turned(rows.lossMask),
+    positionIds: turned(rows.positionIds),
+  };
+}
 
-/** Of values [B, S] those of some positions, [positions, B]: activations are sequence first. */
-function transposed<A extends Transposable>(
-  values: A,
+/** Of values [S, B] those of some positions, [positions, B]. */
+function atPositions<Values extends Int32Array | Float32Array>(
+  values: Values,
   { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
-): A {
-  const [count, sequence] = [positions.length, values.length / batchSize];
-  const result = new (values.constructor as new (size: number) => A)(count * batchSize);
-  for (let b = 0; b < batchSize; b++) {
-    for (let s = 0; s < count; s++) result[s * batchSize + b] = values[b * sequence + positions[s]!]!;
-  }
+): Values {
+  if (positions.length * batchSize === values.length) return values;
+  const result = values.slice(0, positions.length * batchSize) as Values;
+  positions.forEach((position, s) => {
+    result.set(values.subarray(position * batchSize, (position + 1) * batchSize), s * batchSize);
+  });
   return result;
 }
 
@@ -140,14 +152,14 @@ export function toDevice(
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
     constant(
-      upload(transposed(values, owned).subarray(start * b, end * b), {
+      upload(atPositions(values, owned).subarray(start * b, end * b), {
         shape: [end - start, b],
         dtype: 'int32',
         device,
       }),
     );
   const weights = (mask: Float32Array, factor: number): Variable => {
-    const values = transposed(mask, owned).map((value) => value * factor);
+    const values = atPositions(mask, owned).map((value) => value * factor);
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {

@@ -12,6 +12,7 @@ import {
   numLossTokens,
   type Recomputation,
   type SequencePartition,
+  sequenceFirst,
   type TokenBatch,
 } from '../../src/index.js';
 import { smallBert, smallMaskedBatch, smallTaskBatch } from './small-bert.js';
@@ -44,7 +45,7 @@ export const sequenceLength = 8;
 export function smallBatch({ positions = true }: { positions?: boolean } = {}): TokenBatch {
   const size = batchSize * sequenceLength;
   const token = (index: number): number => (index * 37 + 5 * Math.floor(index / 3)) % smallGpt.vocabularySize;
-  return {
+  return sequenceFirst({
     batchSize,
     sequenceLength,
     tokens: Int32Array.from({ length: size }, (_, index) => token(index)),
@@ -53,7 +54,7 @@ export function smallBatch({ positions = true }: { positions?: boolean } = {}): 
     positionIds: Int32Array.from({ length: size }, (_, index) => (positions ? index % sequenceLength : 3)),
     sampleNumbers: Float64Array.of(41, 7),
     keyStart: Int32Array.from({ length: size }, (_, index) => (index >= 12 ? 4 : 0)),
-  };
+  });
 }
 
 /** One step to be computed, by one process or by a rank. */

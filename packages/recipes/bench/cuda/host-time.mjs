@@ -82,7 +82,7 @@ const batches = Array.from({ length: Number(values['micro-batches']) }, (_, numb
   tokens: Int32Array.from({ length: size }, (_, index) => (index * 31 + number) % vocabularySize),
   labels: Int32Array.from({ length: size }, (_, index) => (index * 37 + number) % vocabularySize),
   lossMask: new Float32Array(size).fill(1),
-  positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+  positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / batchSize)),
   sampleNumbers: Float64Array.from({ length: batchSize }, (_, b) => number * batchSize + b),
 }));
 const numOperations = () => operationStatistics().reduce((sum, { calls }) => sum + calls, 0);

@@ -101,6 +101,6 @@ const batch: TokenBatch = {
   labels: ids,
   keyStart: undefined,
   lossMask: new Float32Array(ids.length).fill(1),
-  positionIds: Int32Array.from(ids, (_, index) => index % sequenceLength),
+  positionIds: Int32Array.from(ids, (_, index) => Math.floor(index / batchSize)),
   sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
 };

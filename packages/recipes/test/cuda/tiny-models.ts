@@ -86,7 +86,7 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
       labels: Int32Array.from({ length: size }, (_, index) => token(number, index + 1)),
       // a few tokens that do not count, others in each micro-batch
       lossMask: Float32Array.from({ length: size }, (_, index) => ((index + number) % 11 === 0 ? 0 : 1)),
-      positionIds: Int32Array.from({ length: size }, (_, index) => index % length),
+      positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / microBatchSize)),
       sampleNumbers: sampleNumbers(number),
       keyStart: undefined,
     };
