@@ -8,11 +8,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { parseFlags, withLoadedFlags } from '@mtl/configuration';
 import { openDashboard } from '@mtl/dashboard';
 import { perplexity, scoreTokens } from '@mtl/inference';
 import { setNumThreads } from '@mtl/kernels';
-import { loadGptForInference, readLoadedFlags } from '@mtl/recipes';
+import { loadGptForInference } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runAsPrinted } from './support/run-as-printed.js';
 import { runMtlHere } from './support/run-mtl-here.js';
@@ -332,12 +331,13 @@ describe('mtl convert', () => {
     const converted = join(cwd, 'begun');
     await mtl('convert', '--load-hf', 'hf', '--save', converted);
     const metrics = join(cwd, 'begun.jsonl');
-    const given = parseFlags([
-      ...['--load', converted, '--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
-      ...['--global-batch-size', '8', '--train-iters', '20', '--lr', '0.003', '--eval-iters', '1'],
-      ...['--save', converted, '--metrics-jsonl', metrics],
-    ]);
-    const printed = await trainGpt(withLoadedFlags(given, await readLoadedFlags(given)), cwd);
+    const printed = await trainGpt({
+      data: { dataPath: [tiny.prefix], split: '90,10,0' },
+      training: { microBatchSize: 8, globalBatchSize: 8, trainIters: 20, evalIters: 1 },
+      optimizer: { lr: 0.003 },
+      checkpoint: { load: converted, save: converted },
+      logging: { metricsJsonl: metrics },
+    });
     expect(printed).toContain('iteration 0');
     const losses = readFileSync(metrics, 'utf8')
       .trim()

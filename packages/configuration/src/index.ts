@@ -55,7 +55,7 @@ export { type FlagOfProgram, flagsOfProgram } from './flags/flags-of-program.js'
 export { foldNotices } from './flags/fold-notices.js';
 export { formatHelp } from './flags/format-help.js';
 export {
-  checkpointToRead,
+  conversionFlags,
   inferenceFlags,
   sharingFlags,
   tokenizerFlags,

@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
-import { openTraining } from '@mtl/recipes';
+import { type TrainOptions, train } from '@mtl/recipes';
 
 /** What `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {
@@ -33,31 +32,31 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
   const outputPrefix = join(directory, 'cats');
   const { prefix } = await prepareDataset({ inputs: [textFile], outputPrefix, tokenizer, appendEod: true });
   const save = join(directory, 'run');
-  const flags = parseFlags([
-    ...['--preset', 'gpt2-4m', '--data-path', prefix, '--split', '90,10,0'],
-    ...['--tokenizer-type', 'HuggingFaceTokenizer', '--tokenizer-model', tokenizerModel],
-    ...['--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
-    ...['--seq-length', '32', '--max-position-embeddings', '32'],
-    ...['--micro-batch-size', '8', '--global-batch-size', '8', '--train-iters', '40', '--lr', '0.01'],
-    ...['--eval-iters', '1', '--eval-interval', '40', '--save', save, '--save-interval', '20'],
-  ]);
-  await trainGpt(flags, directory);
+  await trainGpt({
+    preset: 'gpt2-4m',
+    data: {
+      dataPath: [prefix],
+      split: '90,10,0',
+      tokenizerType: 'HuggingFaceTokenizer',
+      tokenizerModel,
+      seqLength: 32,
+    },
+    model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32 },
+    training: { microBatchSize: 8, globalBatchSize: 8, trainIters: 40, evalIters: 1, evalInterval: 40 },
+    optimizer: { lr: 0.01 },
+    checkpoint: { save, saveInterval: 20 },
+  });
   return { save, prefix, textFile };
 }
 
 /** Trains to the end, as gpt-train does, and returns what it would have printed. */
-export async function trainGpt(flags: ReturnType<typeof parseFlags>, directory: string): Promise<string> {
+export async function trainGpt(options: TrainOptions): Promise<string> {
   let printed = '';
-  const training = await openTraining({
-    configuration: validateConfiguration(flags),
-    corpusDirectory: directory,
-    stream: {
-      write: (text: string) => {
-        printed += text;
-        return true;
-      },
-    },
-  });
+  const write = (text: string): boolean => {
+    printed += text;
+    return true;
+  };
+  const training = await train({ ...options, stream: { write } });
   try {
     await training.run();
   } finally {

@@ -17,13 +17,38 @@ export const tokenizerFlags = {
 };
 
 /** Which checkpoint of a run. */
-export const checkpointToRead = {
+const checkpointToRead = {
   load: redescribed(checkpointFlags.load, {
     description: 'Checkpoints of a training run: the directory of its --save.',
   }),
   'ckpt-step': redescribed(checkpointFlags['ckpt-step'], {
     description: 'The iteration.',
     defaultText: 'the newest complete checkpoint',
+  }),
+};
+
+/** What a conversion reads and writes, by names that training has. */
+export const conversionFlags = {
+  ...checkpointToRead,
+  'save-hf': redescribed(checkpointFlags['save-hf'], {
+    description: 'The Hugging Face directory to write; new or empty.',
+  }),
+  'load-hf': redescribed(checkpointFlags['load-hf'], {
+    description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT.',
+  }),
+  'vocab-size': redescribed(dataFlags['vocab-size'], {
+    description: 'Real tokens, with --from.',
+    defaultText: 'as the checkpoint states, else all rows',
+  }),
+  save: redescribed(checkpointFlags.save, {
+    description: 'Directory of checkpoints to create.',
+    defaultText: undefined,
+  }),
+  'load-lora': redescribed(checkpointFlags['load-lora'], {
+    description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
+  }),
+  'save-lora': redescribed(checkpointFlags['save-lora'], {
+    description: 'The directory to write the adapters of a checkpoint to; new or empty.',
   }),
 };
 

@@ -1,4 +1,4 @@
-import { checkpointToRead } from '@mtl/configuration';
+import { conversionFlags, type OptionsOf } from '@mtl/configuration';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import {
   checkpointToHuggingFace,
@@ -11,7 +11,7 @@ import {
 import type { Command } from 'commander';
 import { addFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption } from '../../command-line/option-values.js';
 import { adviceFor } from './advice-for.js';
 
 type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
@@ -19,20 +19,12 @@ type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
 /** What weights can be stored as, and what safetensors calls it. */
 const storedDtypes = { float32: 'F32', bfloat16: 'BF16', float16: 'F16' } as const;
 
-interface ConvertFlags {
-  readonly load?: string;
-  readonly ckptStep?: number;
-  readonly loadHf?: string;
+type ConvertFlags = OptionsOf<typeof conversionFlags> & {
   readonly from?: string;
   readonly to?: string;
-  readonly save?: string;
-  readonly saveHf?: string;
-  readonly loadLora?: string;
-  readonly saveLora?: string;
   readonly dtype?: keyof typeof storedDtypes;
-  readonly vocabSize?: number;
   readonly loadOptim?: boolean;
-}
+};
 
 const examples = `
 Examples:
@@ -58,8 +50,7 @@ export function convertCommand(): Command {
     '[directory]',
     'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
   );
-  return addFlags(command, checkpointToRead)
-    .option('--save-hf <dir>', 'The Hugging Face directory to write; new or empty.')
+  return addFlags(command, conversionFlags)
     .addOption(
       choiceOption(
         '--dtype <name>',
@@ -67,22 +58,9 @@ export function convertCommand(): Command {
         Object.keys(storedDtypes),
       ),
     )
-    .option(
-      '--load-hf <dir>',
-      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT.',
-    )
     .addOption(choiceOption('--from <format>', 'Converts a checkpoint of another program.', ['megatron']))
     .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', ['megatron']))
-    .addOption(
-      countOption('--vocab-size <n>', 'Real tokens, with --from. [as the checkpoint states, else all rows]'),
-    )
     .option('--no-load-optim', 'Takes only the weights, with --from, and begins at iteration 0.')
-    .option('--save <dir>', 'Directory of checkpoints to create.')
-    .option(
-      '--load-lora <dir>',
-      'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
-    )
-    .option('--save-lora <dir>', 'The directory to write the adapters of a checkpoint to; new or empty.')
     .addHelpText('after', examples)
     .action(convert);
 }

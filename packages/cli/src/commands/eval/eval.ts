@@ -111,6 +111,7 @@ function missingFlags(flags: EvalFlags): readonly MissingWord[] {
 function missingData({
   task,
   validData,
+  load,
   loadHf,
   text,
   dataPath,
@@ -120,7 +121,9 @@ function missingData({
   if (task !== undefined)
     return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
   const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
-  return loadHf === undefined || isNamed ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
+  // two models are refused as two
+  const isKnown = isNamed || loadHf === undefined || load !== undefined;
+  return isKnown ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }
 
 async function runEval(flags: EvalFlags): Promise<void> {
