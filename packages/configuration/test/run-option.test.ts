@@ -57,7 +57,7 @@ async function savedOf(...words: string[]) {
 }
 
 describe('an option of a run that is declared once', () => {
-  it('has a type', () => {
+  it('has a type', { tags: ['whole'] }, () => {
     expect(
       typeErrors(`
         import type { RunOptions } from '../src/index.js';
