@@ -22,6 +22,7 @@ export const slowSuites = {
     'test/eval-tasks.test.ts': 22,
     'test/model.test.ts': 82,
     'test/run/launchers.test.ts': 16,
+    'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
   },
   'packages/recipes': {

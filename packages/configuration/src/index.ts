@@ -10,7 +10,6 @@ export { checkHuggingFaceArchitecture } from './architecture/check-hugging-face-
 export { checkSameArchitecture } from './architecture/check-same-architecture.js';
 export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelOf } from './architecture/gpt-model-of.js';
-export { learningSettings } from './architecture/learning-settings.js';
 export { pickFields } from './architecture/pick-fields.js';
 export { configureFineTuning, fineTuningConfiguration } from './fine-tuning/configure-fine-tuning.js';
 export {
@@ -89,6 +88,7 @@ export type {
 } from './pretraining-configuration.js';
 export { printConfiguration, processesText } from './print-configuration.js';
 export { type ConfigurationJson, configurationJson } from './saved/configuration-json.js';
+export { type LearningDifference, learningDifferences } from './saved/learning-differences.js';
 export {
   type CheckpointPlace,
   readAnySavedConfiguration,

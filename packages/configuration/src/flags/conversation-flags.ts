@@ -5,11 +5,15 @@ import { choice, count, fraction, text, texts } from './flag-kinds.js';
 export const conversationFlags = {
   'train-data': texts(
     'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',
-    { placeholder: 'FILE ...' },
+    { placeholder: 'FILE ...', learning: ({ data }) => data.conversations?.trainData },
   ),
-  'validation-data': texts('Files of conversations to evaluate on.', { placeholder: 'FILE ...' }),
+  'validation-data': texts('Files of conversations to evaluate on.', {
+    placeholder: 'FILE ...',
+    learning: ({ data }) => data.conversations?.validationData,
+  }),
   'validation-fraction': fraction('Share of the conversations to evaluate on instead, and not to train on.', {
     default: 0,
+    learning: ({ data }) => data.conversations?.validationFraction,
   }),
   epochs: count('Passes over the conversations, instead of --train-iters.', {
     defaultText: 'mtl sft: 3 without --train-iters',
@@ -20,7 +24,7 @@ export const conversationFlags = {
   'long-conversations': choice(
     longConversationRules,
     'What to do with a conversation that does not fit --seq-length: an error, only its start, or leave it out.',
-    { default: 'refuse' },
+    { default: 'refuse', learning: ({ data }) => data.conversations?.long },
   ),
   'early-stopping-patience': count(
     'Ends training after so many evaluations in a row without a lower validation loss.',

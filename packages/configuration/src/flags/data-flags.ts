@@ -4,16 +4,18 @@ import { choice, count, text, texts, toggle } from './flag-kinds.js';
 export const dataFlags = {
   'data-path': texts(
     'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',
-    { placeholder: '[WEIGHT] PREFIX ...' },
+    { placeholder: '[WEIGHT] PREFIX ...', learning: ({ data }) => data.dataPath },
   ),
   'mock-data': toggle(
     'Made-up documents instead of --data-path, without files, to try a layout or measure speed: each counts 1, 2, 3 ... to a random length.',
+    { learning: true },
   ),
   split: text('Weights of training, validation and test documents.', {
     placeholder: 'A,B,C',
     default: '969,30,1',
+    learning: true,
   }),
-  'seq-length': count('Tokens per sample.'),
+  'seq-length': count('Tokens per sample.', { learning: ({ model }) => model.sequenceLength }),
   'data-cache-path': text('Folder for the sample indices.', {
     placeholder: 'DIR',
     defaultText: 'cache next to each dataset',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { SettingsInForce } from './settings-in-force.js';
 
 /** What a flag's schema does not contain: how it is written on a command line, and its help. */
 export interface FlagFacts {
@@ -13,7 +14,15 @@ export interface FlagFacts {
   readonly defaultText?: string;
   /** A text in the spelling that is kept; undefined: it means the same as leaving the flag out. */
   readonly canonical?: ((text: string) => string | undefined) | undefined;
+  /**
+   * Where another value changes how a model learns, so that a resumed run reports it: what is compared.
+   * `true`: the flag's own value; else the one in force. Absent: nothing is, as for places, reports and
+   * layouts, and for the schedule, which a resumed run refuses to change.
+   */
+  readonly learning?: Learning | undefined;
 }
+
+export type Learning = true | ((settings: SettingsInForce) => unknown);
 
 /** The facts of every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
@@ -22,6 +31,7 @@ interface FlagOptions<Value> {
   readonly placeholder?: string;
   readonly default?: Value;
   readonly defaultText?: string;
+  readonly learning?: Learning;
 }
 
 function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): Schema {
@@ -108,8 +118,17 @@ export function choice<const Names extends readonly [string, ...string[]]>(
 }
 
 /** A switch: `--name` turns it on, `--no-name` off. */
-export function toggle(description: string): z.ZodBoolean {
-  return withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '', default: false });
+export function toggle(
+  description: string,
+  options: Pick<FlagOptions<never>, 'learning'> = {},
+): z.ZodBoolean {
+  return withFacts(z.boolean(), {
+    description,
+    kind: 'boolean',
+    placeholder: '',
+    default: false,
+    ...options,
+  });
 }
 
 /** Texts up to the next flag. */

@@ -10,21 +10,30 @@ import {
 
 /** Muon's flags; they have no effect without `--optimizer muon`. */
 export const muonFlags = {
-  'muon-momentum': fraction("Weight of the old average of gradients in Muon's momentum.", { default: 0.9 }),
-  'muon-nesterov': toggle('Nesterov momentum in Muon.'),
+  'muon-momentum': fraction("Weight of the old average of gradients in Muon's momentum.", {
+    default: 0.9,
+    learning: ({ optimizer }) => optimizer.muon?.momentum,
+  }),
+  'muon-nesterov': toggle('Nesterov momentum in Muon.', {
+    learning: ({ optimizer }) => optimizer.muon?.nesterov,
+  }),
   'muon-scale-mode': choice(
     ['spectral', 'unit_rms_norm', 'shape_scaling'],
     "Length of Muon's update of a matrix: sqrt(max(out, in)), sqrt(out / in) or sqrt(max(1, out / in)).",
-    { default: 'spectral' },
+    { default: 'spectral', learning: ({ optimizer }) => optimizer.muon?.scaleMode },
   ),
   'muon-extra-scale-factor': positiveNumber(
     'Factor of the length; with spectral, 0.2 gives updates the RMS of those of AdamW.',
-    { default: 1 },
+    { default: 1, learning: ({ optimizer }) => optimizer.muon?.extraScaleFactor },
   ),
   'muon-coefficient-type': choice(['simple', 'quintic'], 'Coefficients of Newton-Schulz.', {
     default: 'quintic',
+    learning: ({ optimizer }) => optimizer.muon?.coefficientType,
   }),
-  'muon-num-ns-steps': count('Steps of Newton-Schulz.', { default: 5 }),
+  'muon-num-ns-steps': count('Steps of Newton-Schulz.', {
+    default: 5,
+    learning: ({ optimizer }) => optimizer.muon?.numSteps,
+  }),
   'muon-fp32-matmul-prec': choice(
     ['low', 'medium', 'high'],
     'Precision of the matmuls of Newton-Schulz: bf16 (low and medium) or fp32.',
@@ -43,7 +52,7 @@ export const optimizerFlags = {
   optimizer: choice(
     ['adam', 'adamw', 'muon', 'dist_muon'],
     'AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else; dist_muon means --optimizer muon --use-distributed-optimizer.',
-    { default: 'adam' },
+    { default: 'adam', learning: ({ optimizer }) => (optimizer.muon === undefined ? 'adam' : 'muon') },
   ),
   ...muonFlags,
   lr: positiveNumber('Peak learning rate.'),
@@ -79,10 +88,13 @@ export const optimizerFlags = {
   'weight-decay': nonNegativeNumber('Decoupled weight decay; biases and layer norms have none.', {
     default: 0.01,
   }),
-  'adam-beta1': fraction("Decay rate of Adam's first moment.", { default: 0.9 }),
-  'adam-beta2': fraction("Decay rate of Adam's second moment.", { default: 0.999 }),
-  'adam-eps': positiveNumber("Term added to Adam's denominator.", { default: 1e-8 }),
-  'clip-grad': nonNegativeNumber('Largest norm of all gradients together; 0 does not clip.', { default: 1 }),
+  'adam-beta1': fraction("Decay rate of Adam's first moment.", { default: 0.9, learning: true }),
+  'adam-beta2': fraction("Decay rate of Adam's second moment.", { default: 0.999, learning: true }),
+  'adam-eps': positiveNumber("Term added to Adam's denominator.", { default: 1e-8, learning: true }),
+  'clip-grad': nonNegativeNumber('Largest norm of all gradients together; 0 does not clip.', {
+    default: 1,
+    learning: true,
+  }),
   'loss-scale': positiveNumber(
     'A constant loss scale. Without it fp16 scales dynamically, bf16 and fp32 not at all.',
   ),

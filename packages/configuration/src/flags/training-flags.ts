@@ -8,6 +8,7 @@ export const trainingFlags = {
     'Samples per step, over all data-parallel ranks and accumulated micro-batches.',
     {
       defaultText: '--micro-batch-size x data-parallel size',
+      learning: ({ training }) => training.globalBatchSize,
     },
   ),
   'rampup-batch-size': counts(
@@ -28,7 +29,10 @@ export const trainingFlags = {
   ),
   'eval-interval': count('Steps between two evaluations.', { default: 1000 }),
   'eval-iters': naturalNumber('Global batches per evaluation; 0 for none.', { default: 100 }),
-  seed: seedNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),
+  seed: seedNumber('Seed of initial weights, dropout and the order of samples.', {
+    default: 1234,
+    learning: true,
+  }),
   bf16: toggle('Computes in bfloat16; master weights and gradient sums stay fp32.'),
   fp16: toggle('Computes in float16 with loss scaling; master weights and gradient sums stay fp32.'),
   ...recomputeFlags,

@@ -2,7 +2,7 @@ import type { Checkpoint } from '@mtl/checkpoint';
 import {
   type ConfigurationJson,
   type FlagName,
-  learningSettings,
+  learningDifferences,
   type PretrainingConfiguration,
   type SavedConfiguration,
 } from '@mtl/configuration';
@@ -35,6 +35,8 @@ export interface ResumedConfiguration {
   readonly notes: readonly string[];
 }
 
+type Resolved = ConfigurationJson['resolved'];
+
 /** One value that two runs have. */
 interface Difference {
   readonly flag: string;
@@ -53,12 +55,12 @@ interface Difference {
 export function resumedConfiguration(options: ResumedConfigurationOptions): ResumedConfiguration {
   const { checkpoint, withOptimizer } = options;
   const saved = (checkpoint.state.configuration ?? {}) as Partial<SavedConfiguration>;
-  const before = saved.trainedOn === undefined ? undefined : saved.resolved;
+  const before = saved.trainedOn === undefined ? {} : saved;
   const schedule = withOptimizer
-    ? resumedSchedule(options, before && scheduleBefore(before))
+    ? resumedSchedule(options, before.resolved && scheduleBefore(before.resolved))
     : { configuration: options.configuration, changes: [] };
   const { configuration } = schedule;
-  const changes = [...schedule.changes, ...otherChanges(before, configuration)];
+  const changes = [...schedule.changes, ...learningDifferences(before, configuration)];
   const notes =
     changes.length === 0
       ? []
@@ -178,50 +180,4 @@ function remedyOfKeeping(options: {
   const isLengthAlone = changes.every(({ flag }) => flag === decay || flag.startsWith('lr-warmup-'));
   const length = changes.find(({ flag }) => flag === decay);
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
-}
-
-type Resolved = ConfigurationJson['resolved'];
-
-/** What else changes how a model learns, by its flag. */
-const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
-  seed: ({ training }) => training.seed,
-  ...Object.fromEntries(learningSettings.map(({ flag, valueIn }) => [flag, valueIn])),
-  optimizer: ({ optimizer }) => (optimizer.muon === undefined ? 'adam' : 'muon'),
-  'muon-momentum': ({ optimizer }) => optimizer.muon?.momentum,
-  'muon-nesterov': ({ optimizer }) => optimizer.muon?.nesterov,
-  'muon-scale-mode': ({ optimizer }) => optimizer.muon?.scaleMode,
-  'muon-extra-scale-factor': ({ optimizer }) => optimizer.muon?.extraScaleFactor,
-  'muon-coefficient-type': ({ optimizer }) => optimizer.muon?.coefficientType,
-  'muon-num-ns-steps': ({ optimizer }) => optimizer.muon?.numSteps,
-  'adam-beta1': ({ optimizer }) => optimizer.adamBeta1,
-  'adam-beta2': ({ optimizer }) => optimizer.adamBeta2,
-  'adam-eps': ({ optimizer }) => optimizer.adamEpsilon,
-  'clip-grad': ({ optimizer }) => optimizer.clipGrad,
-  'global-batch-size': ({ training }) => training.globalBatchSize,
-  'seq-length': ({ model }) => model.sequenceLength,
-  'data-path': ({ data }) => data.dataPath.join(' '),
-  'mock-data': ({ data }) => data.mockData === true,
-  split: ({ data }) => data.split,
-  'train-data': ({ data }) => data.conversations?.trainData.join(' '),
-  'validation-data': ({ data }) => data.conversations?.validationData.join(' '),
-  'validation-fraction': ({ data }) => data.conversations?.validationFraction,
-  'long-conversations': ({ data }) => data.conversations?.long,
-};
-
-function otherChanges(before: Resolved | undefined, now: Resolved): readonly Difference[] {
-  return Object.entries(others).flatMap(([flag, of]) => {
-    const [old, current] = [valueIn(before, of), of(now)];
-    // what an older version did not record, or belongs to another optimizer
-    if (old === undefined || current === undefined || old === current) return [];
-    return [{ flag, before: String(old), now: String(current) }];
-  });
-}
-
-function valueIn(before: Resolved | undefined, of: (resolved: Resolved) => unknown): unknown {
-  try {
-    return before === undefined ? undefined : of(before);
-  } catch {
-    // a part that an older version did not record
-    return undefined;
-  }
 }

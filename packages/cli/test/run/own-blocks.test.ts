@@ -1,0 +1,63 @@
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { spawnMtl } from '../support/spawn-mtl.js';
+import { testDirectory } from '../support/test-directory.js';
+
+const packages = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** The programs of the section, by the names that the text before them gives. */
+function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]> {
+  const readme = readFileSync(join(packages, 'recipes/README.md'), 'utf8');
+  const section = /^## Blocks of your own\n[\s\S]*?(?=^## )/m.exec(readme)![0];
+  return [...section.matchAll(/^([^\n`]*`[\s\S]*?)^```js ignore\n([\s\S]*?)^```$/gm)].map(
+    ([, before, text]) => [before!.match(/`([\w-]+\.mjs)`/)![1]!, text!] as const,
+  );
+}
+
+/** What a user has installed. */
+function installPackages(directory: string): void {
+  const scope = join(directory, 'node_modules/@mtl');
+  mkdirSync(scope, { recursive: true });
+  for (const name of readdirSync(packages)) symlinkSync(join(packages, name), join(scope, name));
+}
+
+const onOneRank = (text: string): string => {
+  expect(text).toContain('tensorModelParallelSize: 2, sequenceParallel: true');
+  return text.replace('tensorModelParallelSize: 2, sequenceParallel: true', '');
+};
+
+/** Loss and gradient norm of the lines that a run prints. */
+const numbersOf = (stdout: string): number[] =>
+  [...stdout.matchAll(/ lm loss: (\S+) .* grad norm: (\S+) /g)].flatMap(([, ...words]) => words.map(Number));
+
+it('is shown in the README with two programs', () => {
+  expect(programsOfReadme().map(([name]) => name)).toEqual(['own-blocks.mjs', 'low-rank.mjs']);
+});
+
+it.each(programsOfReadme())(
+  'the README of recipes trains blocks of your own on four ranks as on one: %s',
+  async (name, text) => {
+    const directory = testDirectory();
+    installPackages(directory);
+    writeFileSync(join(directory, name), text);
+    writeFileSync(join(directory, 'one.mjs'), onOneRank(text));
+    const train = async (numRanks: number, program: string): Promise<number[]> => {
+      const words = ['run', '--nproc-per-node', `${numRanks}`, program];
+      const { status, stdout, stderr } = await spawnMtl(words, { cwd: directory });
+      expect(stderr).toBe('');
+      expect(status).toBe(0);
+      return numbersOf(stdout);
+    };
+    const one = await train(1, 'one.mjs');
+    const four = await train(4, name);
+    expect(one.length).toBeGreaterThan(0);
+    expect(four).toHaveLength(one.length);
+    // as many digits as are printed
+    four.forEach((value, index) => {
+      expect(Math.abs(value / one[index]! - 1)).toBeLessThan(index % 2 === 0 ? 1e-6 : 2e-3);
+    });
+  },
+  600_000,
+);

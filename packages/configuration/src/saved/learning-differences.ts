@@ -1,0 +1,81 @@
+import { fieldsOf } from '../architecture/fields-of.js';
+import { type FlagName, factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ConfigurationJson } from './configuration-json.js';
+
+/** What of a run, or of a checkpoint, has its settings. */
+type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
+
+/** A setting that two runs have otherwise, by its flag. */
+export interface LearningDifference {
+  readonly flag: FlagName;
+  readonly before: string;
+  readonly now: string;
+}
+
+/** The fields of the architecture state what depends on them. */
+const learningFields = new Map<FlagName, string>(
+  fieldsOf().flatMap(([flag, { decides, configurationKey, key }]) =>
+    decides === 'learning' ? [[flag, configurationKey ?? key]] : [],
+  ),
+);
+
+/**
+ * Undefined where nothing is compared. A flag that an older version did not have had the effect of its
+ * default.
+ */
+function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
+  const { learning, default: otherwise = 'none' } = factsOf(flag);
+  if (learning === true) return ({ flags }) => flags[flag] ?? otherwise;
+  if (learning !== undefined) return ({ resolved }) => learning(resolved);
+  const key = learningFields.get(flag);
+  if (key === undefined) return undefined;
+  return ({ resolved: { model, bert } }) =>
+    (({ ...model, ...bert }) as Readonly<Record<string, unknown>>)[key];
+}
+
+const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>
+  flagGroups.flatMap((group) => (group.topic === topic ? Object.keys(group.flags) : []));
+
+/** The first ones of a report; all others follow in the order of help. */
+const first = ['seed', ...namesOf('model'), ...namesOf('optimizer'), 'global-batch-size', 'seq-length'];
+const placeOf = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
+
+/** What is compared, as the declarations of flags and of the architecture say. */
+const learningSettings = [...flagNames]
+  .sort((one, other) => placeOf(one) - placeOf(other))
+  .flatMap((flag) => {
+    const valueIn = comparedValue(flag);
+    return valueIn === undefined ? [] : [{ flag, valueIn }];
+  });
+
+/**
+ * The settings that decide how a model learns, and that a run has otherwise than the one whose checkpoint it
+ * resumes. What the checkpoint does not record is no difference, nor is what only one of the two runs has.
+ */
+export function learningDifferences(
+  before: Partial<Settings>,
+  now: PretrainingConfiguration,
+): readonly LearningDifference[] {
+  const { flags, resolved } = before;
+  if (flags === undefined || resolved === undefined) return [];
+  return learningSettings.flatMap(({ flag, valueIn }) => {
+    const [old, current] = [
+      textOf(valueIn, { flags, resolved }),
+      textOf(valueIn, { flags: now.flags, resolved: now }),
+    ];
+    if (old === undefined || current === undefined || old === current) return [];
+    return [{ flag, before: old, now: current }];
+  });
+}
+
+function textOf(valueIn: (settings: Settings) => unknown, settings: Settings): string | undefined {
+  try {
+    const value = valueIn(settings);
+    if (value === undefined) return undefined;
+    return Array.isArray(value) ? value.join(' ') : String(value);
+  } catch {
+    // a part that an older version did not record
+    return undefined;
+  }
+}
