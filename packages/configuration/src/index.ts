@@ -72,6 +72,7 @@ export { type ModelKind, modelKinds } from './model-kind.js';
 export { configure } from './options/configure.js';
 export { flagsOfOptions } from './options/flags-of-options.js';
 export { inWordsOfOptions } from './options/in-words-of-options.js';
+export { optionsOfFlags } from './options/options-of-flags.js';
 export type { ModelOptions, OptionsOf, OptionTopic, RunOptions } from './options/run-options.js';
 export { presetNames } from './presets/gpt-presets.js';
 export { presetsOf } from './presets/presets-of.js';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { prepareCorpus } from '@mtl/recipes/testing';
+import { mergeOptions, preparedCorpus } from '@mtl/recipes/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -227,15 +227,18 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     const asked: string[] = [];
     const note = (request: Request): number => asked.push(new URL(request.url()).pathname);
     browser.page.on('request', note);
-    const flags = [
-      ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
-      ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-      ...['--global-batch-size', '4', '--lr', '1e-3', '--train-iters', '14', '--eval-iters', '0'],
-      ...['--threads', '1', '--pipeline-model-parallel-size', '2', '--profile-steps', '2', '3'],
-      ...['--save', join(browser.folders.path, 'stages'), ...(await prepareCorpus(browser.folders.path))],
-    ];
+    const options = mergeOptions(await preparedCorpus(browser.folders.path), {
+      preset: 'none',
+      model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+      data: { seqLength: 32 },
+      training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 14, evalIters: 0 },
+      optimizer: { lr: 1e-3 },
+      layout: { threads: 1, pipelineModelParallelSize: 2 },
+      checkpoint: { save: join(browser.folders.path, 'stages') },
+      logging: { profileSteps: [2, 3] },
+    });
     const waits = { iteration: 13, file: join(browser.folders.path, 'seen') };
-    const argument: TrainInStagesArgument = { flags, waits };
+    const argument: TrainInStagesArgument = { options, waits };
     const training = runInMemoryRanks({
       worldSize: 2,
       argument,

@@ -1,4 +1,6 @@
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mergeOptions } from './support/merge-options.js';
 import { processTestMs } from './support/run-processes.js';
 import {
   numbersOf,
@@ -8,35 +10,37 @@ import {
   validationDifference,
 } from './support/training-runs.js';
 
-const deep = ['--num-layers', '4'];
-const rotary = [
-  ...['--position-embedding-type', 'rope', '--rotary-interleaved', '--layer-norm-placement', 'post'],
-  ...['--optimizer', 'muon', '--lr', '5e-3'],
-];
+const deep: RunOptions = { model: { numLayers: 4 } };
+const rotary: RunOptions = {
+  model: { positionEmbeddingType: 'rope', rotaryInterleaved: true, layerNormPlacement: 'post' },
+  optimizer: { optimizer: 'muon', lr: 5e-3 },
+};
 
 let runs: TrainingRuns;
 /** What one process wrote. */
 let alone: string;
 beforeAll(async () => {
   // evaluations of several micro-batches
-  const each = ['--train-iters', '10', '--eval-interval', '5', '--eval-iters', '2'];
+  const each: RunOptions = { training: { trainIters: 10, evalInterval: 5, evalIters: 2 } };
   runs = await TrainingRuns.create(each, 'bert');
   const results = await runs.run(1, [
     { name: 'alone' },
-    { name: 'alone-post', flags: ['--layer-norm-placement', 'post'] },
-    { name: 'alone-masks', flags: ['--bert-no-binary-head'] },
-    { name: 'alone-rotary', flags: rotary },
-    { name: 'alone-bf16', flags: ['--bf16'] },
-    { name: 'alone-deep', flags: deep },
-    { name: 'alone-odd', flags: ['--seq-length', '31'] },
+    { name: 'alone-post', options: { model: { layerNormPlacement: 'post' } } },
+    { name: 'alone-masks', options: { model: { bertNoBinaryHead: true } } },
+    { name: 'alone-rotary', options: rotary },
+    { name: 'alone-bf16', options: { training: { bf16: true } } },
+    { name: 'alone-deep', options: deep },
+    { name: 'alone-odd', options: { data: { seqLength: 31 } } },
   ]);
   alone = results[0]![0]!.output;
 }, processTestMs);
 afterAll(() => runs.remove());
 
-const tensor = ['--tensor-model-parallel-size', '2'];
-const stages = ['--pipeline-model-parallel-size', '2'];
-const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2 } };
+const stages: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
 
 function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16' = 'fp32'): void {
   const difference = runs.differences(name, expected);
@@ -66,14 +70,22 @@ describe('a BERT on several ranks', () => {
   });
 
   it.each([
-    { what: 'tensor 2', size: 2, flags: tensor },
-    { what: 'tensor 2 with sequence parallelism', size: 2, flags: [...tensor, '--sequence-parallel'] },
-    { what: 'data 2', size: 2, flags: [] },
-    { what: 'data 2, distributed optimizer', size: 2, flags: distributed },
-    { what: 'pipeline 2', size: 2, flags: stages },
-    { what: 'pipeline 2, zb-h1', size: 2, flags: [...stages, '--pipeline-schedule', 'zb-h1'] },
-  ])('trains as in one process: $what', async ({ what, size, flags }) => {
-    const [results] = await runs.run(size, [{ name: what, flags }]);
+    { what: 'tensor 2', size: 2, options: tensor },
+    {
+      what: 'tensor 2 with sequence parallelism',
+      size: 2,
+      options: mergeOptions(tensor, { layout: { sequenceParallel: true } }),
+    },
+    { what: 'data 2', size: 2, options: {} },
+    { what: 'data 2, distributed optimizer', size: 2, options: distributed },
+    { what: 'pipeline 2', size: 2, options: stages },
+    {
+      what: 'pipeline 2, zb-h1',
+      size: 2,
+      options: mergeOptions(stages, { layout: { pipelineSchedule: 'zb-h1' } }),
+    },
+  ])('trains as in one process: $what', async ({ what, size, options }) => {
+    const [results] = await runs.run(size, [{ name: what, options }]);
     expectSame(what);
     expect(validationDifference(results![0]!.output, alone)).toBeLessThan(
       tolerances.fp32.loss + printedTwice,
@@ -83,38 +95,40 @@ describe('a BERT on several ranks', () => {
 
   // stages between the ends know of their samples only how long they are
   it.each([
-    { name: 'deep-1f1b', size: 4, flags: [] },
-    { name: 'deep-zb-h1', size: 4, flags: ['--pipeline-schedule', 'zb-h1'] },
-    { name: 'deep-sequence', size: 8, flags: [...tensor, '--sequence-parallel'] },
-  ])('trains as in one process with stages that read no data: $name', async ({ name, size, flags }) => {
-    await runs.run(size, [{ name, flags: [...deep, '--pipeline-model-parallel-size', '4', ...flags] }]);
+    { name: 'deep-1f1b', size: 4, options: {} },
+    { name: 'deep-zb-h1', size: 4, options: { layout: { pipelineSchedule: 'zb-h1' } } },
+    { name: 'deep-sequence', size: 8, options: mergeOptions(tensor, { layout: { sequenceParallel: true } }) },
+  ])('trains as in one process with stages that read no data: $name', async ({ name, size, options }) => {
+    await runs.run(size, [
+      { name, options: mergeOptions(deep, { layout: { pipelineModelParallelSize: 4 } }, options) },
+    ]);
     expectSame(name, 'alone-deep');
   });
 
   it('a micro-batch may be of any size', async () => {
-    await runs.run(2, [{ name: 'larger', flags: ['--micro-batch-size', '4'] }]);
+    await runs.run(2, [{ name: 'larger', options: { training: { microBatchSize: 4 } } }]);
     expectSame('larger');
   });
 
   it.each([
-    { name: 'post', flags: ['--layer-norm-placement', 'post'] },
-    { name: 'masks', flags: ['--bert-no-binary-head'] },
-    { name: 'rotary', flags: rotary },
-    { name: 'bf16', flags: ['--bf16'] },
+    { name: 'post', options: { model: { layerNormPlacement: 'post' } } },
+    { name: 'masks', options: { model: { bertNoBinaryHead: true } } },
+    { name: 'rotary', options: rotary },
+    { name: 'bf16', options: { training: { bf16: true } } },
     // which the ranks that cut the sequence do not divide
-    { name: 'odd', flags: ['--seq-length', '31'] },
-  ] as const)('trains as in one process: $name', async ({ name, flags }) => {
-    const parallel = [...tensor, '--sequence-parallel', ...distributed];
-    await runs.run(4, [{ name, flags: [...flags, ...parallel] }]);
+    { name: 'odd', options: { data: { seqLength: 31 } } },
+  ] as const)('trains as in one process: $name', async ({ name, options }) => {
+    const parallel = mergeOptions(tensor, { layout: { sequenceParallel: true } }, distributed);
+    await runs.run(4, [{ name, options: mergeOptions(options, parallel) }]);
     expectSame(name, `alone-${name}`, name === 'bf16' ? 'bf16' : 'fp32');
   });
 
   it(
     'computes the same bits again, in processes that share memory as on in-memory ranks',
     async () => {
-      const flags = [...tensor, '--sequence-parallel'];
-      await runs.run(2, [{ name: 'memory', flags }]);
-      await runs.runInProcesses(2, [{ name: 'processes', flags }]);
+      const options = mergeOptions(tensor, { layout: { sequenceParallel: true } });
+      await runs.run(2, [{ name: 'memory', options }]);
+      await runs.runInProcesses(2, [{ name: 'processes', options }]);
       expectSame('processes');
       expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
     },
@@ -122,17 +136,19 @@ describe('a BERT on several ranks', () => {
   );
 
   it('trains as in one process with rotary positions in two stages', async () => {
-    await runs.run(2, [{ name: 'rotary-stages', flags: [...rotary, ...stages] }]);
+    await runs.run(2, [{ name: 'rotary-stages', options: mergeOptions(rotary, stages) }]);
     expectSame('rotary-stages', 'alone-rotary');
     // and they are another model's
     expect(runs.differences('rotary-stages', 'alone-post').loss).toBeGreaterThan(1e-3);
   });
 
   it('goes on in another layout', async () => {
-    const load = ['--load', runs.pathOf('moved')];
-    await runs.run(2, [{ name: 'moved', flags: [...tensor, '--exit-interval', '4'] }]);
-    await runs.run(2, [{ name: 'moved', flags: [...stages, ...load, '--exit-interval', '7'] }]);
-    await runs.run(1, [{ name: 'moved', flags: load }]);
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    await runs.run(2, [{ name: 'moved', options: mergeOptions(tensor, { training: { exitInterval: 4 } }) }]);
+    await runs.run(2, [
+      { name: 'moved', options: mergeOptions(stages, load, { training: { exitInterval: 7 } }) },
+    ]);
+    await runs.run(1, [{ name: 'moved', options: load }]);
     expectSame('moved');
   });
 });

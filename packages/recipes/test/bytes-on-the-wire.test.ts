@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CommunicationOperation, glooProblem, type OperationCount } from '@mtl/comm';
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
-import { prepareCorpus } from './support/prepare-corpus.js';
+import { mergeOptions } from './support/merge-options.js';
+import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
 // S sequence, B micro-batch, H hidden, t tensor-parallel ranks
@@ -14,28 +16,35 @@ const microBatchesPerStep = 3;
 const numMicroBatches = numSteps * microBatchesPerStep;
 
 let directory: string;
-let corpus: readonly string[];
+let corpus: RunOptions;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-bytes-'));
-  corpus = await prepareCorpus(directory);
+  corpus = await preparedCorpus(directory);
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const recipe = [
-  ...['--preset', 'none', '--hidden-size', `${H}`, '--num-attention-heads', '4', '--seq-length', `${S}`],
-  ...['--max-position-embeddings', `${S}`, '--micro-batch-size', `${B}`, '--train-iters', `${numSteps}`],
-  ...['--lr', '1e-3', '--lr-decay-style', 'constant'],
-  ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
-  ...['--split', '90,10,0', '--threads', '1'],
-];
+const recipe: RunOptions = {
+  preset: 'none',
+  model: {
+    hiddenSize: H,
+    numAttentionHeads: 4,
+    maxPositionEmbeddings: S,
+    attentionDropout: 0.1,
+    hiddenDropout: 0.1,
+  },
+  data: { seqLength: S, split: '90,10,0' },
+  training: { microBatchSize: B, trainIters: numSteps, evalIters: 0 },
+  optimizer: { lr: 1e-3, lrDecayStyle: 'constant', clipGrad: 1 },
+  layout: { threads: 1 },
+};
 
 /** What training runs differ in, and where they are compared. */
 const kinds = {
-  float32: [],
-  bfloat16: ['--bf16'],
-  'sequence parallel': ['--sequence-parallel'],
-  recomputed: ['--recompute-granularity', 'full', '--recompute-method', 'uniform'],
-} as const;
+  float32: {},
+  bfloat16: { training: { bf16: true } },
+  'sequence parallel': { layout: { sequenceParallel: true } },
+  recomputed: { training: { recomputeGranularity: 'full', recomputeMethod: 'uniform' } },
+} as const satisfies Record<string, RunOptions>;
 type Kind = keyof typeof kinds;
 const kindNames = Object.keys(kinds) as Kind[];
 
@@ -58,10 +67,10 @@ interface Counted {
 const worldSize = 4;
 const tensorSizes = [2, 4];
 
-const training = (t: number, flags: readonly string[], p = 1): TrainGptArgument => {
+const training = (t: number, options: RunOptions, p = 1): TrainGptArgument => {
   const batch = B * microBatchesPerStep * (worldSize / t / p);
-  const mesh = ['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`];
-  return { flags: [...recipe, ...corpus, ...mesh, '--global-batch-size', `${batch}`, ...flags] };
+  const mesh: RunOptions = { layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p } };
+  return { options: mergeOptions(recipe, corpus, mesh, { training: { globalBatchSize: batch } }, options) };
 };
 
 /**
@@ -73,11 +82,11 @@ const training = (t: number, flags: readonly string[], p = 1): TrainGptArgument 
 async function countOn(engine: 'local' | 'gloo'): Promise<Counted> {
   const ofLayers = tensorSizes.flatMap((t) =>
     kindNames.flatMap((kind) =>
-      [2, 4].map((numLayers) => training(t, ['--num-layers', `${numLayers}`, ...kinds[kind]])),
+      [2, 4].map((numLayers) => training(t, mergeOptions({ model: { numLayers } }, kinds[kind]))),
     ),
   );
-  const ofPipelines = [[], ['--sequence-parallel']].map((kind) =>
-    training(2, ['--num-layers', '2', ...kind], 2),
+  const ofPipelines = [{}, { layout: { sequenceParallel: true } }].map((kind) =>
+    training(2, mergeOptions({ model: { numLayers: 2 } }, kind), 2),
   );
   const module = new URL('./ranks/train-gpt.ts', import.meta.url);
   const argument = [...ofLayers, ...ofPipelines];

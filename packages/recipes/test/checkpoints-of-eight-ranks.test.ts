@@ -3,29 +3,44 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
-import { prepareCorpus } from './support/prepare-corpus.js';
+import { mergeOptions } from './support/merge-options.js';
+import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
 const numSteps = 2;
-const recipe = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-  ...['--global-batch-size', '8', '--train-iters', `${numSteps}`, '--clip-grad', '1'],
-  ...['--lr-decay-style', 'constant', '--attention-dropout', '0.1', '--hidden-dropout', '0.1'],
-  ...['--eval-iters', '0', '--split', '90,10,0', '--threads', '1'],
-];
-const tensor = (size: number): string[] => [
-  ...['--tensor-model-parallel-size', `${size}`, '--sequence-parallel', '--use-distributed-optimizer'],
-  ...['--overlap-grad-reduce', '--overlap-param-gather'],
-];
+const recipe: RunOptions = {
+  preset: 'none',
+  model: {
+    numLayers: 2,
+    hiddenSize: 32,
+    numAttentionHeads: 4,
+    maxPositionEmbeddings: 32,
+    attentionDropout: 0.1,
+    hiddenDropout: 0.1,
+  },
+  data: { seqLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: numSteps, evalIters: 0 },
+  optimizer: { clipGrad: 1, lrDecayStyle: 'constant' },
+  layout: { threads: 1 },
+};
+const tensor = (size: number): RunOptions => ({
+  layout: {
+    tensorModelParallelSize: size,
+    sequenceParallel: true,
+    useDistributedOptimizer: true,
+    overlapGradReduce: true,
+    overlapParamGather: true,
+  },
+});
 
 let directory: string;
-let corpus: readonly string[];
+let corpus: RunOptions;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-eight-'));
-  corpus = await prepareCorpus(directory);
+  corpus = await preparedCorpus(directory);
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const at = (name: string): string => join(directory, name);
@@ -33,15 +48,20 @@ const at = (name: string): string => join(directory, name);
 interface Step {
   readonly save: string;
   readonly load?: string;
-  readonly flags?: readonly string[];
-  readonly learningRate?: string;
+  readonly options?: RunOptions;
+  readonly learningRate?: number;
 }
 
 /** Trains to step 2, or where that is loaded saves it again, one after the other in the same processes. */
 async function run(worldSize: number, steps: readonly Step[]): Promise<void> {
-  const trainings: TrainGptArgument[] = steps.map(({ save, load, flags = [], learningRate = '5e-3' }) => {
-    const places = ['--save', at(save), ...(load === undefined ? [] : ['--load', at(load)])];
-    return { flags: [...recipe, ...corpus, ...places, ...flags, '--lr', learningRate] };
+  const trainings: TrainGptArgument[] = steps.map(({ save, load, options = {}, learningRate = 5e-3 }) => {
+    const places = mergeOptions(
+      { checkpoint: { save: at(save) } },
+      load === undefined ? {} : { checkpoint: { load: at(load) } },
+    );
+    return {
+      options: mergeOptions(recipe, corpus, places, options, { optimizer: { lr: learningRate } }),
+    };
   });
   const module = new URL('./ranks/train-gpt.ts', import.meta.url);
   await runProcesses<TrainGptResult[]>({ worldSize, module, argument: trainings });
@@ -73,38 +93,38 @@ const shardsOf = (name: string): readonly string[] =>
 
 describe('a checkpoint of 8 processes with a distributed optimizer', () => {
   const precisions = [
-    { precision: 'fp32', flags: [] },
-    { precision: 'bf16', flags: ['--bf16'] },
+    { precision: 'fp32', options: {} },
+    { precision: 'bf16', options: { training: { bf16: true } } },
   ] as const;
 
   it(
     'goes to other layouts, to 1 process and back, exactly: fp32 and bf16',
     async () => {
       // both precisions in the same processes, which take longer to start than to train
-      const inBoth = (stepsOf: (flags: readonly string[], at: (name: string) => string) => readonly Step[]) =>
-        precisions.flatMap(({ precision, flags }) => stepsOf(flags, (name) => `${name}-${precision}`));
+      const inBoth = (stepsOf: (options: RunOptions, at: (name: string) => string) => readonly Step[]) =>
+        precisions.flatMap(({ precision, options }) => stepsOf(options, (name) => `${name}-${precision}`));
       // tp 2 x dp 4, tp 4 x dp 2 of the same, and back
       const [wide, tall] = [tensor(2), tensor(4)];
       await run(
         8,
-        inBoth((flags, named) => [
-          { flags: [...flags, ...wide], save: named('wide') },
-          { flags: [...flags, ...tall], save: named('tall'), load: named('wide') },
-          { flags: [...flags, ...wide], save: named('wide-again'), load: named('tall') },
+        inBoth((options, named) => [
+          { options: mergeOptions(options, wide), save: named('wide') },
+          { options: mergeOptions(options, tall), save: named('tall'), load: named('wide') },
+          { options: mergeOptions(options, wide), save: named('wide-again'), load: named('tall') },
         ]),
       );
       await run(
         1,
-        inBoth((flags, named) => [
-          { flags, save: named('one'), load: named('wide') },
-          { flags, save: named('one-of-tall'), load: named('tall') },
+        inBoth((options, named) => [
+          { options, save: named('one'), load: named('wide') },
+          { options, save: named('one-of-tall'), load: named('tall') },
         ]),
       );
       await run(
         8,
-        inBoth((flags, named) => [
-          { flags: [...flags, ...wide], save: named('wide-of-one'), load: named('one') },
-          { flags: [...flags, ...tall], save: named('tall-of-one'), load: named('one-of-tall') },
+        inBoth((options, named) => [
+          { options: mergeOptions(options, wide), save: named('wide-of-one'), load: named('one') },
+          { options: mergeOptions(options, tall), save: named('tall-of-one'), load: named('one-of-tall') },
         ]),
       );
       for (const { precision } of precisions) await expectSameContent((name) => `${name}-${precision}`);
@@ -135,12 +155,12 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
     'goes through a Hugging Face directory into another layout, exactly',
     async () => {
       await run(8, [
-        { save: 'trained', flags: [...tensor(2), '--save-hf', at('first')] },
+        { save: 'trained', options: mergeOptions(tensor(2), { checkpoint: { saveHf: at('first') } }) },
         {
           save: 'still',
-          flags: [...tensor(4), '--load-hf', at('first'), '--save-hf', at('second')],
+          options: mergeOptions(tensor(4), { checkpoint: { loadHf: at('first'), saveHf: at('second') } }),
           // so small that no weight moves in float32: what is read is written again
-          learningRate: '1e-30',
+          learningRate: 1e-30,
         },
       ]);
       const [first, second] = ['first', 'second'].map((name) =>

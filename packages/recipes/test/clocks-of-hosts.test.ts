@@ -3,9 +3,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { glooProblem } from '@mtl/comm';
+import type { RunOptions } from '@mtl/configuration';
 import { type ChromeTrace, readTrace } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { prepareCorpus } from './support/prepare-corpus.js';
+import { mergeOptions } from './support/merge-options.js';
+import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
 /** By how much the monotonic clock of rank 1 is ahead, as that of a host which was started earlier. */
@@ -17,13 +19,15 @@ const shifted = ['unshare', '--time', '--monotonic', `${aheadSeconds}`, '--fork'
  * the clocks differ by.
  */
 const toleranceMs = 100;
-const flags = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-  ...['--global-batch-size', '4', '--lr', '1e-3', '--lr-decay-style', 'constant', '--train-iters', '3'],
-  ...['--eval-iters', '0', '--split', '90,10,0', '--threads', '1'],
-  ...['--pipeline-model-parallel-size', '2', '--profile-steps', '2', '3'],
-];
+const options: RunOptions = {
+  preset: 'none',
+  model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  data: { seqLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 3, evalIters: 0 },
+  optimizer: { lr: 1e-3, lrDecayStyle: 'constant' },
+  layout: { threads: 1, pipelineModelParallelSize: 2 },
+  logging: { profileSteps: [2, 3] },
+};
 const cannot =
   glooProblem() !== undefined || spawnSync(shifted[0]!, [...shifted.slice(1), 'true']).status !== 0;
 
@@ -40,12 +44,12 @@ describe.skipIf(cannot)(
       'has no pass before the one that it needs',
       async () => {
         const file = join(directory, 'trace.json');
-        const corpus = await prepareCorpus(directory);
+        const corpus = await preparedCorpus(directory);
         await runProcesses({
           worldSize: 2,
           engine: 'gloo',
           module: new URL('./ranks/train-gpt.ts', import.meta.url),
-          argument: [{ flags: [...flags, ...corpus, '--profile-trace', file] }],
+          argument: [{ options: mergeOptions(options, corpus, { logging: { profileTrace: file } }) }],
           prefixOf: (rank) => (rank === 1 ? shifted : []),
         });
         const text = readFileSync(file, 'utf8');

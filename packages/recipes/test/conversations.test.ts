@@ -1,10 +1,12 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
 import { scoreTokens } from '@mtl/inference';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadGptForInference } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
+import { mergeOptions } from './support/merge-options.js';
 import {
   numbersOf,
   printedTwice,
@@ -36,24 +38,38 @@ const lines = (from: number, to: number): string =>
     .join('\n');
 
 let runs: TrainingRuns;
-let flags: readonly string[];
-const leftOut = [
-  ...['--data-path', '--split', '--eod-mask-loss', '--train-iters', '--lr-decay-iters', '--eval-iters'],
-  ...['--eval-interval', '--global-batch-size'],
-];
+let options: RunOptions;
+const leftOut: RunOptions = {
+  data: { dataPath: undefined, split: undefined, eodMaskLoss: undefined },
+  training: {
+    trainIters: undefined,
+    evalIters: undefined,
+    evalInterval: undefined,
+    globalBatchSize: undefined,
+  },
+  optimizer: { lrDecayIters: undefined },
+};
 beforeAll(async () => {
   runs = await TrainingRuns.create();
   writeFileSync(runs.pathOf('train.jsonl'), lines(0, 45));
   writeFileSync(runs.pathOf('validation.jsonl'), lines(45, 60));
   writeFileSync(runs.pathOf('chat.jinja'), template);
-  flags = [
-    ...['--train-data', runs.pathOf('train.jsonl'), '--validation-data', runs.pathOf('validation.jsonl')],
-    ...['--chat-template', runs.pathOf('chat.jinja'), '--epochs', '3', '--global-batch-size', '4'],
-  ];
+  options = {
+    data: {
+      trainData: [runs.pathOf('train.jsonl')],
+      validationData: [runs.pathOf('validation.jsonl')],
+      chatTemplate: runs.pathOf('chat.jinja'),
+      epochs: 3,
+    },
+    training: { globalBatchSize: 4 },
+  };
 });
 afterAll(() => runs.remove());
 
-const run = (name: string, added: readonly string[] = []) => ({ name, flags: [...flags, ...added], leftOut });
+const run = (name: string, added: RunOptions = {}) => ({
+  name,
+  options: mergeOptions(leftOut, options, added),
+});
 
 describe('fine-tuning on conversations', () => {
   let output = '';
@@ -102,15 +118,18 @@ describe('fine-tuning on conversations', () => {
   it('goes on in the middle of an epoch to the bit, from what is saved alone', async () => {
     const interval = runs.metricsOf('whole').length / 3 + 2;
     const data = readFileSync(runs.pathOf('chat.jinja'));
-    await runs.run(1, [run('stopped', ['--exit-interval', `${interval}`])]);
+    await runs.run(1, [run('stopped', { training: { exitInterval: interval } })]);
     expect(runs.metricsOf('stopped').length).toBe(interval);
     // the template is kept with the tokenizer
     rmSync(runs.pathOf('chat.jinja'));
-    const recipe = ['--preset', '--num-layers', '--hidden-size', '--num-attention-heads', '--tokenizer-type'];
+    const recipe: RunOptions = {
+      preset: undefined,
+      model: { numLayers: undefined, hiddenSize: undefined, numAttentionHeads: undefined },
+      data: { tokenizerType: undefined },
+    };
     const resumed = {
       name: 'stopped',
-      flags: ['--load', runs.pathOf('stopped')],
-      leftOut: [...leftOut, ...recipe],
+      options: mergeOptions(leftOut, recipe, { checkpoint: { load: runs.pathOf('stopped') } }),
     };
     const result = (await runs.run(1, [resumed]))[0]![0]!;
     writeFileSync(runs.pathOf('chat.jinja'), data);
@@ -122,8 +141,8 @@ describe('fine-tuning on conversations', () => {
   });
 
   it.each([
-    ['tensor-parallel', ['--tensor-model-parallel-size', '2', '--sequence-parallel']],
-    ['data-parallel', ['--use-distributed-optimizer']],
+    ['tensor-parallel', { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }],
+    ['data-parallel', { layout: { useDistributedOptimizer: true } }],
   ])('has the curve of one process on two %s ranks', async (name, layout) => {
     const first = (await runs.run(2, [run(name, layout)]))[0]![0]!;
     const { loss, norm } = runs.differences(name, 'whole');
@@ -133,33 +152,35 @@ describe('fine-tuning on conversations', () => {
   });
 
   it('trains low-rank adapters alone, on two ranks as in one process', async () => {
-    const adapters = [
-      '--load',
-      runs.pathOf('whole'),
-      '--finetune',
-      '--lora-rank',
-      '4',
-      '--lora-dropout',
-      '0.1',
-    ];
-    const options = [...adapters, '--epochs', '1'];
+    const adapters: RunOptions = {
+      checkpoint: { load: runs.pathOf('whole'), finetune: true },
+      lora: { loraRank: 4, loraDropout: 0.1 },
+    };
+    const options = mergeOptions(adapters, { data: { epochs: 1 } });
     const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
     expect(alone).toMatch(/adapters of [\d,]+ parameters are trained/);
-    const layout = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
-    await runs.run(2, [run('adapted on two', [...options, ...layout])]);
+    const layout: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+    await runs.run(2, [run('adapted on two', mergeOptions(options, layout))]);
     const { loss, norm } = runs.differences('adapted on two', 'adapted');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
   });
 
   it('ends early when the validation loss has stopped falling, and remembers that', async () => {
-    const diverging = ['--lr', '0.3', '--early-stopping-patience', '1', '--eval-interval', '2'];
+    const diverging: RunOptions = {
+      optimizer: { lr: 0.3 },
+      data: { earlyStoppingPatience: 1 },
+      training: { evalInterval: 2 },
+    };
     const results = await runs.run(1, [
       run('early', diverging),
       {
         name: 'early',
-        flags: ['--load', runs.pathOf('early')],
-        leftOut: [...leftOut, '--lr', '--lr-decay-style', '--tokenizer-type'],
+        options: mergeOptions(leftOut, {
+          checkpoint: { load: runs.pathOf('early') },
+          optimizer: { lr: undefined, lrDecayStyle: undefined },
+          data: { tokenizerType: undefined },
+        }),
       },
     ]);
     const [early, again] = results.map(([one]) => one!) as [TrainGptResult, TrainGptResult];

@@ -1,24 +1,29 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
 import { ReplicatedStore } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
+import { mergeOptions } from './support/merge-options.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 
-const post = ['--layer-norm-placement', 'post'];
+const post: RunOptions = { model: { layerNormPlacement: 'post' } };
 const onNotice = (): void => {};
 
 let runs: TrainingRuns;
 beforeAll(async () => {
-  runs = await TrainingRuns.create(['--train-iters', '12', '--eval-iters', '0'], 'bert');
+  runs = await TrainingRuns.create({ training: { trainIters: 12, evalIters: 0 } }, 'bert');
   await runs.run(1, [
-    { name: 'whole', flags: [...post, '--save-hf', runs.pathOf('written-by-training')] },
+    {
+      name: 'whole',
+      options: mergeOptions(post, { checkpoint: { saveHf: runs.pathOf('written-by-training') } }),
+    },
     { name: 'pre' },
   ]);
   await runs.run(2, [
-    { name: 'cut', flags: [...post, '--tensor-model-parallel-size', '2'] },
-    { name: 'staged', flags: [...post, '--pipeline-model-parallel-size', '2'] },
+    { name: 'cut', options: mergeOptions(post, { layout: { tensorModelParallelSize: 2 } }) },
+    { name: 'staged', options: mergeOptions(post, { layout: { pipelineModelParallelSize: 2 } }) },
   ]);
 }, processTestMs);
 afterAll(() => runs.remove());
@@ -49,10 +54,13 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     const loadHuggingFace = await toHuggingFace(run);
     const directory = runs.pathOf(`${run}-begun`);
     await huggingFaceToCheckpoint({ loadHuggingFace, directory, onNotice });
-    const first = ['--train-iters', '1'];
+    const first: RunOptions = { training: { trainIters: 1 } };
     await runs.run(1, [
-      { name: `${run}-converted`, flags: [...first, '--load', directory] },
-      { name: `${run}-itself`, flags: [...post, ...first, '--load', runs.pathOf(run), '--finetune'] },
+      { name: `${run}-converted`, options: mergeOptions(first, { checkpoint: { load: directory } }) },
+      {
+        name: `${run}-itself`,
+        options: mergeOptions(post, first, { checkpoint: { load: runs.pathOf(run), finetune: true } }),
+      },
     ]);
     // the same weights, data and layout: the same bits
     expect(numbersOf(runs.metricsOf(`${run}-converted`))).toEqual(numbersOf(runs.metricsOf(`${run}-itself`)));
@@ -69,8 +77,8 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
     const again = await toHuggingFace('begun');
     for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
-    const flags = ['--train-iters', '2', '--load', directory];
-    expect(await outputOf({ name: 'on', flags })).toContain('iteration 0');
+    const options: RunOptions = { training: { trainIters: 2 }, checkpoint: { load: directory } };
+    expect(await outputOf({ name: 'on', options })).toContain('iteration 0');
     // it goes on from what was learnt
     const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
     expect(first.lm_loss).toBeLessThan(last.lm_loss + 0.5);
@@ -89,11 +97,11 @@ describe('a BERT between checkpoints and directories of transformers', () => {
       layer_norm_eps: 1e-12,
       hidden_act: 'gelu_new',
     });
-    await runs.run(1, [{ name: 'on-other', flags: ['--load', directory] }]);
-    const erf = ['--norm-epsilon', '1e-5', '--gelu', 'erf'];
-    await expect(runs.run(1, [{ name: 'never', flags: [...erf, '--load', directory] }])).rejects.toThrow(
-      /--norm-epsilon 1e-12 --gelu tanh.*--norm-epsilon 0.00001 --gelu erf/s,
-    );
+    await runs.run(1, [{ name: 'on-other', options: { checkpoint: { load: directory } } }]);
+    const erf: RunOptions = { model: { normEpsilon: 1e-5, gelu: 'erf' } };
+    await expect(
+      runs.run(1, [{ name: 'never', options: mergeOptions(erf, { checkpoint: { load: directory } }) }]),
+    ).rejects.toThrow(/--norm-epsilon 1e-12 --gelu tanh.*--norm-epsilon 0.00001 --gelu erf/s);
   });
 
   it.each<[what: string, convert: () => Promise<unknown>, code: string]>([
@@ -132,7 +140,10 @@ describe('a BERT between checkpoints and directories of transformers', () => {
 describe('--load and --save of one directory', () => {
   it('begin a training run where it is empty, and continue it afterwards', async () => {
     const train = (iterations: number): Promise<string> =>
-      outputOf({ name: 'same', flags: ['--load', runs.pathOf('same'), '--train-iters', `${iterations}`] });
+      outputOf({
+        name: 'same',
+        options: { checkpoint: { load: runs.pathOf('same') }, training: { trainIters: iterations } },
+      });
     expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');
     expect(await train(3)).toContain('iter_0000002, iteration 2');
   });

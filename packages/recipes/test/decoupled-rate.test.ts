@@ -1,25 +1,34 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mergeOptions } from './support/merge-options.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };
 const own = { maxLearningRate: 2e-2, minLearningRate: 2e-3 };
-const recipe = [
-  ...['--lr', `${main.maxLearningRate}`, '--min-lr', `${main.minLearningRate}`, '--train-iters', '12'],
-  ...['--lr-decay-iters', '12', '--lr-warmup-iters', '3', '--eval-interval', '12', '--weight-decay', '0.1'],
-];
-const decoupled = [
-  ...['--decoupled-lr', `${own.maxLearningRate}`],
-  ...['--decoupled-min-lr', `${own.minLearningRate}`],
-];
-const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
-const tensor = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
-const pipeline = ['--pipeline-model-parallel-size', '2'];
-const untied = ['--untie-embeddings-and-output-weights'];
-const muon = ['--optimizer', 'muon', '--muon-extra-scale-factor', '0.2'];
-const half = ['--exit-interval', '6'];
+const recipe: RunOptions = {
+  optimizer: {
+    lr: main.maxLearningRate,
+    minLr: main.minLearningRate,
+    lrDecayIters: 12,
+    lrWarmupIters: 3,
+    weightDecay: 0.1,
+  },
+  training: { trainIters: 12, evalInterval: 12 },
+};
+const decoupled: RunOptions = {
+  optimizer: { decoupledLr: own.maxLearningRate, decoupledMinLr: own.minLearningRate },
+};
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
+const untied: RunOptions = { model: { untieEmbeddingsAndOutputWeights: true } };
+const muon: RunOptions = { optimizer: { optimizer: 'muon', muonExtraScaleFactor: 0.2 } };
+const half: RunOptions = { training: { exitInterval: 6 } };
 
 let runs: TrainingRuns;
 beforeAll(async () => {
@@ -28,13 +37,13 @@ beforeAll(async () => {
     { name: 'plain' },
     {
       name: 'equal',
-      flags: ['--decoupled-lr', `${main.maxLearningRate}`],
+      options: { optimizer: { decoupledLr: main.maxLearningRate } },
     },
-    { name: 'alone', flags: decoupled },
-    { name: 'alone-untied', flags: [...decoupled, ...untied] },
-    { name: 'alone-muon', flags: [...decoupled, ...muon] },
-    { name: 'half', flags: [...decoupled, ...half] },
-    { name: 'half', flags: [...decoupled, '--load', runs.pathOf('half')] },
+    { name: 'alone', options: decoupled },
+    { name: 'alone-untied', options: mergeOptions(decoupled, untied) },
+    { name: 'alone-muon', options: mergeOptions(decoupled, muon) },
+    { name: 'half', options: mergeOptions(decoupled, half) },
+    { name: 'half', options: mergeOptions(decoupled, { checkpoint: { load: runs.pathOf('half') } }) },
   ]);
 });
 afterAll(() => runs.remove());
@@ -103,14 +112,14 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
 
   it('trains as in one process: 2 ranks', async () => {
     await runs.run(2, [
-      { name: 'tensor', flags: [...decoupled, ...tensor] },
+      { name: 'tensor', options: mergeOptions(decoupled, tensor) },
       // the tied table is on both stages
-      { name: 'pipeline', flags: [...decoupled, ...pipeline] },
-      { name: 'data', flags: decoupled },
-      { name: 'distributed', flags: [...decoupled, ...distributed] },
-      { name: 'untied', flags: [...decoupled, ...untied, ...pipeline] },
-      { name: 'muon', flags: [...decoupled, ...muon, ...distributed] },
-      { name: 'muon-stages', flags: [...decoupled, ...muon, ...pipeline] },
+      { name: 'pipeline', options: mergeOptions(decoupled, pipeline) },
+      { name: 'data', options: decoupled },
+      { name: 'distributed', options: mergeOptions(decoupled, distributed) },
+      { name: 'untied', options: mergeOptions(decoupled, untied, pipeline) },
+      { name: 'muon', options: mergeOptions(decoupled, muon, distributed) },
+      { name: 'muon-stages', options: mergeOptions(decoupled, muon, pipeline) },
     ]);
     for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
     expectSame('untied', 'alone-untied');
@@ -119,30 +128,39 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
   });
 
   it('goes on from the checkpoint of another layout', async () => {
-    const flags = [...decoupled, ...tensor, ...distributed];
-    await runs.run(4, [{ name: 'four', flags: [...flags, ...half] }]);
-    await runs.run(2, [{ name: 'four', flags: [...decoupled, ...pipeline, '--load', runs.pathOf('four')] }]);
+    const options = mergeOptions(decoupled, tensor, distributed);
+    await runs.run(4, [{ name: 'four', options: mergeOptions(options, half) }]);
+    await runs.run(2, [
+      {
+        name: 'four',
+        options: mergeOptions(decoupled, pipeline, { checkpoint: { load: runs.pathOf('four') } }),
+      },
+    ]);
     expectSame('four', 'alone');
   });
 });
 
 describe('a run that resumes another schedule', () => {
-  const late = ['--ckpt-step', '6'];
+  const late: RunOptions = { checkpoint: { ckptStep: 6 } };
 
   it('takes the rates of a checkpoint for embedding and output layer', async () => {
-    const flags = ['--load', runs.pathOf('half'), ...late, '--use-checkpoint-opt_param-scheduler'];
-    await runs.run(1, [{ name: 'as-before', flags }]);
+    const options = mergeOptions(late, {
+      checkpoint: { load: runs.pathOf('half'), useCheckpointOptParamScheduler: true },
+    });
+    await runs.run(1, [{ name: 'as-before', options }]);
     expect(numbersOf(runs.metricsOf('as-before'))).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
   });
 
   it('goes on from a checkpoint that was trained with one rate', async () => {
-    await runs.run(1, [{ name: 'one', flags: half }]);
-    const load = ['--load', runs.pathOf('one')];
-    await expect(runs.run(1, [{ name: 'other', flags: [...decoupled, ...load] }])).rejects.toMatchObject({
+    await runs.run(1, [{ name: 'one', options: half }]);
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('one') } };
+    await expect(
+      runs.run(1, [{ name: 'other', options: mergeOptions(decoupled, load) }]),
+    ).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_SCHEDULE',
     });
-    const flags = [...decoupled, ...load, '--override-opt_param-scheduler'];
-    await runs.run(1, [{ name: 'other', flags }]);
+    const options = mergeOptions(decoupled, load, { checkpoint: { overrideOptParamScheduler: true } });
+    await runs.run(1, [{ name: 'other', options }]);
     const [first] = runs.recordsOf('other');
     expect(first).toMatchObject({ iteration: 7, decoupled_learning_rate: expect.any(Number) as number });
     // the first loss comes from the weights of the checkpoint

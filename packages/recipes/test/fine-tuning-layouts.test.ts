@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import type { FineTuningConfiguration } from '@mtl/configuration';
+import type { FineTuningConfiguration, RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
+import { mergeOptions } from './support/merge-options.js';
 import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
@@ -217,11 +218,19 @@ describe('fine-tuning on several processes', () => {
   it(
     'starts in any layout from a model that was pretrained in any other',
     async () => {
-      const pretraining = await TrainingRuns.create(['--num-layers', '4', '--train-iters', '2'], 'bert');
+      const pretraining = await TrainingRuns.create(
+        { model: { numLayers: 4 }, training: { trainIters: 2 } },
+        'bert',
+      );
       try {
-        const layout = ['--pipeline-model-parallel-size', '2', '--num-virtual-stages-per-pipeline-rank', '2'];
+        const layout: RunOptions = {
+          layout: { pipelineModelParallelSize: 2, numVirtualStagesPerPipelineRank: 2 },
+        };
         await pretraining.run(4, [
-          { name: 'bert', flags: [...layout, '--tensor-model-parallel-size', '2', '--sequence-parallel'] },
+          {
+            name: 'bert',
+            options: mergeOptions(layout, { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }),
+          },
         ]);
         const { start } = tasks.configuration('qqp');
         const argument = (parallel: Parallel, initialWeights = false): FineTuneArgument => ({

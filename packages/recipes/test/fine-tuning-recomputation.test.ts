@@ -1,6 +1,7 @@
-import { type FineTuningConfiguration, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type FineTuningConfiguration, optionsOfFlags, type RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '../src/index.js';
+import { mergeOptions } from './support/merge-options.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
@@ -25,18 +26,18 @@ const layouts = [
 ] as const;
 
 /** Pretraining of the same layers. */
-const pretraining = [
-  ...['--preset', 'none', '--num-layers', `${sizes.numLayers}`, '--hidden-size', `${sizes.hiddenSize}`],
-  ...['--num-attention-heads', `${sizes.numAttentionHeads}`, '--threads', '1', '--lr', '1e-3'],
-  ...['--seq-length', `${sequenceLength}`, '--max-position-embeddings', `${sequenceLength}`],
-  ...[
-    '--micro-batch-size',
-    `${microBatchSize}`,
-    '--global-batch-size',
-    `${numMicroBatches * microBatchSize}`,
-  ],
-  ...['--train-iters', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '128'],
-];
+const pretraining: RunOptions = {
+  preset: 'none',
+  model: { kind: 'bert', ...sizes, maxPositionEmbeddings: sequenceLength },
+  layout: { threads: 1 },
+  optimizer: { lr: 1e-3 },
+  data: { dataPath: ['bundled'], seqLength: sequenceLength, tokenizerType: 'NullTokenizer', vocabSize: 128 },
+  training: {
+    microBatchSize,
+    globalBatchSize: numMicroBatches * microBatchSize,
+    trainIters: 1,
+  },
+};
 
 describe('recomputation in a fine-tuning', () => {
   let tasks: SmallTasks;
@@ -78,22 +79,18 @@ describe('recomputation in a fine-tuning', () => {
         module: new URL('./ranks/measure-fine-tuning.ts', import.meta.url),
         argument: [
           configurationOf('kept', {}),
-          ...Object.entries(ways).map(([way, flags]) => configurationOf(way, flags)),
+          ...Object.entries(ways).map(([way, recompute]) => configurationOf(way, recompute)),
         ],
       });
 
       const pretrainedWith = async (recompute: Recompute): Promise<number[]> => {
-        const values = Object.entries({ ...parallel, ...recompute });
-        const flags = values.flatMap(([flag, value]) => [`--${flag}`, `${value}`]);
-        const configuration = validateConfiguration(
-          parseFlags([...pretraining, ...flags], { model: 'bert', unused: { 'data-path': ['bundled'] } }),
-          { worldSize },
-        );
+        const options = mergeOptions(pretraining, optionsOfFlags({ ...parallel, ...recompute }));
+        const configuration = configure(options, { worldSize });
         return (await dryRun(configuration)).ranks.map(({ peakBytes }) => peakBytes);
       };
       const kept = await pretrainedWith({});
-      for (const [index, [way, flags]] of Object.entries(ways).entries()) {
-        const predicted = await pretrainedWith(flags);
+      for (const [index, [way, recompute]] of Object.entries(ways).entries()) {
+        const predicted = await pretrainedWith(recompute);
         ranks.forEach((peaks, rank) => {
           const saved = peaks[0]! - peaks[index + 1]!;
           // layers are those of pretraining; the heads, which differ, are small, and blocks are rounded up

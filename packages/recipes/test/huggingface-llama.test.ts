@@ -2,9 +2,11 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
 import { generateAll, scoreTokens } from '@mtl/inference';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
+import { mergeOptions } from './support/merge-options.js';
 import {
   numbersOf,
   printedTwice,
@@ -62,7 +64,10 @@ let runs: TrainingRuns;
 let copied: readonly string[];
 beforeAll(async () => {
   copied = await writeOriginal();
-  const recipe = ['--train-iters', '6', '--eval-interval', '3', '--lr', '1e-3', '--lr-decay-iters', '6'];
+  const recipe: RunOptions = {
+    training: { trainIters: 6, evalInterval: 3 },
+    optimizer: { lr: 1e-3, lrDecayIters: 6 },
+  };
   runs = await TrainingRuns.create(recipe);
 });
 afterAll(async () => {
@@ -111,29 +116,30 @@ it('is scored and generates with the tokenizer that comes with it', async () => 
 });
 
 describe('training that starts from a directory of transformers', () => {
-  const architecture = [
-    '--num-layers',
-    '--hidden-size',
-    '--num-attention-heads',
-    '--max-position-embeddings',
-  ];
-  const rest = ['--tokenizer-type', '--attention-dropout', '--hidden-dropout'];
-  const start = { flags: ['--load-hf', original], leftOut: [...architecture, ...rest] };
-  const layout = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
+  const leftOut: RunOptions = {
+    model: {
+      numLayers: undefined,
+      hiddenSize: undefined,
+      numAttentionHeads: undefined,
+      maxPositionEmbeddings: undefined,
+      attentionDropout: undefined,
+      hiddenDropout: undefined,
+    },
+    data: { tokenizerType: undefined },
+  };
+  const start = mergeOptions(leftOut, { checkpoint: { loadHf: original } });
+  const layout: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
 
   it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
-    const flags = [...start.flags, '--save-hf', join(directory, 'alone-hf')];
-    const alone = (await runs.run(1, [{ ...start, name: 'alone', flags }]))[0]![0]!;
+    const options = mergeOptions(start, { checkpoint: { saveHf: join(directory, 'alone-hf') } });
+    const alone = (await runs.run(1, [{ name: 'alone', options }]))[0]![0]!;
     const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.3);
-    const sharded = [
-      ...start.flags,
-      ...layout,
-      '--sequence-parallel',
-      '--save-hf',
-      join(directory, 'sharded-hf'),
-    ];
-    const ranks = (await runs.run(4, [{ ...start, name: 'sharded', flags: sharded }]))[0]!;
+    const sharded = mergeOptions(start, layout, {
+      layout: { sequenceParallel: true },
+      checkpoint: { saveHf: join(directory, 'sharded-hf') },
+    });
+    const ranks = (await runs.run(4, [{ name: 'sharded', options: sharded }]))[0]!;
     const { loss, norm } = runs.differences('sharded', 'alone');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -152,13 +158,29 @@ describe('training that starts from a directory of transformers', () => {
   it('remembers where the model came from when it is trained on', async () => {
     const [moved, last] = [join(directory, 'moved'), join(directory, 'last-hf')];
     cpSync(original, moved, { recursive: true });
-    const { leftOut } = start;
-    await runs.run(1, [{ name: 'begun', leftOut, flags: ['--load-hf', moved, '--exit-interval', '2'] }]);
+    await runs.run(1, [
+      {
+        name: 'begun',
+        options: mergeOptions(start, { checkpoint: { loadHf: moved }, training: { exitInterval: 2 } }),
+      },
+    ]);
     rmSync(moved, { recursive: true });
     const [begun, tuned] = [runs.pathOf('begun'), runs.pathOf('tuned')];
     await runs.run(1, [
-      { name: 'tuned', leftOut, flags: ['--load', begun, '--finetune', '--train-iters', '2'] },
-      { name: 'on', leftOut, flags: ['--load', tuned, '--train-iters', '3', '--save-hf', last] },
+      {
+        name: 'tuned',
+        options: mergeOptions(leftOut, {
+          checkpoint: { load: begun, finetune: true },
+          training: { trainIters: 2 },
+        }),
+      },
+      {
+        name: 'on',
+        options: mergeOptions(leftOut, {
+          checkpoint: { load: tuned, saveHf: last },
+          training: { trainIters: 3 },
+        }),
+      },
     ]);
     for (const name of copied) expect(bytesOf(last, name), name).toBe(bytesOf(original, name));
     expect(jsonOf(last, 'config.json')).toMatchObject({ model_type: 'mistral', ...own });

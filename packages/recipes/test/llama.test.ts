@@ -1,7 +1,14 @@
-import { configurationJson, parseFlags, validateConfiguration } from '@mtl/configuration';
+import {
+  configurationJson,
+  configure,
+  parseFlags,
+  type RunOptions,
+  validateConfiguration,
+} from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
+import { mergeOptions } from './support/merge-options.js';
 import {
   numbersOf,
   printedTwice,
@@ -47,6 +54,69 @@ const withoutEffect = [
 ];
 
 const accepted = withoutFlags(script, leftOut);
+
+/** What the flags of the script mean that have an effect. */
+const example: RunOptions = {
+  model: {
+    numLayers: 32,
+    hiddenSize: 4096,
+    ffnHiddenSize: 14_336,
+    numAttentionHeads: 32,
+    groupQueryAttention: true,
+    numQueryGroups: 8,
+    kvChannels: 128,
+    maxPositionEmbeddings: 8192,
+    positionEmbeddingType: 'rope',
+    rotaryBase: 1_000_000,
+    rotaryPercent: 1,
+    attentionDropout: 0,
+    hiddenDropout: 0,
+    swiglu: true,
+    initMethodStd: 0.0134,
+    untieEmbeddingsAndOutputWeights: true,
+    disableBiasLinear: true,
+  },
+  training: {
+    microBatchSize: 1,
+    globalBatchSize: 128,
+    trainSamples: 1_953_125_000,
+    bf16: true,
+    evalIters: 32,
+    evalInterval: 100,
+    exitDurationInMins: 235,
+  },
+  optimizer: {
+    lr: 0.00015,
+    minLr: 0.00001,
+    decoupledLr: 5e-4,
+    decoupledMinLr: 4.5e-5,
+    lrDecayStyle: 'cosine',
+    lrDecaySamples: 1_949_218_748,
+    lrWarmupSamples: 3_906_252,
+    clipGrad: 1,
+    weightDecay: 0.1,
+    adamBeta1: 0.9,
+    adamBeta2: 0.95,
+  },
+  data: {
+    seqLength: 8192,
+    mockData: true,
+    tokenizerType: 'NullTokenizer',
+    vocabSize: 128_256,
+    dataCachePath: 'cache',
+    split: '99,1,0',
+  },
+  layout: {
+    useDistributedOptimizer: true,
+    overlapGradReduce: true,
+    overlapParamGather: true,
+    tensorModelParallelSize: 1,
+    sequenceParallel: true,
+    distributedTimeoutMinutes: 60,
+  },
+  checkpoint: { save: 'llama3', load: 'llama3', saveInterval: 1000 },
+  logging: { logInterval: 1, tensorboardDir: 'logs' },
+};
 const namesOf = (notices: readonly string[]): readonly (string | undefined)[] =>
   notices.map((notice) => /^--\S+(?=.* has no effect)/.exec(notice)?.[0]);
 
@@ -80,6 +150,12 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
     expect(namesOf(configuration.notices)).toEqual([...withoutEffect, '--sequence-parallel']);
   });
 
+  it('is the run that its options describe', () => {
+    const { notices: _, sources: __, ...asked } = configuration;
+    const { notices: ___, sources: ____, ...meant } = configure(example, { worldSize: 8 });
+    expect(asked).toEqual(meant);
+  });
+
   it('is a model of 8 billion parameters, of which a dry run counts the memory of a rank', async () => {
     const { numParameters, ranks } = await dryRun(configuration);
     // those of Llama 3, and the biases of LayerNorm, which the script does not replace with RMSNorm
@@ -91,9 +167,11 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
   });
 
   it('is divided by tensor parallelism', async () => {
-    const divided = [...accepted, '--tensor-model-parallel-size', '2', '--normalization', 'RMSNorm'];
-    const parsed = parseFlags(divided, { unused });
-    const { numParameters, ranks } = await dryRun(validateConfiguration(parsed, { worldSize: 16 }));
+    const divided = mergeOptions(example, {
+      layout: { tensorModelParallelSize: 2 },
+      model: { normalization: 'RMSNorm' },
+    });
+    const { numParameters, ranks } = await dryRun(configure(divided, { worldSize: 16 }));
     expect(numParameters).toBe(8_030_261_248);
     expect(ranks.length).toBe(2);
     for (const rank of ranks) {
@@ -125,36 +203,38 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
 });
 
 /** 1/64 of the width, in fewer and shorter rows; larger initial values, which few steps change visibly. */
-const sizes: Readonly<Record<string, string>> = {
-  '--hidden-size': `${4096 / 64}`,
-  '--ffn-hidden-size': `${14_336 / 64}`,
-  '--kv-channels': `${128 / 64}`,
-  '--num-layers': '4',
-  '--seq-length': '32',
-  '--max-position-embeddings': '32',
-  '--init-method-std': '0.1',
+const sizes: RunOptions = {
+  model: {
+    hiddenSize: 4096 / 64,
+    ffnHiddenSize: 14_336 / 64,
+    kvChannels: 128 / 64,
+    numLayers: 4,
+    maxPositionEmbeddings: 32,
+    initMethodStd: 0.1,
+  },
+  data: { seqLength: 32 },
 };
-
-/** A command line with other values of some of its flags. */
-const resized = (flags: readonly string[], values: Readonly<Record<string, string>>): readonly string[] =>
-  flags.map((word, index) => values[flags[index - 1]!] ?? word);
 
 describe('a Llama 3 of 1/64 of the width', () => {
   let runs: TrainingRuns;
   let alone: TrainGptResult;
-  const stages = ['--pipeline-model-parallel-size', '2'];
-  const tensor = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
-  const full = [
-    ...['--recompute-granularity', 'full', '--recompute-method', 'uniform'],
-    ...['--recompute-num-layers', '1'],
-  ];
-  const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+  const stages: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
+  const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+  const full: RunOptions = {
+    training: { recomputeGranularity: 'full', recomputeMethod: 'uniform', recomputeNumLayers: 1 },
+  };
+  const distributed: RunOptions = {
+    layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+  };
 
   beforeAll(async () => {
-    const architecture = resized(script.slice(0, script.indexOf('--micro-batch-size')), sizes);
-    const norms = ['--normalization', 'RMSNorm', '--norm-epsilon', '1e-5'];
-    const recipe = ['--train-iters', '8', '--eval-interval', '4', '--lr', '2e-3'];
-    runs = await TrainingRuns.create([...architecture, ...norms, ...recipe]);
+    const architecture = mergeOptions({ model: example.model }, sizes);
+    const recipe: RunOptions = {
+      model: { normalization: 'RMSNorm', normEpsilon: 1e-5 },
+      training: { trainIters: 8, evalInterval: 4 },
+      optimizer: { lr: 2e-3 },
+    };
+    runs = await TrainingRuns.create(mergeOptions(architecture, recipe));
     alone = (await runs.run(1, [{ name: 'alone' }]))[0]![0]!;
   });
   afterAll(() => runs.remove());
@@ -166,8 +246,8 @@ describe('a Llama 3 of 1/64 of the width', () => {
   });
 
   it('trains, evaluates and generates on two stages of two ranks as in one process', async () => {
-    const flags = [...stages, ...tensor, ...full];
-    const [ranks] = await runs.run(4, [{ name: 'sharded', flags }]);
+    const options = mergeOptions(stages, tensor, full);
+    const [ranks] = await runs.run(4, [{ name: 'sharded', options }]);
     const { loss, norm } = runs.differences('sharded', 'alone');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -179,14 +259,12 @@ describe('a Llama 3 of 1/64 of the width', () => {
   });
 
   it('goes on from a checkpoint of another layout', async () => {
-    const [exit, load] = [
-      ['--exit-interval', '4'],
-      ['--load', runs.pathOf('moved')],
-    ];
-    await runs.run(4, [{ name: 'moved', flags: [...stages, ...tensor, ...exit] }]);
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    const until = (exitInterval: number): RunOptions => ({ training: { exitInterval } });
+    await runs.run(4, [{ name: 'moved', options: mergeOptions(stages, tensor, until(4)) }]);
     const first = runs.metricsOf('moved');
-    await runs.run(2, [{ name: 'moved', flags: [...distributed, ...load, '--exit-interval', '6'] }]);
-    await runs.run(1, [{ name: 'moved', flags: load }]);
+    await runs.run(2, [{ name: 'moved', options: mergeOptions(distributed, load, until(6)) }]);
+    await runs.run(1, [{ name: 'moved', options: load }]);
     const lines = runs.metricsOf('moved');
     const expected = runs.metricsOf('alone');
     expect(first.length).toBe(4);
@@ -203,34 +281,41 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
   let runs: TrainingRuns;
   const numSteps = 8;
   // the corpus has a tokenizer of its own; the example's numbers of samples, for so many steps of 8 samples
-  const flags = resized(
-    withoutFlags(accepted, ['--mock-data', '--tokenizer-type', '--vocab-size', '--save', '--load']),
-    {
-      ...sizes,
-      '--global-batch-size': '8',
-      '--train-samples': `${8 * numSteps}`,
-      '--lr-decay-samples': `${8 * numSteps - 1}`,
-      '--lr-warmup-samples': '8',
-      '--lr': '2e-3',
-      '--eval-iters': '1',
-      '--eval-interval': '4',
+  const options = mergeOptions(example, sizes, {
+    data: { mockData: undefined, tokenizerType: undefined, vocabSize: undefined },
+    checkpoint: { save: undefined, load: undefined },
+    training: {
+      trainIters: undefined,
+      globalBatchSize: 8,
+      trainSamples: 8 * numSteps,
+      evalIters: 1,
+      evalInterval: 4,
     },
-  );
-  const leftOut = ['--train-iters', '--lr-decay-iters'];
+    optimizer: {
+      lrDecayIters: undefined,
+      lrDecaySamples: 8 * numSteps - 1,
+      lrWarmupSamples: 8,
+      lr: 2e-3,
+    },
+  });
 
   beforeAll(async () => {
-    runs = await TrainingRuns.create(flags);
+    runs = await TrainingRuns.create(options);
   });
   afterAll(() => runs.remove());
 
-  async function train(worldSize: number, name: string, more: readonly string[] = []): Promise<string> {
-    const files = ['--data-cache-path', '--tensorboard-dir'].flatMap((flag) => [flag, runs.pathOf(flag)]);
-    const load = ['--load', runs.pathOf(name)];
-    const [ranks] = await runs.run(worldSize, [{ name, leftOut, flags: [...files, ...load, ...more] }]);
+  async function train(worldSize: number, name: string, layout: RunOptions['layout'] = {}): Promise<string> {
+    const options = {
+      data: { dataCachePath: runs.pathOf('cache') },
+      logging: { tensorboardDir: runs.pathOf('logs') },
+      checkpoint: { load: runs.pathOf(name) },
+      layout,
+    };
+    const [ranks] = await runs.run(worldSize, [{ name, options }]);
     return ranks![0]!.output;
   }
 
-  it('trains with every flag of its list, and learns', async () => {
+  it('trains with every option of its list, and learns', async () => {
     await train(1, 'alone');
     const steps = runs.recordsOf('alone').filter(({ type }) => type === undefined);
     const losses = steps.map(({ lm_loss: loss }) => loss);
@@ -241,7 +326,7 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
   });
 
   it('trains the same on two replicas of two ranks', async () => {
-    const output = await train(4, 'sharded', ['--tensor-model-parallel-size', '2']);
+    const output = await train(4, 'sharded', { tensorModelParallelSize: 2 });
     const { loss, norm } = runs.differences('sharded', 'alone');
     expect(loss).toBeLessThan(tolerances.bf16.loss);
     expect(norm).toBeLessThan(tolerances.bf16.norm);

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
-import { parseFlags, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
 import {
@@ -25,6 +25,7 @@ import {
   openGptWeights,
   readLoadedFlags,
 } from '../src/index.js';
+import { mergeOptions } from './support/merge-options.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { writeTinyLlama } from './support/write-tiny-llama.js';
 
@@ -33,24 +34,40 @@ const pathOf = (name: string): string => join(directory, name);
 const base = pathOf('base');
 const onNotice = (): void => {};
 
-const adapters = [
-  ...['--lora-rank', '4', '--lora-alpha', '8', '--lora-dropout', '0.2', '--lora-targets'],
-  ...['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
-];
-const loadBase = ['--load-hf', base];
+const adapters: RunOptions = {
+  lora: {
+    loraRank: 4,
+    loraAlpha: 8,
+    loraDropout: 0.2,
+    loraTargets: ['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
+  },
+};
+const loadBase: RunOptions = { checkpoint: { loadHf: base } };
 // what the directory says
-const leftOut = [
-  ...['--num-layers', '--hidden-size', '--num-attention-heads', '--max-position-embeddings'],
-  ...['--tokenizer-type', '--attention-dropout', '--hidden-dropout'],
-];
+const leftOut: RunOptions = {
+  model: {
+    numLayers: undefined,
+    hiddenSize: undefined,
+    numAttentionHeads: undefined,
+    maxPositionEmbeddings: undefined,
+    attentionDropout: undefined,
+    hiddenDropout: undefined,
+  },
+  data: { tokenizerType: undefined },
+};
 
 let runs: TrainingRuns;
 beforeAll(async () => {
   await writeTinyLlama({ directory: base });
-  const recipe = ['--train-iters', '6', '--eval-interval', '3', '--lr', '1e-2', '--lr-decay-iters', '6'];
+  const recipe: RunOptions = {
+    training: { trainIters: 6, evalInterval: 3 },
+    optimizer: { lr: 1e-2, lrDecayIters: 6 },
+  };
   runs = await TrainingRuns.create(recipe);
-  const flags = [...loadBase, ...adapters, '--save-lora', pathOf('saved'), '--save-hf', pathOf('merged')];
-  await runs.run(1, [{ name: 'alone', leftOut, flags }]);
+  const options = mergeOptions(leftOut, loadBase, adapters, {
+    checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') },
+  });
+  await runs.run(1, [{ name: 'alone', options }]);
 });
 afterAll(async () => {
   await runs.remove();
@@ -80,19 +97,18 @@ it('trains adapters alone: the base keeps its bits, and nothing of it is in the 
 });
 
 describe('layouts', () => {
-  const tensor = ['--tensor-model-parallel-size', '2'];
+  const tensor: RunOptions = { layout: { tensorModelParallelSize: 2 } };
   const layouts = {
     'tp 2': tensor,
-    'tp 2, sequence parallel': [...tensor, '--sequence-parallel'],
-    'pp 2, zb-h1': ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', 'zb-h1'],
-    'dp 2, distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce'],
+    'tp 2, sequence parallel': mergeOptions(tensor, { layout: { sequenceParallel: true } }),
+    'pp 2, zb-h1': { layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } },
+    'dp 2, distributed optimizer': { layout: { useDistributedOptimizer: true, overlapGradReduce: true } },
   };
 
   it('have the curve of one process, dropout included', { tags: ['whole'] }, async () => {
     const trainings = Object.entries(layouts).map(([name, layout]) => ({
       name,
-      leftOut,
-      flags: [...loadBase, ...adapters, ...layout],
+      options: mergeOptions(leftOut, loadBase, adapters, layout),
     }));
     await runs.run(2, trainings);
     for (const name of Object.keys(layouts)) {
@@ -103,16 +119,16 @@ describe('layouts', () => {
   });
 
   it('resume to the bit, and one from the checkpoint of another', async () => {
-    const begin = { leftOut, flags: [...loadBase, ...adapters, '--exit-interval', '3'] };
+    const from = (name: string) => mergeOptions(leftOut, { checkpoint: { load: runs.pathOf(name) } });
+    const begin = mergeOptions(leftOut, loadBase, adapters, { training: { exitInterval: 3 } });
     await runs.run(1, [
-      { name: 'resumed', ...begin },
-      { name: 'resumed', leftOut, flags: ['--load', runs.pathOf('resumed')] },
+      { name: 'resumed', options: begin },
+      { name: 'resumed', options: from('resumed') },
     ]);
     expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('alone')));
-    const moved = { name: 'moved', leftOut };
-    const sharded = [...tensor, '--sequence-parallel'];
-    await runs.run(2, [{ ...moved, flags: [...begin.flags, ...sharded] }]);
-    await runs.run(1, [{ ...moved, flags: ['--load', runs.pathOf('moved')] }]);
+    const sharded = mergeOptions(tensor, { layout: { sequenceParallel: true } });
+    await runs.run(2, [{ name: 'moved', options: mergeOptions(begin, sharded) }]);
+    await runs.run(1, [{ name: 'moved', options: from('moved') }]);
     const { loss, norm } = runs.differences('moved', 'alone');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -184,12 +200,12 @@ describe('what is saved', () => {
   );
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
-    const once = ['--train-iters', '1', '--lora-dropout', '0'];
-    const on = [...loadBase, '--load-lora', pathOf('saved'), ...once];
-    const whole = ['--load-hf', pathOf('merged'), '--train-iters', '1'];
+    const once: RunOptions = { training: { trainIters: 1 }, lora: { loraDropout: 0 } };
+    const on = mergeOptions(loadBase, { checkpoint: { loadLora: pathOf('saved') } }, once);
+    const whole: RunOptions = { checkpoint: { loadHf: pathOf('merged') }, training: { trainIters: 1 } };
     await runs.run(1, [
-      { name: 'on', leftOut, flags: on },
-      { name: 'whole', leftOut, flags: whole },
+      { name: 'on', options: mergeOptions(leftOut, on) },
+      { name: 'whole', options: mergeOptions(leftOut, whole) },
     ]);
     const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
       (lines) => lines[0]!,
@@ -199,11 +215,13 @@ describe('what is saved', () => {
   });
 
   it('gives a run its flags, which others contradict', async () => {
-    const flagsOf = async (...words: readonly string[]) => {
-      const parsed = parseFlags([...loadBase, ...words]);
-      return withLoadedFlags(parsed, await readLoadedFlags(parsed)).values;
+    const flagsOf = async (options: RunOptions) => {
+      const flags = flagsOfOptions(mergeOptions(loadBase, options));
+      return withLoadedFlags(flags, await readLoadedFlags(flags)).values;
     };
-    expect(await flagsOf('--load-lora', pathOf('saved'), '--lora-dropout', '0')).toMatchObject({
+    expect(
+      await flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraDropout: 0 } }),
+    ).toMatchObject({
       'lora-rank': 4,
       'lora-alpha': 8,
       'use-rslora': false,
@@ -213,16 +231,25 @@ describe('what is saved', () => {
         ...['self_attn.o_proj', 'self_attn.q_proj', 'self_attn.v_proj'],
       ],
     });
-    await expect(flagsOf('--load-lora', pathOf('saved'), '--lora-rank', '2')).rejects.toMatchObject({
+    await expect(
+      flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraRank: 2 } }),
+    ).rejects.toMatchObject({
       code: 'MTL_FLAG_CONFLICT',
       message: expect.stringContaining('--lora-rank 2 contradicts'),
     });
-    await expect(flagsOf('--load-lora', base)).rejects.toMatchObject({ code: 'MTL_LORA_DIRECTORY' });
+    await expect(flagsOf({ checkpoint: { loadLora: base } })).rejects.toMatchObject({
+      code: 'MTL_LORA_DIRECTORY',
+    });
   });
 
   it('is not lost', async () => {
-    const flags = ['--load', runs.pathOf('alone'), '--finetune', '--train-iters', '1'];
-    await expect(runs.run(1, [{ name: 'refused', leftOut, flags }])).rejects.toMatchObject({
+    const options: RunOptions = {
+      checkpoint: { load: runs.pathOf('alone'), finetune: true },
+      training: { trainIters: 1 },
+    };
+    await expect(
+      runs.run(1, [{ name: 'refused', options: mergeOptions(leftOut, options) }]),
+    ).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_LORA',
     });
   });

@@ -1,43 +1,54 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mergeOptions } from './support/merge-options.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
-const muon = [
-  ...[
-    '--optimizer',
-    'muon',
-    '--muon-momentum',
-    '0.95',
-    '--muon-nesterov',
-    '--muon-extra-scale-factor',
-    '0.2',
-  ],
-  ...['--train-iters', '12', '--eval-interval', '12', '--weight-decay', '0.1'],
-];
-const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
-const tensor = ['--tensor-model-parallel-size', '2', '--sequence-parallel'];
-const pipeline = ['--pipeline-model-parallel-size', '2'];
+const muon: RunOptions = {
+  optimizer: {
+    optimizer: 'muon',
+    muonMomentum: 0.95,
+    muonNesterov: true,
+    muonExtraScaleFactor: 0.2,
+    weightDecay: 0.1,
+  },
+  training: { trainIters: 12, evalInterval: 12 },
+};
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
 /** Grouped queries, gates and values in one weight, an output layer of its own, no biases. */
-const llama = [
-  ...['--group-query-attention', '--num-query-groups', '2', '--swiglu', '--disable-bias-linear'],
-  ...['--untie-embeddings-and-output-weights', '--normalization', 'RMSNorm'],
-];
+const llama: RunOptions = {
+  model: {
+    groupQueryAttention: true,
+    numQueryGroups: 2,
+    swiglu: true,
+    disableBiasLinear: true,
+    untieEmbeddingsAndOutputWeights: true,
+    normalization: 'RMSNorm',
+  },
+};
 
-const half16 = ['--fp16', '--initial-loss-scale', '1024'];
+const half16: RunOptions = { training: { fp16: true }, optimizer: { initialLossScale: 1024 } };
 
 let runs: TrainingRuns;
 beforeAll(async () => {
   runs = await TrainingRuns.create(muon);
   await runs.run(1, [
     { name: 'alone' },
-    { name: 'adam', flags: ['--optimizer', 'adam'] },
-    { name: 'alone-llama', flags: llama },
-    { name: 'alone-bf16', flags: ['--bf16'] },
-    { name: 'alone-fp16', flags: half16 },
-    { name: 'half', flags: ['--exit-interval', '6', '--save-interval', '3', '--async-save'] },
-    { name: 'half', flags: ['--load', runs.pathOf('half')] },
+    { name: 'adam', options: { optimizer: { optimizer: 'adam' } } },
+    { name: 'alone-llama', options: llama },
+    { name: 'alone-bf16', options: { training: { bf16: true } } },
+    { name: 'alone-fp16', options: half16 },
+    {
+      name: 'half',
+      options: { training: { exitInterval: 6 }, checkpoint: { saveInterval: 3, asyncSave: true } },
+    },
+    { name: 'half', options: { checkpoint: { load: runs.pathOf('half') } } },
   ]);
 });
 afterAll(() => runs.remove());
@@ -77,16 +88,16 @@ describe('a GPT trained with Muon', () => {
   it('trains as in one process: 2 ranks', async () => {
     const half = runs.pathOf('half');
     await runs.run(2, [
-      { name: 'tensor', flags: tensor },
-      { name: 'pipeline', flags: pipeline },
-      { name: 'data', flags: [] },
-      { name: 'distributed', flags: distributed },
-      { name: 'llama', flags: [...tensor, ...llama] },
-      { name: 'tensor-bf16', flags: [...tensor, '--bf16'] },
-      { name: 'tensor-fp16', flags: [...tensor, ...half16] },
-      { name: 'data-bf16', flags: ['--bf16'] },
-      { name: 'distributed-bf16', flags: [...distributed, '--bf16'] },
-      { name: 'from-half', flags: [...tensor, '--load', half, '--ckpt-step', '6'] },
+      { name: 'tensor', options: tensor },
+      { name: 'pipeline', options: pipeline },
+      { name: 'data', options: {} },
+      { name: 'distributed', options: distributed },
+      { name: 'llama', options: mergeOptions(tensor, llama) },
+      { name: 'tensor-bf16', options: mergeOptions(tensor, { training: { bf16: true } }) },
+      { name: 'tensor-fp16', options: mergeOptions(tensor, half16) },
+      { name: 'data-bf16', options: { training: { bf16: true } } },
+      { name: 'distributed-bf16', options: mergeOptions(distributed, { training: { bf16: true } }) },
+      { name: 'from-half', options: mergeOptions(tensor, { checkpoint: { load: half, ckptStep: 6 } }) },
     ]);
     for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
     expectSame('llama', 'alone-llama');
@@ -105,19 +116,19 @@ describe('a GPT trained with Muon', () => {
   });
 
   it('trains as in one process: 2 x 2 ranks, and goes on from their checkpoint in one', async () => {
-    const layout = [...tensor, ...distributed];
-    await runs.run(4, [{ name: 'four', flags: [...layout, '--exit-interval', '6'] }]);
-    await runs.run(1, [{ name: 'four', flags: ['--load', runs.pathOf('four')] }]);
+    const layout = mergeOptions(tensor, distributed);
+    await runs.run(4, [{ name: 'four', options: mergeOptions(layout, { training: { exitInterval: 6 } }) }]);
+    await runs.run(1, [{ name: 'four', options: { checkpoint: { load: runs.pathOf('four') } } }]);
     expectSame('four', 'alone');
   });
 
   it('refuses the state of another optimizer', async () => {
-    const load = (name: string): string[] => ['--load', runs.pathOf(name)];
-    await expect(runs.run(1, [{ name: 'mixed', flags: load('adam') }])).rejects.toMatchObject({
+    const load = (name: string): RunOptions => ({ checkpoint: { load: runs.pathOf(name) } });
+    await expect(runs.run(1, [{ name: 'mixed', options: load('adam') }])).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_OPTIMIZER',
     });
-    const flags = ['--optimizer', 'adam', ...load('alone')];
-    await expect(runs.run(1, [{ name: 'mixed', flags }])).rejects.toMatchObject({
+    const options = mergeOptions({ optimizer: { optimizer: 'adam' } }, load('alone'));
+    await expect(runs.run(1, [{ name: 'mixed', options }])).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_OPTIMIZER',
     });
   });

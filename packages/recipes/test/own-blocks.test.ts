@@ -1,26 +1,37 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun, loadModelBlocks, readLoadedFlags } from '../src/index.js';
+import { mergeOptions } from './support/merge-options.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const blocks = fileURLToPath(new URL('./support/own-blocks.mjs', import.meta.url));
-const four = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
+const four: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
 
 describe('a model with blocks of its own', () => {
   let runs: TrainingRuns;
   beforeAll(async () => {
-    runs = await TrainingRuns.create(['--train-iters', '8', '--num-layers', '4']);
+    runs = await TrainingRuns.create({ training: { trainIters: 8 }, model: { numLayers: 4 } });
     await runs.run(1, [
       { name: 'standard' },
-      { name: 'own', flags: ['--model-blocks', blocks] },
-      { name: 'half', flags: ['--model-blocks', blocks, '--exit-interval', '4'] },
+      { name: 'own', options: { model: { modelBlocks: blocks } } },
+      { name: 'half', options: { model: { modelBlocks: blocks }, training: { exitInterval: 4 } } },
     ]);
     await runs.run(4, [
-      { name: 'four', flags: ['--model-blocks', blocks, ...four, '--sequence-parallel'] },
-      { name: 'resumed', flags: ['--model-blocks', blocks, ...four, '--load', runs.pathOf('half')] },
+      {
+        name: 'four',
+        options: mergeOptions({ model: { modelBlocks: blocks } }, four, {
+          layout: { sequenceParallel: true },
+        }),
+      },
+      {
+        name: 'resumed',
+        options: mergeOptions({ model: { modelBlocks: blocks } }, four, {
+          checkpoint: { load: runs.pathOf('half') },
+        }),
+      },
     ]);
   }, processTestMs);
   afterAll(() => runs.remove());
@@ -43,27 +54,33 @@ describe('a model with blocks of its own', () => {
   });
 
   it('runs no module that only a checkpoint names', async () => {
-    const parsed = parseFlags(['--load', runs.pathOf('own')]);
-    await loadModelBlocks(parsed);
-    await expect(readLoadedFlags(parsed)).rejects.toMatchObject({
+    const flags = flagsOfOptions({ checkpoint: { load: runs.pathOf('own') } });
+    await loadModelBlocks(flags);
+    await expect(readLoadedFlags(flags)).rejects.toMatchObject({
       code: 'MTL_BLOCK_KIND',
       remedy: expect.stringContaining(`pass --model-blocks ${blocks}`),
     });
   });
 
   it('is counted by a dry run', async () => {
-    const parametersOf = async (more: readonly string[]): Promise<number> => {
-      const line =
-        '--preset none --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 ' +
-        '--micro-batch-size 1 --lr 1e-3 --train-iters 2 --data-path bundled';
-      const flags = parseFlags([...line.split(' '), ...more]);
+    const parametersOf = async (more: RunOptions): Promise<number> => {
+      const sizes = { numLayers: 4, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 };
+      const flags = flagsOfOptions(
+        mergeOptions(more, {
+          preset: 'none',
+          model: sizes,
+          training: { microBatchSize: 1, trainIters: 2 },
+          optimizer: { lr: 1e-3 },
+          data: { seqLength: 32, dataPath: ['bundled'] },
+        }),
+      );
       await loadModelBlocks(flags);
       const { ranks } = await dryRun(validateConfiguration(flags));
       return ranks[0]!.numParameters;
     };
     // of each of two layers: a matrix before and after 128 features more, without the biases of both layers
     const more = 2 * (2 * 32 * 128 - 128 - 32);
-    expect(await parametersOf(['--model-blocks', blocks])).toBe((await parametersOf([])) + more);
+    expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
   });
 
   it.each([
@@ -74,7 +91,7 @@ describe('a model with blocks of its own', () => {
   ])('refuses the module %j', async (text, why) => {
     const path = runs.pathOf(`module ${why.length} of ones own.mjs`);
     if (text !== undefined) writeFileSync(path, text);
-    const flags = parseFlags(['--model-blocks', path]);
+    const flags = flagsOfOptions({ model: { modelBlocks: path } });
     await expect(loadModelBlocks(flags)).rejects.toMatchObject({
       code: 'MTL_MODEL_BLOCKS',
       exitCode: 2,

@@ -1,11 +1,13 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
 import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
+import { mergeOptions } from './support/merge-options.js';
 import {
   numbersOf,
   printedTwice,
@@ -19,23 +21,30 @@ let alone: TrainGptResult;
 beforeAll(async () => {
   // a shorter curve than that of other layouts: there are many schedules; evaluations of several
   // micro-batches
-  const each = ['--num-layers', '4', '--train-iters', '10', '--eval-interval', '5', '--eval-iters', '2'];
+  const each: RunOptions = {
+    model: { numLayers: 4 },
+    training: { trainIters: 10, evalInterval: 5, evalIters: 2 },
+  };
   runs = await TrainingRuns.create(each);
-  const results = await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  const results = await runs.run(1, [
+    { name: 'alone' },
+    { name: 'alone-bf16', options: { training: { bf16: true } } },
+  ]);
   alone = results[0]![0]!;
 });
 afterAll(() => runs.remove());
 
-const stages = (p: number): string[] => ['--pipeline-model-parallel-size', `${p}`];
-const chunks = (v: number): string[] => ['--num-virtual-stages-per-pipeline-rank', `${v}`];
-const schedule = (name: string): string[] => ['--pipeline-schedule', name];
-const tensor = (t: number): string[] => ['--tensor-model-parallel-size', `${t}`];
-const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
-const recompute = [
-  ...['--recompute-granularity', 'full', '--recompute-method', 'uniform'],
-  ...['--recompute-num-layers', '1'],
-];
-const selective = ['--recompute-granularity', 'selective'];
+const stages = (p: number): RunOptions => ({ layout: { pipelineModelParallelSize: p } });
+const chunks = (v: number): RunOptions => ({ layout: { numVirtualStagesPerPipelineRank: v } });
+const schedule = (name: string): RunOptions => ({ layout: { pipelineSchedule: name } });
+const tensor = (t: number): RunOptions => ({ layout: { tensorModelParallelSize: t } });
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
+const recompute: RunOptions = {
+  training: { recomputeGranularity: 'full', recomputeMethod: 'uniform', recomputeNumLayers: 1 },
+};
+const selective: RunOptions = { training: { recomputeGranularity: 'selective' } };
 
 function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16' = 'fp32'): void {
   const difference = runs.differences(name, expected);
@@ -58,59 +67,69 @@ function expectSameOutcome(results: readonly TrainGptResult[]): void {
 
 describe('a GPT in a pipeline', () => {
   it.each([
-    { p: 2, flags: schedule('1f1b') },
-    { p: 2, flags: schedule('gpipe') },
-    { p: 2, flags: [...schedule('interleaved'), ...chunks(2)] },
-    { p: 2, flags: [...schedule('breadth-first'), ...chunks(2)] },
-    { p: 2, flags: schedule('zb-h1') },
-    { p: 2, flags: schedule('zb-h2') },
-    { p: 2, flags: schedule('zb-v') },
-    { p: 4, flags: schedule('1f1b') },
-    { p: 4, flags: schedule('zb-h2') },
-    { p: 2, flags: [...recompute, ...schedule('zb-v')] },
-    { p: 2, flags: [...selective, ...schedule('zb-h1')] },
-  ])('trains as in one process: $p stages $flags', async ({ p, flags }) => {
-    const name = `${p}${flags.join('')}`;
-    const [results] = await runs.run(p, [{ name, flags: [...stages(p), ...flags] }]);
+    { p: 2, options: schedule('1f1b') },
+    { p: 2, options: schedule('gpipe') },
+    { p: 2, options: mergeOptions(schedule('interleaved'), chunks(2)) },
+    { p: 2, options: mergeOptions(schedule('breadth-first'), chunks(2)) },
+    { p: 2, options: schedule('zb-h1') },
+    { p: 2, options: schedule('zb-h2') },
+    { p: 2, options: schedule('zb-v') },
+    { p: 4, options: schedule('1f1b') },
+    { p: 4, options: schedule('zb-h2') },
+    { p: 2, options: mergeOptions(recompute, schedule('zb-v')) },
+    { p: 2, options: mergeOptions(selective, schedule('zb-h1')) },
+  ])('trains as in one process: $p stages $options', async ({ p, options }) => {
+    const name = `${p} ${JSON.stringify(options)}`;
+    const [results] = await runs.run(p, [{ name, options: mergeOptions(stages(p), options) }]);
     expectSame(name);
     expectSameOutcome(results!);
   });
 
   it.each([
-    { what: 'with a head of its own', flags: ['--untie-embeddings-and-output-weights'] },
+    { what: 'with a head of its own', options: { model: { untieEmbeddingsAndOutputWeights: true } } },
     // stages between the ends read data for where documents end
-    { what: 'with attention within documents', flags: ['--reset-attention-mask', '--reset-position-ids'] },
+    {
+      what: 'with attention within documents',
+      options: { data: { resetAttentionMask: true, resetPositionIds: true } },
+    },
     {
       what: 'with a growing batch',
-      flags: ['--rampup-batch-size', '4', '2', '12', '--train-samples', '60', '--lr-decay-samples', '60'],
-      leftOut: ['--train-iters', '--lr-decay-iters'],
+      options: {
+        training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIters: undefined },
+        optimizer: { lrDecaySamples: 60, lrDecayIters: undefined },
+      },
     },
-  ])('trains as in one process $what', async ({ what, flags, leftOut = [] }) => {
-    await runs.run(1, [{ name: `${what}-alone`, flags, leftOut }]);
-    await runs.run(4, [{ name: what, flags: [...flags, ...stages(4)], leftOut }]);
+  ])('trains as in one process $what', async ({ what, options }) => {
+    await runs.run(1, [{ name: `${what}-alone`, options }]);
+    await runs.run(4, [{ name: what, options: mergeOptions(options, stages(4)) }]);
     expectSame(what, `${what}-alone`);
   });
 
   it.each([
     // meshes of eight processes and of two axes with other schedules are compared by `npm run parity`
-    { t: 2, p: 2, d: 1, flags: ['--sequence-parallel', ...schedule('zb-v')] },
-    { t: 1, p: 2, d: 2, flags: [...distributed, ...schedule('interleaved'), ...chunks(2)] },
-    { t: 1, p: 2, d: 2, flags: ['--overlap-grad-reduce', ...schedule('zb-v')] },
+    { t: 2, p: 2, d: 1, options: mergeOptions({ layout: { sequenceParallel: true } }, schedule('zb-v')) },
+    { t: 1, p: 2, d: 2, options: mergeOptions(distributed, schedule('interleaved'), chunks(2)) },
+    { t: 1, p: 2, d: 2, options: mergeOptions({ layout: { overlapGradReduce: true } }, schedule('zb-v')) },
     {
       t: 2,
       p: 2,
       d: 1,
-      flags: ['--sequence-parallel', ...selective, ...schedule('interleaved'), ...chunks(2)],
+      options: mergeOptions(
+        { layout: { sequenceParallel: true } },
+        selective,
+        schedule('interleaved'),
+        chunks(2),
+      ),
     },
-  ])('trains as in one process: tensor $t x pipeline $p x data $d $flags', async ({ t, p, d, flags }) => {
-    const name = `${t}${p}${d}${flags.join('')}`;
-    await runs.run(t * p * d, [{ name, flags: [...tensor(t), ...stages(p), ...flags] }]);
+  ])('trains as in one process: tensor $t x pipeline $p x data $d $options', async ({ t, p, d, options }) => {
+    const name = `${t}${p}${d} ${JSON.stringify(options)}`;
+    await runs.run(t * p * d, [{ name, options: mergeOptions(tensor(t), stages(p), options) }]);
     expectSame(name);
   });
 
   it('trains as in one process in bfloat16', async () => {
-    const flags = ['--bf16', ...stages(2), ...distributed, ...schedule('zb-h1')];
-    await runs.run(4, [{ name: 'bf16', flags }]);
+    const options = mergeOptions({ training: { bf16: true } }, stages(2), distributed, schedule('zb-h1'));
+    await runs.run(4, [{ name: 'bf16', options }]);
     expectSame('bf16', 'alone-bf16', 'bf16');
   });
 
@@ -121,7 +140,7 @@ describe('a GPT in a pipeline', () => {
       .split('\n');
     // the first layers on the last rank
     writeFileSync(path, lines.toReversed().join('\n'));
-    await runs.run(2, [{ name: 'turned', flags: [...stages(2), ...schedule(path)] }]);
+    await runs.run(2, [{ name: 'turned', options: mergeOptions(stages(2), schedule(path)) }]);
     expectSame('turned');
   });
 
@@ -138,11 +157,12 @@ describe('a GPT in a pipeline', () => {
         return { numMicroBatches, placement, actions };
       };`,
     );
-    const growing = ['--rampup-batch-size', '4', '2', '12', '--train-samples', '60'];
-    const flags = [...growing, '--lr-decay-samples', '60'];
-    const leftOut = ['--train-iters', '--lr-decay-iters'];
-    await runs.run(1, [{ name: 'own-alone', flags, leftOut }]);
-    await runs.run(2, [{ name: 'own', flags: [...flags, ...stages(2), ...schedule(path)], leftOut }]);
+    const options: RunOptions = {
+      training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIters: undefined },
+      optimizer: { lrDecaySamples: 60, lrDecayIters: undefined },
+    };
+    await runs.run(1, [{ name: 'own-alone', options }]);
+    await runs.run(2, [{ name: 'own', options: mergeOptions(options, stages(2), schedule(path)) }]);
     expectSame('own', 'own-alone');
   });
 
@@ -152,32 +172,33 @@ describe('a GPT in a pipeline', () => {
     copyFileSync(`${prefix}.idx`, `${unreadable}.idx`);
     writeFileSync(`${unreadable}.bin`, new Uint8Array(readFileSync(`${prefix}.bin`).length).fill(0xff));
     const withoutData = (...ranks: number[]) =>
-      Object.fromEntries(ranks.map((rank) => [rank, ['--data-path', unreadable!]]));
-    const flags = stages(4);
-    await runs.run(4, [{ name: 'read by ends', flags, flagsOfRank: withoutData(1, 2) }]);
+      Object.fromEntries(ranks.map((rank) => [rank, { data: { dataPath: [unreadable!] } }]));
+    const options = stages(4);
+    await runs.run(4, [{ name: 'read by ends', options, optionsOfRank: withoutData(1, 2) }]);
     expectSame('read by ends');
     // the first stage has the last piece, too
-    const turned = [...stages(2), ...schedule('zb-v')];
-    await runs.run(2, [{ name: 'read by one', flags: turned, flagsOfRank: withoutData(1) }]);
+    const turned = mergeOptions(stages(2), schedule('zb-v'));
+    await runs.run(2, [{ name: 'read by one', options: turned, optionsOfRank: withoutData(1) }]);
     expectSame('read by one');
-    const last = runs.run(4, [{ name: 'unread', flags, flagsOfRank: withoutData(3) }]);
+    const last = runs.run(4, [{ name: 'unread', options, optionsOfRank: withoutData(3) }]);
     await expect(last).rejects.toThrow('65535');
   });
 
   it('trains with layers split unevenly', async () => {
-    const flags = (layout: string) => [...stages(2), '--pipeline-model-parallel-layout', layout];
+    const split = (layout: string) =>
+      mergeOptions(stages(2), { layout: { pipelineModelParallelLayout: layout } });
     await runs.run(2, [
-      { name: 'uneven', flags: flags('Ettt|tL') },
-      { name: 'balanced', flags: flags('balanced') },
+      { name: 'uneven', options: split('Ettt|tL') },
+      { name: 'balanced', options: split('balanced') },
     ]);
     expectSame('uneven');
     expectSame('balanced');
   });
 
   it('computes the same bits again, in processes that share memory as on in-memory ranks', async () => {
-    const flags = [...stages(2), ...schedule('interleaved'), ...chunks(2)];
-    await runs.run(2, [{ name: 'memory', flags }]);
-    await runs.runInProcesses(2, [{ name: 'processes', flags }]);
+    const options = mergeOptions(stages(2), schedule('interleaved'), chunks(2));
+    await runs.run(2, [{ name: 'memory', options }]);
+    await runs.runInProcesses(2, [{ name: 'processes', options }]);
     expectSame('processes');
     expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
   });
@@ -198,28 +219,39 @@ async function tensorsOf(path: string): Promise<Map<string, Uint8Array>> {
 
 describe('checkpoints of pipelines', () => {
   const iteration = 'iter_0000005';
-  const here = ['--exit-interval', '5'];
+  const here: RunOptions = { training: { exitInterval: 5 } };
 
   it('hold weights and optimizer state to the bit in every layout, each tensor once', async () => {
     const layouts = [
-      { name: 'a', size: 4, flags: [...stages(2), ...schedule('zb-v'), ...distributed] },
-      { name: 'b', size: 4, flags: [...stages(2), ...tensor(2), ...chunks(2), '--sequence-parallel'] },
-      { name: 'c', size: 4, flags: stages(4) },
+      { name: 'a', size: 4, options: mergeOptions(stages(2), schedule('zb-v'), distributed) },
+      {
+        name: 'b',
+        size: 4,
+        options: mergeOptions(stages(2), tensor(2), chunks(2), { layout: { sequenceParallel: true } }),
+      },
+      { name: 'c', size: 4, options: stages(4) },
       {
         name: 'd',
         size: 4,
-        flags: [...stages(2), '--pipeline-model-parallel-layout', 'balanced', ...distributed],
+        options: mergeOptions(
+          stages(2),
+          { layout: { pipelineModelParallelLayout: 'balanced' } },
+          distributed,
+        ),
       },
-      { name: 'e', size: 1, flags: [] },
+      { name: 'e', size: 1, options: {} },
     ];
-    await runs.run(4, [{ name: 'a', flags: [...layouts[0]!.flags, ...here] }]);
+    await runs.run(4, [{ name: 'a', options: mergeOptions(layouts[0]!.options, here) }]);
     const expected = await tensorsOf(join(runs.pathOf('a'), iteration));
     expect(expected.size).toBeGreaterThan(3 * 4 * 12);
-    for (const [index, { name, size, flags }] of layouts.slice(1).entries()) {
-      const load = ['--load', runs.pathOf(layouts[index]!.name), '--train-iters', '5'];
+    for (const [index, { name, size, options }] of layouts.slice(1).entries()) {
+      const load: RunOptions = {
+        checkpoint: { load: runs.pathOf(layouts[index]!.name) },
+        training: { trainIters: 5 },
+      };
       // with as many threads as the checkpoint was trained with, where no flag names them
-      const leftOut = index === 0 ? ['--threads'] : [];
-      const [ranks] = await runs.run(size, [{ name, flags: [...flags, ...load], leftOut }]);
+      const threads = index === 0 ? { layout: { threads: undefined } } : {};
+      const [ranks] = await runs.run(size, [{ name, options: mergeOptions(options, load, threads) }]);
       expect(ranks![0]!.output).toContain(index === 0 ? 'threads 1: as the checkpoint' : 'as --threads says');
       expect(await tensorsOf(join(runs.pathOf(name), iteration)), name).toEqual(expected);
       // one rank writes the record of the run
@@ -229,44 +261,49 @@ describe('checkpoints of pipelines', () => {
   });
 
   it('continue a training run with other stages and chunks', async () => {
-    const load = ['--load', runs.pathOf('moved')];
-    const move = async (size: number, flags: readonly string[]): Promise<void> => {
-      await runs.run(size, [{ name: 'moved', flags }]);
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    const move = async (size: number, options: RunOptions): Promise<void> => {
+      await runs.run(size, [{ name: 'moved', options }]);
     };
-    await move(4, [...stages(4), '--exit-interval', '3']);
-    await move(4, [...stages(2), ...chunks(2), ...distributed, ...load, '--exit-interval', '6']);
-    await move(2, [...stages(2), ...schedule('zb-v'), ...load, '--exit-interval', '8']);
+    await move(4, mergeOptions(stages(4), { training: { exitInterval: 3 } }));
+    await move(4, mergeOptions(stages(2), chunks(2), distributed, load, { training: { exitInterval: 6 } }));
+    await move(2, mergeOptions(stages(2), schedule('zb-v'), load, { training: { exitInterval: 8 } }));
     await move(1, load);
     expectSame('moved');
   });
 
   it('are written for and read from Hugging Face', async () => {
     const huggingFace = runs.pathOf('hugging-face');
-    await runs.run(2, [{ name: 'to-hf', flags: [...stages(2), ...here, '--save-hf', huggingFace] }]);
-    const starting = ['--load-hf', huggingFace, '--train-iters', '2'];
-    await runs.run(1, [{ name: 'from-hf-alone', flags: starting }]);
-    await runs.run(4, [{ name: 'from-hf', flags: [...starting, ...stages(2), ...distributed] }]);
+    await runs.run(2, [
+      { name: 'to-hf', options: mergeOptions(stages(2), here, { checkpoint: { saveHf: huggingFace } }) },
+    ]);
+    const starting: RunOptions = { checkpoint: { loadHf: huggingFace }, training: { trainIters: 2 } };
+    await runs.run(1, [{ name: 'from-hf-alone', options: starting }]);
+    await runs.run(4, [{ name: 'from-hf', options: mergeOptions(starting, stages(2), distributed) }]);
     expectSame('from-hf', 'from-hf-alone');
     // it goes on from what it has learnt
     expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[4]!.lm_loss);
   });
 
   it('are written for and read from Hugging Face where layers are sharded as well', async () => {
-    const sharded = [...stages(2), ...tensor(2), '--sequence-parallel'];
+    const sharded = mergeOptions(stages(2), tensor(2), { layout: { sequenceParallel: true } });
     // the same weights, written by one process and by the ranks of a pipeline of sharded layers
     const [fromOne, fromMany] = [runs.pathOf('hf-of-one'), runs.pathOf('hf-of-many')];
     // nothing is left to train: what is saved is what was loaded
-    const write = ['--load', runs.pathOf('for-hf'), '--train-iters', '5', '--save-hf'];
-    const starting = ['--load-hf', fromMany, '--train-iters', '2'];
+    const write: RunOptions = {
+      checkpoint: { load: runs.pathOf('for-hf') },
+      training: { trainIters: 5 },
+    };
+    const starting: RunOptions = { checkpoint: { loadHf: fromMany }, training: { trainIters: 2 } };
     await runs.run(4, [
-      { name: 'for-hf', flags: [...sharded, ...schedule('zb-v'), ...here] },
-      { name: 'hf-sharded', flags: [...write, fromMany, ...sharded] },
-      { name: 'from-sharded', flags: [...starting, ...sharded, ...chunks(2)] },
-      { name: 'from-sharded-v', flags: [...starting, ...sharded, ...schedule('zb-v')] },
+      { name: 'for-hf', options: mergeOptions(sharded, schedule('zb-v'), here) },
+      { name: 'hf-sharded', options: mergeOptions(write, { checkpoint: { saveHf: fromMany } }, sharded) },
+      { name: 'from-sharded', options: mergeOptions(starting, sharded, chunks(2)) },
+      { name: 'from-sharded-v', options: mergeOptions(starting, sharded, schedule('zb-v')) },
     ]);
     await runs.run(1, [
-      { name: 'hf-alone', flags: [...write, fromOne] },
-      { name: 'from-sharded-alone', flags: starting },
+      { name: 'hf-alone', options: mergeOptions(write, { checkpoint: { saveHf: fromOne } }) },
+      { name: 'from-sharded-alone', options: starting },
     ]);
     const weights = (directory: string) => readFileSync(join(directory, 'model.safetensors'));
     expect(weights(fromMany).equals(weights(fromOne))).toBe(true);

@@ -7,7 +7,7 @@ let runs: TrainingRuns;
 beforeAll(async () => {
   // twelve intervals, so that three in a row are left where something else on the machine hides the slow rank
   // in two of them
-  runs = await TrainingRuns.create(['--log-interval', '2', '--eval-iters', '0']);
+  runs = await TrainingRuns.create({ logging: { logInterval: 2 }, training: { evalIters: 0 } });
 });
 afterAll(() => runs.remove());
 
@@ -16,7 +16,7 @@ it('names the process that computes longer than the others, with its host', {
 }, async () => {
   // a step of this model takes some ten milliseconds
   const [results] = await runs.runInProcesses(3, [
-    { name: 'slow', flags: ['--global-batch-size', '9'], slowRank: { rank: 1, ms: 200 } },
+    { name: 'slow', options: { training: { globalBatchSize: 9 } }, slowRank: { rank: 1, ms: 200 } },
   ]);
   const [first, ...others] = results!;
   const named = new RegExp(

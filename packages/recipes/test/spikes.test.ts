@@ -1,41 +1,50 @@
 import { hostname } from 'node:os';
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mergeOptions } from './support/merge-options.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 let runs: TrainingRuns;
-const window = ['--loss-spike-window', '6'];
-const tensor = ['--tensor-model-parallel-size', '2'];
-const layout = [...tensor, '--use-distributed-optimizer', '--overlap-grad-reduce'];
-const pipeline = [...tensor, '--pipeline-model-parallel-size', '2'];
+const window: RunOptions = { spikes: { lossSpikeWindow: 6 } };
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2 } };
+const layout = mergeOptions(tensor, { layout: { useDistributedOptimizer: true, overlapGradReduce: true } });
+const pipeline = mergeOptions(tensor, { layout: { pipelineModelParallelSize: 2 } });
 const skip = (factor: number) => ({
-  flags: [...window, '--loss-spike-policy', 'skip'],
+  options: mergeOptions(window, { spikes: { lossSpikePolicy: 'skip' } }),
   spike: { iteration: 9, factor },
 });
-const rerun = ['--rerun-mode', 'validate_results'];
+const rerun: RunOptions = { spikes: { rerunMode: 'validate_results' } };
 const rollBack = {
-  flags: [...window, '--loss-spike-policy', 'roll-back', '--save-interval', '4'],
+  options: mergeOptions(window, {
+    spikes: { lossSpikePolicy: 'roll-back' },
+    checkpoint: { saveInterval: 4 },
+  }),
   spike: { iteration: 11, factor: 100 },
 };
 
-const leftOut = ['--iterations-to-skip', '4', '7'];
+const leftOut: RunOptions = { training: { iterationsToSkip: [4, 7] } };
 
 beforeAll(async () => {
-  runs = await TrainingRuns.create(['--train-iters', '12', '--eval-iters', '0']);
+  runs = await TrainingRuns.create({ training: { trainIters: 12, evalIters: 0 } });
   await runs.run(1, [
     { name: 'alone', ...skip(100) },
     { name: 'alone-back', ...rollBack },
-    { name: 'alone-left-out', flags: leftOut },
+    { name: 'alone-left-out', options: leftOut },
   ]);
   const results = await runs.run(4, [
-    { name: 'ranks', ...skip(100), flags: [...skip(100).flags, ...layout] },
-    { name: 'larger', ...skip(10_000), flags: [...skip(0).flags, ...layout, ...rerun] },
+    { name: 'ranks', ...skip(100), options: mergeOptions(skip(100).options, layout) },
+    { name: 'larger', ...skip(10_000), options: mergeOptions(skip(0).options, layout, rerun) },
     {
       name: 'wrong once',
-      flags: [...window, ...layout.filter((flag) => flag !== '--overlap-grad-reduce'), ...rerun],
+      options: mergeOptions(
+        window,
+        mergeOptions(layout, { layout: { overlapGradReduce: undefined } }),
+        rerun,
+      ),
       wrongOnce: { iteration: 8, rank: 3 },
     },
-    { name: 'back', ...rollBack, flags: [...rollBack.flags, ...pipeline] },
-    { name: 'left-out', flags: [...leftOut, ...pipeline] },
+    { name: 'back', ...rollBack, options: mergeOptions(rollBack.options, pipeline) },
+    { name: 'left-out', options: mergeOptions(leftOut, pipeline) },
   ]);
   expect(results[0]!.slice(1).map(({ output }) => output)).toEqual(Array.from({ length: 3 }, () => ''));
 });

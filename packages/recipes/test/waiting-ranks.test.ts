@@ -1,3 +1,4 @@
+import type { RunOptions } from '@mtl/configuration';
 import { describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
 import { WaitingRanks } from './support/waiting-ranks.js';
@@ -10,8 +11,8 @@ const waitingRanks = () =>
 describe('ranks that wait for what to run', () => {
   it('end with the error of a run that fails, and are closed all the same', async () => {
     const ranks = waitingRanks();
-    const training = { flags: ['--preset', 'none', '--num-layer', '2'] };
-    await expect(ranks.run(2, [training])).rejects.toMatchObject({ code: 'MTL_FLAG_UNKNOWN' });
+    const training = { options: { preset: 'none', model: { numLayer: 2 } } as RunOptions };
+    await expect(ranks.run(2, [training])).rejects.toMatchObject({ code: 'MTL_OPTION' });
     await ranks.close();
   });
 

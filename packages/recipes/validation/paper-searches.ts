@@ -1,37 +1,39 @@
-import { type Flags, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { type LayoutSearch, planRun, searchLayouts, withDeviceOfProfile } from '../src/index.js';
+import { mergeOptions } from '../test/support/merge-options.js';
 
 /** A model of a paper, and the layout that it was published with. */
 export interface PaperModel {
   readonly name: string;
   readonly profile: string;
   readonly numProcesses: number;
-  /** Flags of model, batch and whatever else is no choice of the search. */
-  readonly argv: readonly string[];
+  /** Model, batch and whatever else is no choice of the search. */
+  readonly options: RunOptions;
   /** Tensor, pipeline and data size. */
   readonly mesh: readonly [t: number, p: number, d: number];
   readonly chunks: number;
   readonly microBatch: number;
-  /** Other flags of the published layout. */
-  readonly chosen: readonly string[];
+  /** Other options of the published layout. */
+  readonly chosen: RunOptions;
 }
 
-/** Values for flags that a plan does not need. */
-export const unusedFlags: Flags = { lr: 1, 'train-iters': 1000, 'data-path': ['bundled'] };
-
-/** Flags of a GPT of the papers. */
-export function gptFlags(layers: number, hidden: number, heads: number, batch: number): string[] {
-  return [
-    ...['--preset', 'none', '--bf16', '--seq-length', '2048', '--max-position-embeddings', '2048'],
-    ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', '51199', '--num-layers', `${layers}`],
-    ...['--hidden-size', `${hidden}`, '--num-attention-heads', `${heads}`],
-    ...['--global-batch-size', `${batch}`],
-  ];
-}
+/** A GPT of the papers. A plan needs neither learning rate nor data. */
+export const gptOptions = (layers: number, hidden: number, heads: number, batch: number): RunOptions => ({
+  preset: 'none',
+  model: {
+    numLayers: layers,
+    hiddenSize: hidden,
+    numAttentionHeads: heads,
+    maxPositionEmbeddings: 2048,
+  },
+  data: { dataPath: ['bundled'], seqLength: 2048, tokenizerType: 'NullTokenizer', vocabSize: 51_199 },
+  training: { bf16: true, globalBatchSize: batch, trainIters: 1000 },
+  optimizer: { lr: 1 },
+});
 
 /** All rows of table 1 recompute whole layers. */
-const full = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
+const full: RunOptions = { training: { recomputeGranularity: 'full', recomputeMethod: 'uniform' } };
 
 type Row = readonly [
   name: string,
@@ -44,8 +46,8 @@ function paperModels(
   options: {
     readonly year: number;
     readonly profile: string;
-    readonly fixed: readonly string[];
-    readonly chosen: readonly string[];
+    readonly fixed: RunOptions;
+    readonly chosen: RunOptions;
   },
 ): PaperModel[] {
   const { year, profile, fixed, chosen } = options;
@@ -53,7 +55,7 @@ function paperModels(
     name: `${name} of ${year}`,
     profile,
     numProcesses: t * p * d,
-    argv: [...gptFlags(...sizes), ...fixed],
+    options: mergeOptions(gptOptions(...sizes), fixed),
     mesh: [t, p, d],
     chunks: v,
     microBatch: b,
@@ -73,8 +75,8 @@ export const papers: readonly PaperModel[] = [
     {
       year: 2022,
       profile: 'a100-80gb-megatron',
-      fixed: [],
-      chosen: ['--sequence-parallel', '--recompute-granularity', 'selective'],
+      fixed: {},
+      chosen: { layout: { sequenceParallel: true }, training: { recomputeGranularity: 'selective' } },
     },
   ),
   ...paperModels(
@@ -90,7 +92,7 @@ export const papers: readonly PaperModel[] = [
       ['529.6 B', [105, 20_480, 128, 2520], [8, 35, 9, 3, 1]],
       ['1 T', [128, 25_600, 160, 3072], [8, 64, 6, 1, 1]],
     ],
-    { year: 2021, profile: 'a100-80gb-megatron-2021', fixed: full, chosen: [] },
+    { year: 2021, profile: 'a100-80gb-megatron-2021', fixed: full, chosen: {} },
   ),
 ];
 
@@ -108,26 +110,25 @@ export interface PaperSearch extends LayoutSearch {
 export type Given = 'nothing' | 'micro-batch' | 'micro-batch and chunks';
 
 export async function searchPaper(
-  { profile: name, numProcesses, argv: model, mesh, chunks, microBatch, chosen }: PaperModel,
+  { profile: name, numProcesses, options: model, mesh, chunks, microBatch, chosen }: PaperModel,
   given: Given = 'nothing',
 ): Promise<PaperSearch> {
   const profile = loadProfile(name);
   const [t, p] = mesh;
-  const ofMicroBatch = ['--micro-batch-size', `${microBatch}`];
-  const ofChunks = ['--num-virtual-stages-per-pipeline-rank', `${chunks}`];
-  const ofMesh = ['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`];
-  const argv = [
-    ...model,
-    ...(given === 'nothing' ? [] : ofMicroBatch),
-    ...(given === 'micro-batch and chunks' ? ofChunks : []),
-  ];
-  const published = [...model, ...ofMesh, ...ofMicroBatch, ...ofChunks, ...chosen];
-  const flags = parseFlags(published, { unused: unusedFlags });
-  const configuration = validateConfiguration(withDeviceOfProfile(flags, profile), {
+  const ofMicroBatch = { training: { microBatchSize: microBatch } };
+  const ofChunks = { layout: { numVirtualStagesPerPipelineRank: chunks } };
+  const ofMesh = { layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p } };
+  const options = mergeOptions(
+    model,
+    given === 'nothing' ? {} : ofMicroBatch,
+    given === 'micro-batch and chunks' ? ofChunks : {},
+  );
+  const published = flagsOfOptions(mergeOptions(model, ofMesh, ofMicroBatch, ofChunks, chosen));
+  const configuration = validateConfiguration(withDeviceOfProfile(published, profile), {
     worldSize: numProcesses,
   });
   const { iterationSeconds } = await planRun(configuration, { profile });
-  const search = await searchLayouts({ argv, unused: unusedFlags, numProcesses, profile });
+  const search = await searchLayouts({ flags: flagsOfOptions(options), numProcesses, profile });
   const meshes = search.layouts.map(({ candidate: { tensor, pipeline, data } }) =>
     [tensor, pipeline, data].join(' '),
   );

@@ -6,6 +6,7 @@ import { validateConfiguration } from '../validate-configuration.js';
 import { configure } from './configure.js';
 import { flagsOfOptions } from './flags-of-options.js';
 import { flagsOfTopic, optionOf, optionTopics } from './option-names.js';
+import { optionsOfFlags } from './options-of-flags.js';
 import type { CamelCase, ModelOptions, RunOptions } from './run-options.js';
 
 /** A run without a preset on which everything is right. */
@@ -91,6 +92,22 @@ describe('configure', () => {
         expect(flagsOfOptions({ [topic]: { [key]: value } } as RunOptions).values[name], name).toEqual(value);
       }
     }
+  });
+
+  it('takes the options that flags stand for', () => {
+    const line = '--tensor-model-parallel-size 2 --no-swiglu --data-path one two --adam-beta1 0.8 --dry-run';
+    const { given, values } = parseFlags(line.split(' '));
+    const flags = Object.fromEntries([...given].map((name) => [name, values[name]]));
+    const options = optionsOfFlags(flags);
+    expect(options).toEqual({
+      layout: { tensorModelParallelSize: 2 },
+      model: { swiglu: false },
+      data: { dataPath: ['one', 'two'] },
+      optimizer: { adamBeta1: 0.8 },
+    });
+    const { given: asked, values: read } = flagsOfOptions(options);
+    expect(asked).toEqual(new Set([...given].filter((name) => name !== 'dry-run')));
+    for (const name of asked) expect(read[name], name).toEqual(values[name]);
   });
 
   it('leaves out what is undefined', () => {

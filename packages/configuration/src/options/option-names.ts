@@ -34,8 +34,11 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** The option that a flag is of: `lr` → `optimizer.lr`; undefined for what only command lines have. */
+/** The option that a flag is of; undefined for what only command lines have. */
+export const optionNameOf = (flag: string): OptionName | undefined => optionOfFlag.get(flag);
+
+/** The same as it is written: `lr` → `optimizer.lr`. */
 export function optionOf(flag: string): string | undefined {
-  const option = optionOfFlag.get(flag);
+  const option = optionNameOf(flag);
   return option && `${option.topic}.${option.key}`;
 }

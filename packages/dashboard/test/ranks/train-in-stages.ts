@@ -1,18 +1,18 @@
 import { existsSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import { openTraining } from '@mtl/recipes';
 
 export interface TrainInStagesArgument {
-  readonly flags: readonly string[];
+  readonly options: RunOptions;
   /** The run stays in this iteration until the file exists. */
   readonly waits: { readonly iteration: number; readonly file: string };
 }
 
 /** Trains as gpt-train does, as one rank. */
-export default async (world: World, { flags, waits }: TrainInStagesArgument): Promise<void> => {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+export default async (world: World, { options, waits }: TrainInStagesArgument): Promise<void> => {
+  const configuration = configure(options, { worldSize: world.size });
   const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',

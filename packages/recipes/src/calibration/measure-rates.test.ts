@@ -1,24 +1,23 @@
-import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import { type MeasuredRates, type Operation, parseProfile } from '@mtl/planner';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { mergeOptions } from '../../test/support/merge-options.js';
 import { planRun } from '../plan/plan-run.js';
 import { recordRun } from '../plan/record-run.js';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measureRates } from './measure-rates.js';
 import { referenceRuns } from './reference-runs.js';
 
-const tiny = [
-  ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '64', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--lr', '1e-3'],
-  ...['--train-iters', '3', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '999'],
-  ...['--global-batch-size', '8'],
-];
-const llama = ['--normalization', 'RMSNorm', '--swiglu', '--position-embedding-type', 'rope'];
+const tiny: RunOptions = {
+  preset: 'none',
+  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
+  training: { microBatchSize: 2, trainIters: 3, globalBatchSize: 8 },
+  optimizer: { lr: 1e-3 },
+};
 
-function configured(model: ModelKind, flags: readonly string[], worldSize: number) {
-  const unused = { 'data-path': ['bundled'] };
-  return validateConfiguration(parseFlags([...tiny, ...flags], { model, unused }), { worldSize });
-}
+const configured = (options: RunOptions, worldSize: number) =>
+  configure(mergeOptions(tiny, options), { worldSize });
 
 let rates: MeasuredRates;
 beforeAll(async () => {
@@ -27,17 +26,17 @@ beforeAll(async () => {
 });
 
 describe('measureRates', () => {
-  it.each<[ModelKind, string, number]>([
-    ['gpt', '', 1],
-    ['gpt', '--bf16', 1],
-    ['gpt', '--tensor-model-parallel-size 2 --sequence-parallel', 2],
-    ['gpt', '--pipeline-model-parallel-size 2 --pipeline-schedule zb-h1', 2],
-    ['gpt', '--use-distributed-optimizer --recompute-granularity selective', 2],
-    ['gpt', llama.join(' '), 1],
-    ['bert', '', 1],
-    ['bert', '--tensor-model-parallel-size 2', 2],
-  ])('times every operation of a %s %s', async (model, flags, worldSize) => {
-    const configuration = configured(model, flags.split(' ').filter(Boolean), worldSize);
+  it.each<[RunOptions, number]>([
+    [{}, 1],
+    [{ training: { bf16: true } }, 1],
+    [{ layout: { tensorModelParallelSize: 2, sequenceParallel: true } }, 2],
+    [{ layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } }, 2],
+    [{ layout: { useDistributedOptimizer: true }, training: { recomputeGranularity: 'selective' } }, 2],
+    [{ model: { normalization: 'RMSNorm', swiglu: true, positionEmbeddingType: 'rope' } }, 1],
+    [{ model: { kind: 'bert' } }, 1],
+    [{ model: { kind: 'bert' }, layout: { tensorModelParallelSize: 2 } }, 2],
+  ])('times every operation of %j', async (options, worldSize) => {
+    const configuration = configured(options, worldSize);
     const { step } = await recordRun(configuration, { gpusPerNode: 2 });
     const names = new Set(
       [...rates.matmuls, ...rates.attention, ...rates.kernels].map(({ name, dtype }) => `${name} ${dtype}`),
@@ -56,11 +55,11 @@ describe('measureRates', () => {
   it('gives a profile with which a run on this machine is planned', async () => {
     const measured = calibratedProfile({ rates: [rates], numProcesses: 2, measuredAt: new Date(0) });
     const profile = parseProfile(JSON.parse(JSON.stringify(measured)));
-    const plan = await planRun(configured('gpt', [], 1), { profile });
+    const plan = await planRun(configured({}, 1), { profile });
     expect(plan.iterationSeconds).toBeGreaterThan(0);
     expect(plan.capacityBytes).toBe(rates.memoryBytes);
     // a model of this size gets one thread, and the scratch of one
-    const oneThread = await recordRun(configured('gpt', ['--threads', '1'], 1), { gpusPerNode: 2 });
+    const oneThread = await recordRun(configured({ layout: { threads: 1 } }, 1), { gpusPerNode: 2 });
     expect(plan.ranks[0]!.memoryBytes).toBe(oneThread.ranks[0]!.peakBytes);
     const { host } = rates;
     // four micro-batches, forward and backward, and one end

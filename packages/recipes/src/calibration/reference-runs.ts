@@ -1,14 +1,13 @@
 import {
+  configure,
   type ModelKind,
   type PretrainingConfiguration,
-  parseFlags,
-  validateConfiguration,
+  type RunOptions,
 } from '@mtl/configuration';
 
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
-  readonly model: ModelKind;
-  readonly flags: readonly string[];
+  readonly options: RunOptions;
   /** Processes that it is written for; only the first of them is run. */
   readonly worldSize: number;
   readonly numSteps: number;
@@ -46,13 +45,16 @@ const bertSizes: readonly Size[] = [
   { hidden: 512, heads: 8, sequence: 256, batch: 2, vocabulary: 4000, steps: 6 },
 ];
 
-const llamaFlags = [
-  ...['--normalization', 'RMSNorm', '--swiglu', '--position-embedding-type', 'rope', '--disable-bias-linear'],
-  '--untie-embeddings-and-output-weights',
-];
-const withoutDropout = ['--attention-dropout', '0', '--hidden-dropout', '0'];
+const llama = {
+  normalization: 'RMSNorm',
+  swiglu: true,
+  positionEmbeddingType: 'rope',
+  disableBiasLinear: true,
+  untieEmbeddingsAndOutputWeights: true,
+} as const;
+const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
 /** Operations of tensor parallelism, on half of a model. */
-const tensorParallel = ['--tensor-model-parallel-size', '2'];
+const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
 /**
  * The runs of a calibration, in the order in which they are run. With `isQuick` only those of hidden size 64,
@@ -64,9 +66,9 @@ export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[]
   const some = ofGpt.filter((_, index) => index % 4 === 0);
   return [
     ...ofGpt.map((size) => referenceRun('gpt', size)),
-    ...some.map((size) => referenceRun('gpt', size, withoutDropout)),
-    ...some.map((size) => referenceRun('gpt', size, [...llamaFlags, ...withoutDropout])),
-    ...some.map((size) => referenceRun('gpt', size, ['--bf16'])),
+    ...some.map((size) => referenceRun('gpt', size, { model: withoutDropout })),
+    ...some.map((size) => referenceRun('gpt', size, { model: { ...llama, ...withoutDropout } })),
+    ...some.map((size) => referenceRun('gpt', size, { training: { bf16: true } })),
     ...some.map((size) => referenceRun('gpt', size, tensorParallel, 2)),
     ...ofBert.map((size) => referenceRun('bert', size)),
     ...ofBert.slice(0, 2).map((size) => referenceRun('bert', size, tensorParallel, 2)),
@@ -74,33 +76,39 @@ export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[]
 }
 
 function referenceRun(
-  model: ModelKind,
+  kind: ModelKind,
   { hidden, heads, sequence, batch, vocabulary, layers = 1, steps }: Size,
-  flags: readonly string[] = [],
+  { model, training, layout }: Pick<RunOptions, 'model' | 'training' | 'layout'> = {},
   worldSize = 1,
 ): ReferenceRun {
   // an even number of heads, where two ranks share them
   const numHeads = worldSize === 1 || heads % 2 === 0 ? heads : heads + 1;
   return {
-    model,
     worldSize,
     numSteps: steps,
-    flags: [
-      ...['--preset', 'none', '--num-layers', `${layers}`, '--hidden-size', `${hidden}`],
-      ...['--num-attention-heads', `${numHeads}`, '--seq-length', `${sequence}`],
-      ...['--max-position-embeddings', `${sequence}`, '--micro-batch-size', `${batch}`],
-      ...['--global-batch-size', `${2 * batch}`, '--lr', '1e-4', '--train-iters', `${steps}`],
-      ...['--tokenizer-type', 'NullTokenizer', '--vocab-size', `${vocabulary}`, '--data-path', 'bundled'],
-      ...flags,
-    ],
+    options: {
+      preset: 'none',
+      model: {
+        kind,
+        numLayers: layers,
+        hiddenSize: hidden,
+        numAttentionHeads: numHeads,
+        maxPositionEmbeddings: sequence,
+        ...model,
+      },
+      data: {
+        seqLength: sequence,
+        tokenizerType: 'NullTokenizer',
+        vocabSize: vocabulary,
+        dataPath: ['bundled'],
+      },
+      training: { microBatchSize: batch, globalBatchSize: 2 * batch, trainIters: steps, ...training },
+      optimizer: { lr: 1e-4 },
+      layout,
+    },
   };
 }
 
 /** Its configuration. @throws ConfigurationError */
-export function configurationOfReference({
-  model,
-  flags,
-  worldSize,
-}: ReferenceRun): PretrainingConfiguration {
-  return validateConfiguration(parseFlags(flags, { model }), { worldSize });
-}
+export const configurationOfReference = ({ options, worldSize }: ReferenceRun): PretrainingConfiguration =>
+  configure(options, { worldSize });

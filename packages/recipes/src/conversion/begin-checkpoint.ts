@@ -1,14 +1,14 @@
 import { type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint';
 import {
   architectureFlags,
+  configure,
   type Flags,
   type ModelKind,
+  optionsOfFlags,
   type PretrainingConfiguration,
-  parseFlags,
   pickFields,
   presetsOf,
   saveConfiguration,
-  validateConfiguration,
 } from '@mtl/configuration';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
@@ -50,12 +50,15 @@ export interface ModelToBegin {
  * A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out.
  */
 export const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
-  const heads = kind === 'bert' ? ['--no-bert-no-binary-head'] : [];
-  return configurationOf(kind, ['--preset', presetsOf(kind).whenNothingIsAsked, ...heads]);
+  const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
+  return configurationOf(kind, heads);
 };
 
-const configurationOf = (kind: ModelKind, flags: readonly string[]): PretrainingConfiguration =>
-  validateConfiguration(parseFlags(flags, { model: kind }));
+/** The preset gives what a configuration needs and the flags do not have. */
+const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
+  const { model, ...others } = optionsOfFlags(flags);
+  return configure({ preset: presetsOf(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
+};
 
 /**
  * Begins a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless it
@@ -66,7 +69,11 @@ const configurationOf = (kind: ModelKind, flags: readonly string[]): Pretraining
 export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = recipeOf({ kind });
-  const configuration = configurationOf(kind, commandLineOf(kind, model));
+  const configuration = configurationOf(kind, {
+    // AdamW's state is what other programs save, and what a training run without --optimizer goes on with
+    optimizer: 'adam',
+    ...ownFlags(kind, model),
+  });
   refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const work = recipe.embeddingAndHeadCost(configuration, model);
@@ -112,17 +119,6 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
 
 function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
-}
-
-/**
- * A command line for this model; the preset gives what else a configuration needs, but for its optimizer:
- * AdamW's state is what other programs save, and what a training run without --optimizer goes on with.
- */
-function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
-  const words = Object.entries(ownFlags(kind, model)).flatMap(([name, value]) =>
-    value === true ? [`--${name}`] : value === false ? [`--no-${name}`] : [`--${name}`, `${value}`],
-  );
-  return ['--preset', presetsOf(kind).whenNothingIsAsked, '--optimizer', 'adam', ...words];
 }
 
 /** What the flags of a training run cannot express, such as three kinds of tokens. */

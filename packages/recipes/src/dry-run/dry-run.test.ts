@@ -2,44 +2,38 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  configure,
+  flagsOfOptions,
   gptModelOf,
-  type ModelKind,
   type PretrainingConfiguration,
-  parseFlags,
-  validateConfiguration,
+  type RunOptions,
 } from '@mtl/configuration';
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
+import { mergeOptions } from '../../test/support/merge-options.js';
 import { type DryRun, dryRun } from './dry-run.js';
 import { dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
 import { metaRun } from './meta-run.js';
 import { printDryRun } from './print-dry-run.js';
 
-const sizes = [
-  ...['--preset', 'none', '--num-layers', '8', '--hidden-size', '64', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--lr', '1e-3'],
-  ...['--train-iters', '3', '--threads', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '999'],
-];
-const layout = ({ t = 1, p = 1 }): readonly string[] => [
-  ...['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`],
-];
+const sizes: RunOptions = {
+  preset: 'none',
+  model: { numLayers: 8, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
+  training: { microBatchSize: 2, trainIters: 3 },
+  optimizer: { lr: 1e-3 },
+  layout: { threads: 1 },
+};
+const layout = ({ t = 1, p = 1 }): RunOptions => ({
+  layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p },
+});
 
-interface RunOptions {
-  readonly model?: ModelKind;
-  readonly worldSize?: number;
-}
+const configured = (options: RunOptions, worldSize = 1): PretrainingConfiguration =>
+  configure(mergeOptions(sizes, options), { worldSize });
 
-function configured(
-  flags: readonly string[],
-  { model = 'gpt', worldSize = 1 }: RunOptions,
-): PretrainingConfiguration {
-  const unused = { 'data-path': ['bundled'] };
-  return validateConfiguration(parseFlags([...sizes, ...flags], { model, unused }), { worldSize });
-}
-
-const run = async (flags: readonly string[], options: RunOptions = {}): Promise<DryRun> =>
-  await dryRun(configured(flags, options));
+const run = async (options: RunOptions, worldSize?: number): Promise<DryRun> =>
+  await dryRun(configured(options, worldSize));
 
 afterEach(() => {
   expect(numLiveTensors()).toBe(0);
@@ -50,7 +44,10 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 
 describe('dryRun', () => {
   it('runs one rank of each kind', async () => {
-    const { ranks } = await run(['--global-batch-size', '24', ...layout({ t: 2, p: 4 })], { worldSize: 24 });
+    const { ranks } = await run(
+      mergeOptions({ training: { globalBatchSize: 24 } }, layout({ t: 2, p: 4 })),
+      24,
+    );
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 6, 12, 18, 19]);
     // ranks of a pipeline between the ends differ in micro-batches that are in flight alone
     const [, , second, third] = ranks;
@@ -59,9 +56,9 @@ describe('dryRun', () => {
   });
 
   it('splits parameters and FLOPs of one process', async () => {
-    const batch = ['--global-batch-size', '8'];
+    const batch = { training: { globalBatchSize: 8 } };
     const whole = await run(batch);
-    const split = await run([...batch, ...layout({ p: 4 })], { worldSize: 4 });
+    const split = await run(mergeOptions(batch, layout({ p: 4 })), 4);
     expect(sum(split.ranks.map(({ flops }) => flops))).toBe(whole.ranks[0]!.flops);
     // the last stage has a copy of the tied embedding
     const copy = 64 * 1024;
@@ -70,8 +67,8 @@ describe('dryRun', () => {
   });
 
   it('tells what memory is for', async () => {
-    const batch = ['--global-batch-size', '8', '--bf16'];
-    const { ranks, numParameters } = await run([...batch, ...layout({ p: 4 })], { worldSize: 4 });
+    const batch = { training: { globalBatchSize: 8, bf16: true } };
+    const { ranks, numParameters } = await run(mergeOptions(batch, layout({ p: 4 })), 4);
     for (const { memoryByKind, peakBytes, ...rank } of ranks) {
       expect(sum(Object.values(memoryByKind))).toBe(peakBytes);
       expect(rank.numParameters).toBeLessThan(numParameters);
@@ -90,8 +87,11 @@ describe('dryRun', () => {
   });
 
   it('counts what ranks send, by axis', async () => {
-    const flags = ['--global-batch-size', '8', '--use-distributed-optimizer', ...layout({ t: 2, p: 4 })];
-    const { ranks } = await run(flags, { worldSize: 16 });
+    const options = mergeOptions(
+      { training: { globalBatchSize: 8 }, layout: { useDistributedOptimizer: true } },
+      layout({ t: 2, p: 4 }),
+    );
+    const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
     // float32 gradients are scattered, parameters gathered, each of them half of a padded buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
@@ -102,29 +102,29 @@ describe('dryRun', () => {
   });
 
   it.each(['gpipe', '1f1b', 'zb-h1', 'zb-h2', 'zb-v'])('runs schedule %s of a BERT', async (schedule) => {
-    const flags = ['--global-batch-size', '16', '--pipeline-schedule', schedule, ...layout({ p: 2 })];
-    const { ranks } = await run(flags, { model: 'bert', worldSize: 2 });
+    const options = mergeOptions(
+      { model: { kind: 'bert' }, training: { globalBatchSize: 16 }, layout: { pipelineSchedule: schedule } },
+      layout({ p: 2 }),
+    );
+    const { ranks } = await run(options, 2);
     for (const { peakBytes, flops } of ranks) expect([peakBytes > 0, flops > 0]).toEqual([true, true]);
   });
 
-  it.each([
-    ['1f1b', 4, []],
-    ['gpipe', 16, []],
-    ['zb-h1', 4, []],
-    ['zb-h2', 4, ['--sequence-parallel', '--bf16']],
-    ['zb-v', 4, []],
-    ['interleaved', 4, ['--num-virtual-stages-per-pipeline-rank', '2', '--overlap-grad-reduce']],
-    ['breadth-first', 16, ['--num-virtual-stages-per-pipeline-rank', '2']],
-  ])('counts a step of schedule %s by %i of 16 micro-batches', async (schedule, count, flags) => {
-    const words = [
-      '--global-batch-size',
-      '64',
-      '--pipeline-schedule',
-      schedule,
-      ...layout({ t: 2, p: 2 }),
-      ...flags,
-    ];
-    const configuration = configured(words, { worldSize: 8 });
+  it.each<[string, number, RunOptions]>([
+    ['1f1b', 4, {}],
+    ['gpipe', 16, {}],
+    ['zb-h1', 4, {}],
+    ['zb-h2', 4, { layout: { sequenceParallel: true }, training: { bf16: true } }],
+    ['zb-v', 4, {}],
+    ['interleaved', 4, { layout: { numVirtualStagesPerPipelineRank: 2, overlapGradReduce: true } }],
+    ['breadth-first', 16, { layout: { numVirtualStagesPerPipelineRank: 2 } }],
+  ])('counts a step of schedule %s by %i of 16 micro-batches', async (schedule, count, options) => {
+    const all = mergeOptions(
+      { training: { globalBatchSize: 64 }, layout: { pipelineSchedule: schedule } },
+      layout({ t: 2, p: 2 }),
+      options,
+    );
+    const configuration = configured(all, 8);
     const numMicroBatches = enoughMicroBatches(configuration);
     expect(numMicroBatches).toBe(count);
     const model = gptModelOf(configuration.model, 999);
@@ -146,27 +146,35 @@ describe('dryRun', () => {
   });
 
   it('finds errors of the run', async () => {
-    const flags = ['--global-batch-size', '6', '--num-layers-per-virtual-pipeline-stage', '1'];
-    await expect(run([...flags, ...layout({ p: 4 })], { worldSize: 4 })).rejects.toMatchObject({
+    const options: RunOptions = {
+      training: { globalBatchSize: 6 },
+      layout: { numLayersPerVirtualPipelineStage: 1 },
+    };
+    await expect(run(mergeOptions(options, layout({ p: 4 })), 4)).rejects.toMatchObject({
       code: 'MTL_SCHEDULE_MICRO_BATCHES',
     });
   });
 });
 
 describe('printDryRun', () => {
-  async function printed(flags: readonly string[]): Promise<string> {
+  async function printed(options: RunOptions, numProcesses?: number): Promise<string> {
     const lines: string[] = [];
-    const argv = [...sizes, '--dry-run', ...flags];
-    await printDryRun({ model: 'gpt', argv, variables: {}, print: (text) => lines.push(text) });
+    const withoutData = mergeOptions(sizes, { data: { dataPath: undefined } }, options);
+    const flags = flagsOfOptions(withoutData);
+    await printDryRun({ flags, numProcesses, variables: {}, print: (text) => lines.push(text) });
     return lines.join('\n');
   }
 
   it('prints ranks that take the same in one line, and writes nothing', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-dry-run-'));
     try {
-      const schedule = ['--global-batch-size', '8', '--pipeline-schedule', 'gpipe'];
-      const flags = [...schedule, '--num-processes', '8', ...layout({ t: 2, p: 4 })];
-      const text = await printed([...flags, '--data-path', 'nowhere', '--save', join(directory, 'run')]);
+      const options: RunOptions = {
+        training: { globalBatchSize: 8 },
+        layout: { pipelineSchedule: 'gpipe' },
+        data: { dataPath: ['nowhere'] },
+        checkpoint: { save: join(directory, 'run') },
+      };
+      const text = await printed(mergeOptions(options, layout({ t: 2, p: 4 })), 8);
       expect(text).toContain('on 8 processes (tensor 2 x pipeline 4 x data 1), vocabulary 999');
       expect(text.match(/^stage.*?(?= {2})/gm)).toEqual(['stage 0', 'stages 1 to 2', 'stage 3']);
       expect(readdirSync(directory)).toEqual([]);
@@ -176,13 +184,12 @@ describe('printDryRun', () => {
   });
 
   it('takes as many processes as one copy of the model needs', async () => {
-    expect(await printed(['--global-batch-size', '8', ...layout({ t: 2, p: 2 })])).toContain(
-      'on 4 processes',
-    );
+    expect(
+      await printed(mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }))),
+    ).toContain('on 4 processes');
   });
 
   it('refuses what the run would refuse', async () => {
-    const flags = ['--num-processes', '6', ...layout({ t: 4 })];
-    await expect(printed(flags)).rejects.toMatchObject({ code: 'MTL_WORLD_SIZE' });
+    await expect(printed(layout({ t: 4 }), 6)).rejects.toMatchObject({ code: 'MTL_WORLD_SIZE' });
   });
 });

@@ -1,9 +1,8 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm';
 import {
-  type Flags,
-  type ModelKind,
-  parseFlags,
+  type ParsedFlags,
   printConfiguration,
+  resolveFlags,
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
@@ -14,11 +13,10 @@ import { dryRun } from './dry-run.js';
 import { formatDryRun } from './format-dry-run.js';
 
 export interface PrintDryRunOptions {
-  readonly model: ModelKind;
-  /** The words of the command line, --dry-run among them. */
-  readonly argv: readonly string[];
-  /** As in `RunTrainingProgramOptions`. */
-  readonly defaults?: Flags | undefined;
+  /** Of the run. They need no data. */
+  readonly flags: ParsedFlags;
+  /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
+  readonly numProcesses?: number | undefined;
   /** The environment: under a launcher only the first process does anything. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
@@ -30,22 +28,24 @@ export interface PrintDryRunOptions {
  * @throws whatever checking the flags, building the run and its first step throw
  */
 export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
-  const { model, argv, defaults = {}, variables, print } = options;
+  const { numProcesses, variables, print } = options;
   const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
   if (rank > 0) return;
-  // datasets are not opened
-  const parsed = parseFlags(argv, { model, unused: { ...defaults, 'data-path': ['bundled'] } });
-  await loadModelBlocks(parsed);
-  const flags = withLoadedFlags(parsed, await readLoadedFlags(parsed));
-  const {
-    'num-processes': asked,
-    'tensor-model-parallel-size': tensor = 1,
-    'pipeline-model-parallel-size': pipeline = 1,
-  } = flags.values;
-  const worldSize = asked ?? (numRunning > 1 ? numRunning : tensor * pipeline);
+  const asked = withoutData(options.flags);
+  await loadModelBlocks(asked);
+  const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
+  const { 'tensor-model-parallel-size': tensor = 1, 'pipeline-model-parallel-size': pipeline = 1 } =
+    flags.values;
+  const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : tensor * pipeline);
   // conversations are: their number is that of the steps
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
+}
+
+/** Datasets are not opened, and none needs to be named. */
+function withoutData(flags: ParsedFlags): ParsedFlags {
+  const request = { ...flags.request, unused: { ...flags.request.unused, 'data-path': ['bundled'] } };
+  return { ...flags, ...resolveFlags(request), request };
 }

@@ -1,7 +1,7 @@
 import {
   type ConversationSamples,
-  type ModelKind,
-  parseFlags,
+  flagsOfOptions,
+  type RunOptions,
   validateConfiguration,
 } from '@mtl/configuration';
 import { KernelError, type MtlError } from '@mtl/errors';
@@ -11,17 +11,15 @@ import { explainOutOfMemory } from './explain-out-of-memory.js';
 
 const full = new KernelError('MTL_OUT_OF_MEMORY', 'the system has no 8 bytes', { remedy: 'in general' });
 
-interface RunOptions {
+interface HowItRan {
   readonly worldSize?: number;
-  readonly model?: ModelKind;
   readonly rank?: number;
   readonly conversations?: ConversationSamples;
 }
 
-async function remedyOf(flags: string, options: RunOptions = {}) {
-  const { worldSize = 1, model = 'gpt', rank = 0, conversations } = options;
-  const argv = flags.split(' ').filter((word) => word !== '');
-  const resolved = parseFlags(argv, { model });
+async function remedyOf(options: RunOptions, how: HowItRan = {}) {
+  const { worldSize = 1, rank = 0, conversations } = how;
+  const resolved = flagsOfOptions(options);
   const configuration = validateConfiguration(resolved, { worldSize, conversations });
   const explained = await explainOutOfMemory(full, { resolved, configuration, conversations, rank });
   return (explained as MtlError).remedy!;
@@ -38,7 +36,7 @@ describe('explainOutOfMemory', () => {
   afterEach(() => limitMemory('meta', 0));
 
   it('names what takes less, how much, and the command that tells more', async () => {
-    const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
+    const remedy = await remedyOf({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
     // --bf16 takes less only where activations are most of the memory
     expect(namesOf(remedy).filter((name) => name !== '--bf16')).toEqual([
@@ -50,34 +48,40 @@ describe('explainOutOfMemory', () => {
   });
 
   it('names what takes less in a run whose steps are counted by epochs', async () => {
-    const flags = '--preset gpt2-4m --train-data a --epochs 1 --micro-batch-size 4 --global-batch-size 4';
-    const remedy = await remedyOf(flags, { conversations: { numTrain: 8, numValidation: 0 } });
+    const options: RunOptions = {
+      preset: 'gpt2-4m',
+      data: { trainData: ['a'], epochs: 1 },
+      training: { microBatchSize: 4, globalBatchSize: 4 },
+    };
+    const remedy = await remedyOf(options, { conversations: { numTrain: 8, numValidation: 0 } });
     expect(namesOf(remedy)[0]).toBe('--micro-batch-size 1');
   });
 
   it('leaves out what is passed already', async () => {
-    const layout = '--tensor-model-parallel-size 2 --micro-batch-size 1';
-    const remedy = await remedyOf(`${layout} --bf16`, { worldSize: 4, model: 'bert' });
+    const layout = { tensorModelParallelSize: 2 };
+    const training = { microBatchSize: 1, bf16: true };
+    const remedy = await remedyOf({ model: { kind: 'bert' }, layout, training }, { worldSize: 4 });
     expect(namesOf(remedy).slice(0, 2)).toEqual(['--use-distributed-optimizer', '--sequence-parallel']);
     expect(remedy).not.toMatch(/--bf16|--micro-batch/);
     expect(remedy).toContain('mtl plan --model bert --profile NAME --num-processes 4');
-    const everything =
-      '--use-distributed-optimizer --sequence-parallel --bf16 --recompute-granularity full --recompute-method uniform';
-    expect(await remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(
-      /^use less memory: more processes/,
-    );
+    const everything: RunOptions = {
+      layout: { ...layout, useDistributedOptimizer: true, sequenceParallel: true },
+      training: { ...training, recomputeGranularity: 'full', recomputeMethod: 'uniform' },
+    };
+    expect(await remedyOf(everything, { worldSize: 2 })).toMatch(/^use less memory: more processes/);
   });
 
   it('says that recorded passes take memory', async () => {
-    const flags = '--device cuda --pipeline-model-parallel-size 2 --micro-batch-size 1';
-    const graphs = await remedyOf(`${flags} --cuda-graphs`, { worldSize: 2 });
+    const layout = { device: 'cuda', pipelineModelParallelSize: 2 } as const;
+    const training = { microBatchSize: 1 };
+    const graphs = await remedyOf({ layout: { ...layout, cudaGraphs: true }, training }, { worldSize: 2 });
     expect(graphs).toMatch(/^use less memory: no --cuda-graphs/);
-    expect(await remedyOf(flags, { worldSize: 2 })).not.toContain('cuda-graphs');
+    expect(await remedyOf({ layout, training }, { worldSize: 2 })).not.toContain('cuda-graphs');
   });
 
   it('names changes without numbers where no dry run succeeds', async () => {
     limitMemory('meta', 1);
-    const remedy = await remedyOf('--micro-batch-size 4 --global-batch-size 4');
+    const remedy = await remedyOf({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1; --recompute-granularity full/);
   });
 

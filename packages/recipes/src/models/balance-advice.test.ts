@@ -1,21 +1,17 @@
-import { gptModelOf, parseFlags, scheduleOfStep, validateConfiguration } from '@mtl/configuration';
+import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/configuration';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
+import { mergeOptions } from '../../test/support/merge-options.js';
 import { balanceAdvice } from './balance-advice.js';
 
 /** What is reported of a training run of gpt2-124m with 8 micro-batches. */
-function adviceOf(
-  numStages: number,
-  flags: readonly string[] = [],
-  vocabularySize = 50_257,
-): string | undefined {
-  const configuration = validateConfiguration(
-    parseFlags([
-      ...['--preset', 'gpt2-124m', '--micro-batch-size', '1', '--global-batch-size', '8'],
-      ...['--pipeline-model-parallel-size', `${numStages}`, ...flags],
-    ]),
-    { worldSize: numStages },
-  );
+function adviceOf(numStages: number, options: RunOptions = {}, vocabularySize = 50_257): string | undefined {
+  const run: RunOptions = {
+    preset: 'gpt2-124m',
+    training: { microBatchSize: 1, globalBatchSize: 8 },
+    layout: { pipelineModelParallelSize: numStages },
+  };
+  const configuration = configure(mergeOptions(run, options), { worldSize: numStages });
   const model = gptModelOf(configuration.model, vocabularySize);
   const schedule = scheduleOfStep(configuration.parallel, 8);
   const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
@@ -32,15 +28,15 @@ describe('balanceAdvice', () => {
     );
   });
 
-  it.each([
-    ['balanced layers', 2, ['--pipeline-model-parallel-layout', 'balanced']],
-    ['given numbers', 2, ['--pipeline-model-parallel-layout', 'Ettttttt|tttttL']],
-    ['one stage', 1, []],
-  ])('says nothing of %s', (_, numStages, flags) => {
-    expect(adviceOf(numStages, flags)).toBeUndefined();
+  it.each<[string, number, RunOptions]>([
+    ['balanced layers', 2, { layout: { pipelineModelParallelLayout: 'balanced' } }],
+    ['given numbers', 2, { layout: { pipelineModelParallelLayout: 'Ettttttt|tttttL' } }],
+    ['one stage', 1, {}],
+  ])('says nothing of %s', (_, numStages, options) => {
+    expect(adviceOf(numStages, options)).toBeUndefined();
   });
 
   it('says nothing where it would gain little', () => {
-    expect(adviceOf(2, [], 1000)).toBeUndefined();
+    expect(adviceOf(2, {}, 1000)).toBeUndefined();
   });
 });

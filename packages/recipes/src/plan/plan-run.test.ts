@@ -1,24 +1,31 @@
-import { type PretrainingConfiguration, parseFlags, validateConfiguration } from '@mtl/configuration';
+import {
+  configure,
+  flagsOfOptions,
+  type PretrainingConfiguration,
+  type RunOptions,
+} from '@mtl/configuration';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
+import { mergeOptions } from '../../test/support/merge-options.js';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';
 import { wholeMemory } from './whole-memory.js';
 import { withDeviceOfProfile } from './with-device-of-profile.js';
 
-const tiny = [
-  ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '64', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--lr', '1e-3'],
-  ...['--train-iters', '3', '--threads', '1', '--tokenizer-type', 'NullTokenizer', '--vocab-size', '999'],
-];
-const layout = ({ t = 1, p = 1 }): string[] => [
-  ...['--tensor-model-parallel-size', `${t}`, '--pipeline-model-parallel-size', `${p}`],
-];
+const tiny: RunOptions = {
+  preset: 'none',
+  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
+  training: { microBatchSize: 2, trainIters: 3 },
+  optimizer: { lr: 1e-3 },
+  layout: { threads: 1 },
+};
+const layout = ({ t = 1, p = 1 }): RunOptions => ({
+  layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p },
+});
 
-function configured(flags: readonly string[], worldSize = 1): PretrainingConfiguration {
-  const unused = { 'data-path': ['bundled'] };
-  return validateConfiguration(parseFlags([...tiny, ...flags], { unused }), { worldSize });
-}
+const configured = (options: RunOptions, worldSize = 1): PretrainingConfiguration =>
+  configure(mergeOptions(tiny, options), { worldSize });
 
 /** FLOPs of matmuls, and of attention as its operations count them. */
 function flopsOf(operations: readonly Operation[]): number {
@@ -32,8 +39,10 @@ function flopsOf(operations: readonly Operation[]): number {
 
 describe('recordRun', () => {
   it.each(['1f1b', 'zb-h1', 'gpipe'])('records the FLOPs that schedule %s counts', async (schedule) => {
-    const flags = ['--global-batch-size', '8', ...layout({ p: 2 }), '--pipeline-schedule', schedule];
-    const run = await recordRun(configured(flags, 2), { gpusPerNode: 8 });
+    const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ p: 2 }), {
+      layout: { pipelineSchedule: schedule },
+    });
+    const run = await recordRun(configured(options, 2), { gpusPerNode: 8 });
     const { chunks, schedule: made } = run.step;
     const recorded = made.actions
       .flat()
@@ -44,9 +53,11 @@ describe('recordRun', () => {
   });
 
   it('records which collectives are hidden, what is sent between stages, and what ends a step', async () => {
-    const parallel = ['--sequence-parallel', '--use-distributed-optimizer', '--overlap-grad-reduce'];
-    const flags = ['--global-batch-size', '8', ...layout({ t: 2, p: 2 }), ...parallel];
-    const run = await recordRun(configured(flags, 8), { gpusPerNode: 4 });
+    const parallel: RunOptions = {
+      layout: { sequenceParallel: true, useDistributedOptimizer: true, overlapGradReduce: true },
+    };
+    const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }), parallel);
+    const run = await recordRun(configured(options, 8), { gpusPerNode: 4 });
     const { chunks, ends, message } = run.step;
     // all-gather and reduce-scatter around attention and feed-forward network of 2 layers, and the
     // embedding's
@@ -71,12 +82,12 @@ describe('recordRun', () => {
 });
 
 describe('recordRun on device cuda', () => {
-  const flags = ['--global-batch-size', '8', '--bf16', '--device', 'cuda'];
+  const options: RunOptions = { training: { globalBatchSize: 8, bf16: true }, layout: { device: 'cuda' } };
 
   it('records one step, also with CUDA graphs, of which three are run', async () => {
     const [plain, graphed] = await Promise.all(
-      [flags, [...flags, '--cuda-graphs']].map(async (argv) => {
-        const { step } = await recordRun(configured(argv), { gpusPerNode: 8 });
+      [options, mergeOptions(options, { layout: { cudaGraphs: true } })].map(async (each) => {
+        const { step } = await recordRun(configured(each), { gpusPerNode: 8 });
         return step.ends[0]!.operations.map(({ kind }) => kind);
       }),
     );
@@ -85,40 +96,45 @@ describe('recordRun on device cuda', () => {
   });
 
   it('counts what a forward pass keeps on that device', async () => {
-    const { keptBytes } = await recordRun(configured(flags), { gpusPerNode: 8 });
+    const { keptBytes } = await recordRun(configured(options), { gpusPerNode: 8 });
     // at least the input of each of 4 layers: S B H in bfloat16
     expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
   });
 
   it('has all FLOPs of attention that a window leaves', async () => {
-    const attentionFlops = async (argv: readonly string[]): Promise<number> => {
-      const { step } = await recordRun(configured([...flags, ...argv]), { gpusPerNode: 8 });
+    const attentionFlops = async (model: RunOptions['model']): Promise<number> => {
+      const { step } = await recordRun(configured({ ...options, model: { ...tiny.model, ...model } }), {
+        gpusPerNode: 8,
+      });
       const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
       return (first as FusedAttentionOperation).flops;
     };
     // two matmuls of S S B H, half of it with a causal mask; with 7 keys before each own one S 8 B H
-    expect(await attentionFlops([])).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
-    expect(await attentionFlops(['--window-size', '7,0'])).toBe(2 * 2 * 32 * 8 * 2 * 64);
-    expect(await attentionFlops(['--window-size', '40,0'])).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
+    expect(await attentionFlops({})).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
+    expect(await attentionFlops({ windowSize: '7,0' })).toBe(2 * 2 * 32 * 8 * 2 * 64);
+    expect(await attentionFlops({ windowSize: '40,0' })).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
   });
 });
 
 describe('withDeviceOfProfile', () => {
   it('is cuda on a model of a GPU, unless a device is given', () => {
-    const deviceOf = (argv: readonly string[], state?: 'measured'): string | undefined => {
+    const deviceOf = (layout: RunOptions['layout'], state?: 'measured'): string | undefined => {
       const profile = loadProfile('h100-80gb');
       const hardware = { ...profile.hardware, ...(state && { state }) } as Profile['hardware'];
-      return withDeviceOfProfile(parseFlags(argv), { ...profile, hardware }).values.device;
+      return withDeviceOfProfile(flagsOfOptions({ layout }), { ...profile, hardware }).values.device;
     };
-    expect(deviceOf([])).toBe('cuda');
-    expect(deviceOf(['--device', 'cpu'])).toBe('cpu');
-    expect(deviceOf([], 'measured')).toBe('cpu');
+    expect(deviceOf({})).toBe('cuda');
+    expect(deviceOf({ device: 'cpu' })).toBe('cpu');
+    expect(deviceOf({}, 'measured')).toBe('cpu');
   });
 });
 
 describe('planRun', () => {
   it('has the memory of the dry run, all ranks in one group each', async () => {
-    const configuration = configured(['--global-batch-size', '16', ...layout({ t: 2, p: 4 })], 16);
+    const configuration = configured(
+      mergeOptions({ training: { globalBatchSize: 16 } }, layout({ t: 2, p: 4 })),
+      16,
+    );
     const profile = loadProfile('h100-80gb');
     const { ranks, fits, breakdown, iterationSeconds } = await planRun(configuration, { profile });
     const run = await recordRun(configuration, { gpusPerNode: 8 });
@@ -136,8 +152,11 @@ describe('planRun', () => {
 
   it('counts what libraries take on each GPU, which has to fit, too', async () => {
     const profile = loadProfile('h100-80gb');
-    const flags = ['--global-batch-size', '16', '--bf16', '--device', 'cuda', ...layout({ t: 2, p: 4 })];
-    const configuration = configured(flags, 16);
+    const options = mergeOptions(
+      { training: { globalBatchSize: 16, bf16: true }, layout: { device: 'cuda' } },
+      layout({ t: 2, p: 4 }),
+    );
+    const configuration = configured(options, 16);
     const { ranks } = await planRun(configuration, { profile });
     const mebibyte = 2 ** 20;
     const ofStage = (stage: number) =>
@@ -153,27 +172,27 @@ describe('planRun', () => {
     const most = Math.max(...ranks.map(wholeMemory));
     expect((await planRun(configuration, { profile, memoryBytes: most })).fits).toBe(true);
     expect((await planRun(configuration, { profile, memoryBytes: most - 1 })).fits).toBe(false);
-    const onCpu = await planRun(configured(flags.slice(0, 2), 1), { profile });
+    const onCpu = await planRun(configured({ training: { globalBatchSize: 16 } }, 1), { profile });
     expect(onCpu.ranks[0]!.memoryOfLibraries).toBeUndefined();
   });
 
   it('predicts other programs by lists, whole backward passes only', async () => {
     const profile = loadProfile('a100-80gb-megatron');
-    const flags = ['--bf16', '--global-batch-size', '8', ...layout({ p: 2 })];
-    const { ranks, iterationSeconds } = await planRun(configured(flags, 2), { profile });
+    const options = mergeOptions({ training: { bf16: true, globalBatchSize: 8 } }, layout({ p: 2 }));
+    const { ranks, iterationSeconds } = await planRun(configured(options, 2), { profile });
     expect(iterationSeconds).toBeGreaterThan(0);
     // embeddings on both stages, two layers of 12 h h on each
     const numParameters = 2 * (12 * 64 * 64 + 13 * 64) + 1024 * 64 + 32 * 64;
     expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
-    const halves = configured([...flags, '--pipeline-schedule', 'zb-h1'], 2);
+    const halves = configured(mergeOptions(options, { layout: { pipelineSchedule: 'zb-h1' } }), 2);
     await expect(planRun(halves, { profile })).rejects.toMatchObject({ code: 'MTL_PLAN_LAYOUT' });
-    const fp32 = configured(flags.slice(1), 2);
+    const fp32 = configured(mergeOptions(options, { training: { bf16: undefined } }), 2);
     await expect(planRun(fp32, { profile })).rejects.toMatchObject({
       code: 'MTL_PROFILE',
       remedy: 'pass --bf16',
     });
     const lora = { rank: 2, alpha: 2, useRslora: false, dropout: 0, targets: ['all-linear'] };
-    await expect(planRun({ ...configured(flags, 2), lora }, { profile })).rejects.toMatchObject({
+    await expect(planRun({ ...configured(options, 2), lora }, { profile })).rejects.toMatchObject({
       code: 'MTL_PROFILE',
       message: expect.stringContaining('--lora-rank'),
     });

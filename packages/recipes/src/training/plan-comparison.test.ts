@@ -1,4 +1,4 @@
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import type { StepMetrics } from '@mtl/trainer';
 import { describe, expect, it } from 'vitest';
 import type { RunPlan } from '../plan/plan-run.js';
@@ -84,15 +84,16 @@ describe('PlanComparison', () => {
 
 describe('planToCompare', () => {
   it('refuses GPUs, and machines without a profile', async () => {
-    const flags = ['--preset', 'gpt2-124m', '--compare-with-plan', '--data-path', 'bundled'];
-    const planned = (more: readonly string[]) =>
-      planToCompare(
-        validateConfiguration(parseFlags([...flags, ...more, '--lr', '1', '--train-iters', '1']), {
-          worldSize: 1,
-        }),
-        { MTL_PROFILE: '/nowhere/profile.json' },
-      );
-    await expect(planned(['--device', 'cuda'])).rejects.toMatchObject({ code: 'MTL_CALIBRATE_DEVICE' });
-    await expect(planned([])).rejects.toMatchObject({ code: 'MTL_PROFILE_NAME' });
+    const run: RunOptions = {
+      preset: 'gpt2-124m',
+      data: { dataPath: ['bundled'] },
+      optimizer: { lr: 1 },
+      training: { trainIters: 1 },
+      logging: { compareWithPlan: true },
+    };
+    const planned = (layout: RunOptions['layout']) =>
+      planToCompare(configure({ ...run, layout }), { MTL_PROFILE: '/nowhere/profile.json' });
+    await expect(planned({ device: 'cuda' })).rejects.toMatchObject({ code: 'MTL_CALIBRATE_DEVICE' });
+    await expect(planned({})).rejects.toMatchObject({ code: 'MTL_PROFILE_NAME' });
   });
 });

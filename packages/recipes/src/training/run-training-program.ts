@@ -62,7 +62,8 @@ export async function runTrainingProgram(
     }
     options.checkFlags?.(flags);
     if (flags.values['dry-run'] === true) {
-      await printDryRun({ model, argv, defaults, variables: process.env, print: console.log });
+      const numProcesses = flags.values['num-processes'];
+      await printDryRun({ flags, numProcesses, variables: process.env, print: console.log });
       return;
     }
     const commandLine = [program, ...argv.map(shellWord)].join(' ');

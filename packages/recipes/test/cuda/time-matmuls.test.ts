@@ -1,28 +1,36 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
 import { dryRunRank, metaRun, TrainingProcesses } from '../../src/index.js';
 import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls-of-run.js';
+import { mergeOptions } from '../support/merge-options.js';
 
 // an emulated device then only has addresses, and what matmuls depend on
 process.env.MTL_EMULATION_IDLE = '1';
 process.env.MTL_EMULATION_MATMUL_MS = '3,1,2';
 const { problem, title } = findGpu();
 
-const sizes = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '48', '--num-attention-heads', '4'],
-  ...['--seq-length', '64', '--max-position-embeddings', '64', '--micro-batch-size', '2', '--lr', '1e-3'],
-  ...['--global-batch-size', '12', '--train-iters', '3', '--tokenizer-type', 'NullTokenizer'],
-  ...['--vocab-size', '2000', '--device', 'cuda', '--split', '100,0,0', '--bf16', '--time-matmuls'],
-];
+const sizes: RunOptions = {
+  preset: 'none',
+  model: { numLayers: 2, hiddenSize: 48, numAttentionHeads: 4, maxPositionEmbeddings: 64 },
+  data: {
+    dataPath: ['bundled'],
+    seqLength: 64,
+    tokenizerType: 'NullTokenizer',
+    vocabSize: 2000,
+    split: '100,0,0',
+  },
+  training: { microBatchSize: 2, globalBatchSize: 12, trainIters: 3, bf16: true },
+  optimizer: { lr: 1e-3 },
+  layout: { device: 'cuda', timeMatmuls: true },
+};
 
-async function configured(flags: readonly string[] = [], worldSize = 1) {
-  const parsed = parseFlags([...sizes, ...flags], { unused: { 'data-path': ['bundled'] } });
-  const configuration = validateConfiguration(parsed, { worldSize });
+async function configured(options: RunOptions = {}, worldSize = 1) {
+  const configuration = configure(mergeOptions(sizes, options), { worldSize });
   return { configuration, ...(await dryRunModel(configuration)) };
 }
 
@@ -36,15 +44,15 @@ describe.skipIf(problem !== undefined)(`--time-matmuls on device cuda (${title})
   afterAll(() => rmSync(cache, { recursive: true }));
 
   it.each([
-    ['alone', 1, []],
-    ['with dropout', 1, ['--hidden-dropout', '0.1', '--attention-dropout', '0.1']],
-    ['with CUDA graphs', 1, ['--cuda-graphs']],
-    ['tp 2, sequence parallel', 2, ['--tensor-model-parallel-size', '2', '--sequence-parallel']],
-    ['dp 2, distributed optimizer', 2, ['--use-distributed-optimizer']],
+    ['alone', 1, {}],
+    ['with dropout', 1, { model: { hiddenDropout: 0.1, attentionDropout: 0.1 } }],
+    ['with CUDA graphs', 1, { layout: { cudaGraphs: true } }],
+    ['tp 2, sequence parallel', 2, { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }],
+    ['dp 2, distributed optimizer', 2, { layout: { useDistributedOptimizer: true } }],
   ] as const)(
     'a dry run finds the matmuls of the run, with their alignments: %s',
-    async (_, worldSize, flags) => {
-      const { configuration, model } = await configured(flags, worldSize);
+    async (_, worldSize, options) => {
+      const { configuration, model } = await configured(options, worldSize);
       const run = metaRun(configuration);
       const callsOn = async (device: 'meta-cuda' | 'cuda'): Promise<readonly unknown[]> => {
         const calls = new MatmulCalls();

@@ -1,5 +1,5 @@
 import type { World } from '@mtl/comm';
-import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
 import {
   type CommunicationScope,
@@ -22,20 +22,15 @@ export interface MeasuredMemory {
   readonly dry: DryRunRank;
 }
 
-export interface MeasureMemoryArgument {
-  readonly model: ModelKind;
-  readonly flags: readonly string[];
-}
-
 /** Trains one after the other, as gpt-train or bert-train does, and measures each. */
-export default (world: World, all: readonly MeasureMemoryArgument[]): Promise<MeasuredMemory[]> =>
+export default (world: World, all: readonly RunOptions[]): Promise<MeasuredMemory[]> =>
   all.reduce<Promise<MeasuredMemory[]>>(
-    async (before, argument) => [...(await before), await measure(world, argument)],
+    async (before, options) => [...(await before), await measure(world, options)],
     Promise.resolve([]),
   );
 
-async function measure(world: World, { model, flags }: MeasureMemoryArgument): Promise<MeasuredMemory> {
-  const configuration = validateConfiguration(parseFlags(flags, { model }), { worldSize: world.size });
+async function measure(world: World, options: RunOptions): Promise<MeasuredMemory> {
+  const configuration = configure(options, { worldSize: world.size });
   const { trainIterations: numSteps } = configuration.training;
   // what is cached decides which blocks are reused
   trimMemory('cpu');

@@ -1,10 +1,10 @@
 import type { World } from '@mtl/comm';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, type RunOptions } from '@mtl/configuration';
 import type { GptStage } from '@mtl/models';
 import { openTraining } from '@mtl/recipes';
 
 export interface OverflowCase {
-  readonly flags: readonly string[];
+  readonly options: RunOptions;
   /** The steps in which one gradient overflows. */
   readonly iterations: readonly number[];
   /** The stage that it happens to, on its first tensor- and data-parallel rank. */
@@ -30,9 +30,9 @@ export default async (world: World, all: readonly OverflowCase[]): Promise<Obser
 
 async function observe(
   world: World,
-  { flags, iterations, stage: where }: OverflowCase,
+  { options, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+  const configuration = configure(options, { worldSize: world.size });
   const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',

@@ -1,5 +1,5 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import {
   loadModelBlocks,
@@ -8,17 +8,15 @@ import {
   type Pretraining,
   readLoadedFlags,
 } from '@mtl/recipes';
-import { withoutFlags } from '../support/without-flags.js';
+import { mergeOptions } from '../support/merge-options.js';
 
 export interface TrainGptArgument {
-  readonly flags: readonly string[];
-  /** Flags of single ranks, in place of those of all. */
-  readonly flagsOfRank?: Readonly<Record<number, readonly string[]>>;
+  readonly options: RunOptions;
+  /** Of single ranks, in place of those of all. */
+  readonly optionsOfRank?: Readonly<Record<number, RunOptions>>;
   readonly isRestart?: boolean;
   /** Default: the same for all training runs. */
   readonly job?: string | undefined;
-  /** Default: gpt. */
-  readonly model?: ModelKind;
   /** Injected fault: the reduced gradients of an iteration are so many times larger. */
   readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
   /** Injected fault: one gradient of a rank is wrong, the first time that an iteration is computed. */
@@ -48,21 +46,12 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
 /** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  {
-    flags: all,
-    flagsOfRank,
-    isRestart = false,
-    job = 'the job of a test',
-    model = 'gpt',
-    ...faults
-  }: TrainGptArgument,
+  { options, optionsOfRank, isRestart = false, job = 'the job of a test', ...faults }: TrainGptArgument,
 ): Promise<TrainGptResult> {
   const { spike, wrongOnce, slowRank } = faults;
-  const own = flagsOfRank?.[world.rank] ?? [];
-  const flags = [...withoutFlags(all, own), ...own];
-  const parsed = parseFlags(flags, { model });
-  await loadModelBlocks(parsed);
-  const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const flags = flagsOfOptions(mergeOptions(options, optionsOfRank?.[world.rank] ?? {}));
+  await loadModelBlocks(flags);
+  const loaded = withLoadedFlags(flags, await readLoadedFlags(flags));
   const conversations = await openConversations(loaded);
   const configuration = validateConfiguration(loaded, {
     worldSize: world.size,

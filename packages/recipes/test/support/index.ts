@@ -1,7 +1,8 @@
 // What tests of the programs share with those of this package: @mtl/recipes/testing within the repository,
 // not published.
 export { checkpointBytes } from './checkpoint-bytes.js';
-export { prepareCorpus } from './prepare-corpus.js';
-export { prepareSentences } from './prepare-sentences.js';
+export { mergeOptions } from './merge-options.js';
+export { preparedCorpus } from './prepared-corpus.js';
 export { smallSentences } from './small-sentences.js';
 export { withoutFlags } from './without-flags.js';
+export { prepareCorpus, prepareSentences } from './words-for-programs.js';

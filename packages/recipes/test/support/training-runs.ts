@@ -1,39 +1,46 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ModelKind } from '@mtl/configuration';
+import type { ModelKind, RunOptions } from '@mtl/configuration';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
-import { prepareCorpus } from './prepare-corpus.js';
-import { prepareSentences } from './prepare-sentences.js';
+import { mergeOptions } from './merge-options.js';
+import { preparedCorpus } from './prepared-corpus.js';
+import { preparedSentences } from './prepared-sentences.js';
 import { runProcesses } from './run-processes.js';
 import { WaitingRanks } from './waiting-ranks.js';
-import { withoutFlags } from './without-flags.js';
 
 const rankProgram = new URL('../ranks/train-gpt.ts', import.meta.url);
 
 /** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
-const small = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-  ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
-  ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
-  ...['--eval-iters', '1', '--eval-interval', '8', '--log-interval', '1', '--split', '90,10,0'],
-  ...['--threads', '1', '--no-eval-samples'],
-];
+const small: RunOptions = {
+  preset: 'none',
+  model: {
+    numLayers: 2,
+    hiddenSize: 32,
+    numAttentionHeads: 4,
+    maxPositionEmbeddings: 32,
+    attentionDropout: 0.1,
+    hiddenDropout: 0.1,
+  },
+  data: { seqLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 24, evalIters: 1, evalInterval: 8 },
+  optimizer: { lr: 5e-3, lrDecayStyle: 'cosine', lrDecayIters: 24, clipGrad: 1 },
+  logging: { logInterval: 1, noEvalSamples: true },
+  layout: { threads: 1 },
+};
 
-const recipes: Readonly<Record<ModelKind, readonly string[]>> = {
-  gpt: [...small, '--eod-mask-loss'],
-  bert: small,
+const recipes: Readonly<Record<ModelKind, RunOptions>> = {
+  gpt: mergeOptions(small, { data: { eodMaskLoss: true } }),
+  bert: mergeOptions(small, { model: { kind: 'bert' } }),
 };
 
 export interface Training {
   readonly name: string;
-  readonly flags?: readonly string[];
-  /** Flags of the recipe that this training run does not get. */
-  readonly leftOut?: readonly string[];
-  /** Flags of single ranks, in place of those of all. */
-  readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
+  /** In place of those of the recipe, which one that is `undefined` leaves out. */
+  readonly options?: RunOptions;
+  /** Of single ranks, in place of those of all. */
+  readonly optionsOfRank?: TrainGptArgument['optionsOfRank'];
   readonly isRestart?: boolean;
   readonly job?: string;
   readonly spike?: TrainGptArgument['spike'];
@@ -79,22 +86,19 @@ export const printedTwice = 1e-6;
 /** Training runs of a small model in one directory, on any number of ranks, each with a name. */
 export class TrainingRuns {
   readonly #directory: string;
-  readonly #recipe: readonly string[];
-
-  readonly #model: ModelKind;
+  readonly #recipe: RunOptions;
   readonly #ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
 
-  private constructor(directory: string, recipe: readonly string[], model: ModelKind) {
+  private constructor(directory: string, recipe: RunOptions) {
     this.#directory = directory;
     this.#recipe = recipe;
-    this.#model = model;
   }
 
-  /** Prepares a corpus. @param flags of all training runs, in place of those of the small recipe */
-  static async create(flags: readonly string[] = [], model: ModelKind = 'gpt'): Promise<TrainingRuns> {
+  /** Prepares a corpus. @param options of all training runs, in place of those of the small recipe */
+  static async create(options: RunOptions = {}, model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
-    const corpus = await (model === 'bert' ? prepareSentences(directory) : prepareCorpus(directory));
-    return new TrainingRuns(directory, [...withoutFlags(recipes[model], flags), ...flags, ...corpus], model);
+    const corpus = await (model === 'bert' ? preparedSentences(directory) : preparedCorpus(directory));
+    return new TrainingRuns(directory, mergeOptions(recipes[model], options, corpus));
   }
 
   pathOf(name: string): string {
@@ -145,20 +149,21 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(
-      ({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false, ...others }) => ({
-        isRestart,
-        flagsOfRank,
-        job: others.job,
-        spike: others.spike,
-        wrongOnce: others.wrongOnce,
-        slowRank: others.slowRank,
-        model: this.#model,
-        flags: [
-          ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
-          ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
-        ],
-      }),
-    );
+    return trainings.map(({ name, options = {}, optionsOfRank = {}, isRestart = false, ...others }) => ({
+      isRestart,
+      optionsOfRank,
+      job: others.job,
+      spike: others.spike,
+      wrongOnce: others.wrongOnce,
+      slowRank: others.slowRank,
+      options: mergeOptions(
+        this.#recipe,
+        {
+          checkpoint: { save: this.pathOf(name) },
+          logging: { metricsJsonl: `${this.pathOf(name)}.jsonl` },
+        },
+        options,
+      ),
+    }));
   }
 }

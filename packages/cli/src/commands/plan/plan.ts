@@ -138,7 +138,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
     const text = `${numEstimated} of ${numCandidates} layouts estimated, ${numPlanned} planned whole`;
     bar.update(undefined, text);
   };
-  const options = { argv, model, unused, numProcesses, profile, memoryBytes, onProgress };
+  const options = { flags: parsed, numProcesses, profile, memoryBytes, onProgress };
   const found = await searchLayouts(options).finally(() => bar.close());
   writePictures(found.layouts[0]!.plan, flags);
   const gpusPerNode = profile.hardware.gpusPerNode.value;

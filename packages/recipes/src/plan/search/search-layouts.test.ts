@@ -1,7 +1,8 @@
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure, flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
-import { gptFlags, papers, searchPaper, unusedFlags as unused } from '../../../validation/paper-searches.js';
+import { mergeOptions } from '../../../test/support/merge-options.js';
+import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
 import { planRun } from '../plan-run.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
@@ -42,9 +43,9 @@ describe('searchLayouts', () => {
     },
   );
 
-  const bestOf = async (argv: readonly string[]): Promise<LayoutCandidate> => {
+  const bestOf = async (options: RunOptions): Promise<LayoutCandidate> => {
     const profile = loadProfile('a100-80gb-megatron-2021');
-    const { layouts } = await searchLayouts({ argv, unused, numProcesses: 64, profile });
+    const { layouts } = await searchLayouts({ flags: flagsOfOptions(options), numProcesses: 64, profile });
     return layouts[0]!.candidate;
   };
 
@@ -52,8 +53,7 @@ describe('searchLayouts', () => {
     const told: SearchProgress[] = [];
     const profile = loadProfile('a100-80gb-megatron-2021');
     const { numCandidates, layouts } = await searchLayouts({
-      argv: gptFlags(8, 1024, 8, 16),
-      unused,
+      flags: flagsOfOptions(gptOptions(8, 1024, 8, 16)),
       numProcesses: 8,
       profile,
       onProgress: (progress) => told.push(progress),
@@ -64,35 +64,39 @@ describe('searchLayouts', () => {
     expect(told.at(-1)!.numPlanned).toBeGreaterThanOrEqual(layouts.length - 1);
   });
 
-  const full = ['--recompute-granularity', 'full'];
+  const full: RunOptions = { training: { recomputeGranularity: 'full' } };
 
   // the takeaways of Narayanan et al. 2021, sections 3.2 to 3.4, on the models of figures 13, 14 and 16
   it('divides 162 B by tensor parallelism within a node, then by a pipeline (takeaway 1)', async () => {
     for (const batch of [32, 128]) {
-      const flags = [...gptFlags(32, 20_480, 128, batch), ...full, '--pipeline-schedule', '1f1b'];
-      const best = await bestOf([...flags, '--micro-batch-size', '1']);
+      const best = await bestOf(
+        mergeOptions(gptOptions(32, 20_480, 128, batch), full, {
+          layout: { pipelineSchedule: '1f1b' },
+          training: { microBatchSize: 1 },
+        }),
+      );
       expect(best).toMatchObject({ tensor: 8, pipeline: 8, data: 1 });
     }
   });
 
   it('divides 5.9 B no further than it has to, and the batch as far as it can (takeaway 2)', async () => {
-    const best = await bestOf([...gptFlags(32, 3840, 32, 512), ...full]);
+    const best = await bestOf(mergeOptions(gptOptions(32, 3840, 32, 512), full));
     expect(best.tensor * best.pipeline).toBe(2);
     expect(best.data).toBe(32);
   });
 
   it('chooses the micro-batch by batch and layout: 2 for 91 B (takeaway 3)', async () => {
-    const mesh = ['--tensor-model-parallel-size', '8', '--pipeline-model-parallel-size', '8'];
+    const layout = { tensorModelParallelSize: 8, pipelineModelParallelSize: 8, pipelineSchedule: '1f1b' };
     for (const batch of [128, 512]) {
-      const flags = [...gptFlags(32, 15_360, 128, batch), ...full, ...mesh, '--pipeline-schedule', '1f1b'];
-      expect((await bestOf(flags)).microBatch).toBe(2);
+      const options = mergeOptions(gptOptions(32, 15_360, 128, batch), full, { layout });
+      expect((await bestOf(options)).microBatch).toBe(2);
     }
   });
 
   it('offers what the program of the profile has', async () => {
-    const argv = gptFlags(48, 6144, 64, 64);
+    const flags = flagsOfOptions(gptOptions(48, 6144, 64, 64));
     const search = async (name: string) =>
-      (await searchLayouts({ argv, unused, numProcesses: 8, profile: loadProfile(name), memoryBytes: 1e13 }))
+      (await searchLayouts({ flags, numProcesses: 8, profile: loadProfile(name), memoryBytes: 1e13 }))
         .numCandidates;
     const of2021 = await search('a100-80gb-megatron-2021');
     const of2022 = await search('a100-80gb-megatron');
@@ -104,18 +108,17 @@ describe('searchLayouts', () => {
     expect(withoutPipeline).toBe(2 * (4 + 5 + 6 + 7));
   });
 
-  const tiny = [...gptFlags(4, 64, 4, 8), '--threads', '1'];
+  const tiny = mergeOptions(gptOptions(4, 64, 4, 8), { layout: { threads: 1 } });
 
   it('composes recordings, leaves what is given as it is, and plans the best whole', async () => {
-    const argv = [...tiny, '--tensor-model-parallel-size', '2', '--micro-batch-size', '2'];
+    const flags = flagsOfOptions(
+      mergeOptions(tiny, {
+        layout: { tensorModelParallelSize: 2 },
+        training: { microBatchSize: 2, recomputeGranularity: 'selective' },
+      }),
+    );
     const profile = loadProfile('h100-80gb');
-    const options = {
-      argv: [...argv, '--recompute-granularity', 'selective'],
-      unused,
-      numProcesses: 4,
-      profile,
-    };
-    const { layouts, numCandidates } = await searchLayouts(options);
+    const { layouts, numCandidates } = await searchLayouts({ flags, numProcesses: 4, profile });
     // p 1 and d 2, or p 2 and d 1 with 1F1B, its halves, and two chunks; with and without sequence
     // parallelism
     expect(numCandidates).toBe(2 * 2 + 3 * 2);
@@ -132,8 +135,8 @@ describe('searchLayouts', () => {
   });
 
   it('counts a tied embedding once where there is no pipeline', async () => {
-    const configuration = validateConfiguration(
-      parseFlags([...tiny, '--micro-batch-size', '2', '--device', 'cuda'], { unused }),
+    const configuration = configure(
+      mergeOptions(tiny, { training: { microBatchSize: 2 }, layout: { device: 'cuda' } }),
     );
     const profile = loadProfile('h100-80gb');
     const estimates = new RecordedEstimates({
@@ -152,11 +155,15 @@ describe('searchLayouts', () => {
   });
 
   it('leaves a schedule as it is', async () => {
-    const argv = [...tiny, '--pipeline-model-parallel-size', '2', '--micro-batch-size', '2'];
+    const flags = flagsOfOptions(
+      mergeOptions(tiny, {
+        layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'gpipe' },
+        training: { microBatchSize: 2 },
+      }),
+    );
     for (const name of ['h100-80gb', 'a100-80gb-megatron']) {
       const found = await searchLayouts({
-        argv: [...argv, '--pipeline-schedule', 'gpipe'],
-        unused,
+        flags,
         numProcesses: 2,
         profile: loadProfile(name),
       });
@@ -166,22 +173,21 @@ describe('searchLayouts', () => {
 
   it('estimates what a whole plan predicts: time within 1 %, memory within 0.5 %', async () => {
     const profile = loadProfile('h100-80gb');
-    const argv = [
-      ...gptFlags(8, 1024, 16, 32),
-      '--micro-batch-size',
-      '1',
-      '--recompute-granularity',
-      'selective',
-    ];
     for (const layout of [
-      ['1f1b', '--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'],
-      ['zb-h1', '--pipeline-model-parallel-size', '4'],
-      ['interleaved', '--pipeline-model-parallel-size', '4', '--num-virtual-stages-per-pipeline-rank', '2'],
+      { pipelineSchedule: '1f1b', tensorModelParallelSize: 2, pipelineModelParallelSize: 2 },
+      { pipelineSchedule: 'zb-h1', pipelineModelParallelSize: 4 },
+      {
+        pipelineSchedule: 'interleaved',
+        pipelineModelParallelSize: 4,
+        numVirtualStagesPerPipelineRank: 2,
+      },
     ]) {
-      const [schedule = '', ...flags] = layout;
-      const given = [...argv, ...flags, '--pipeline-schedule', schedule, '--use-distributed-optimizer'];
-      const options = { argv: given, unused, numProcesses: 8, profile, numBest: 2 };
-      const { layouts } = await searchLayouts(options);
+      const options = mergeOptions(gptOptions(8, 1024, 16, 32), {
+        training: { microBatchSize: 1, recomputeGranularity: 'selective' },
+        layout: { ...layout, useDistributedOptimizer: true },
+      });
+      const flags = flagsOfOptions(options);
+      const { layouts } = await searchLayouts({ flags, numProcesses: 8, profile, numBest: 2 });
       for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
         const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
         expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
@@ -191,10 +197,13 @@ describe('searchLayouts', () => {
   });
 
   it('goes on to smaller layouts where what libraries take is too much for the fastest ones', async () => {
-    const layout = ['--tensor-model-parallel-size', '1', '--pipeline-model-parallel-size', '1'];
-    const argv = [...gptFlags(4, 64, 4, 128), ...layout, '--recompute-granularity', 'selective'];
-    const profile = loadProfile('h100-80gb');
-    const options = { argv, unused, numProcesses: 2, profile };
+    const flags = flagsOfOptions(
+      mergeOptions(gptOptions(4, 64, 4, 128), {
+        layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1 },
+        training: { recomputeGranularity: 'selective' },
+      }),
+    );
+    const options = { flags, numProcesses: 2, profile: loadProfile('h100-80gb') };
     const mebibyte = 2 ** 20;
     // the allocator takes 252 MiB with micro-batches of 1, 286 with 4 and 646 with 32, libraries 608
     const { layouts } = await searchLayouts({ ...options, memoryBytes: 900 * mebibyte });
@@ -204,31 +213,43 @@ describe('searchLayouts', () => {
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
   });
 
-  const withoutBatch = tiny.filter((word, at) => ![word, tiny[at - 1]].includes('--global-batch-size'));
-  it.each([
-    { argv: ['--preset', 'none', '--bf16'], code: 'MTL_FLAG_REQUIRED', message: /--num-layers, .+ missing/ },
-    { argv: withoutBatch, code: 'MTL_FLAG_REQUIRED', message: /^--global-batch-size is missing/ },
+  it.each<{ options: RunOptions; code: string; message: RegExp }>([
     {
-      argv: [...tiny, '--pipeline-schedule', 'zb-v'],
+      options: { preset: 'none', training: { bf16: true } },
+      code: 'MTL_FLAG_REQUIRED',
+      message: /--num-layers, .+ missing/,
+    },
+    {
+      options: mergeOptions(tiny, { training: { globalBatchSize: undefined } }),
+      code: 'MTL_FLAG_REQUIRED',
+      message: /^--global-batch-size is missing/,
+    },
+    {
+      options: mergeOptions(tiny, { layout: { pipelineSchedule: 'zb-v' } }),
       code: 'MTL_PLAN_LAYOUT',
       message: /--pipeline-schedule zb-v/,
     },
     {
-      argv: [...tiny, '--pipeline-model-parallel-layout', 'Et|ttt'],
+      options: mergeOptions(tiny, { layout: { pipelineModelParallelLayout: 'Et|ttt' } }),
       code: 'MTL_PLAN_LAYOUT',
       message: /-layout Et\|ttt/,
     },
-    { argv: [...tiny, '--load', '/nonexistent'], code: 'MTL_CHECKPOINT_NONE', message: /nonexistent/ },
+    {
+      options: mergeOptions(tiny, { checkpoint: { load: '/nonexistent' } }),
+      code: 'MTL_CHECKPOINT_NONE',
+      message: /nonexistent/,
+    },
     // wrong in every layout
     {
-      argv: [...tiny, '--lr-warmup-iters', '2000'],
+      options: mergeOptions(tiny, { optimizer: { lrWarmupIters: 2000 } }),
       code: 'MTL_LEARNING_RATE',
       message: /warm-up takes 2000/,
     },
-  ])('refuses flags: $code, $message', async ({ argv, code, message }) => {
+  ])('refuses flags: $code, $message', async ({ options, code, message }) => {
+    const flags = flagsOfOptions(options);
     for (const name of ['a100-80gb-megatron', 'h100-80gb']) {
-      const options = { argv, unused, numProcesses: 2, profile: loadProfile(name) };
-      await expect(searchLayouts(options)).rejects.toMatchObject({
+      const profile = loadProfile(name);
+      await expect(searchLayouts({ flags, numProcesses: 2, profile })).rejects.toMatchObject({
         code,
         message: expect.stringMatching(message),
       });
@@ -237,7 +258,7 @@ describe('searchLayouts', () => {
 
   it('tells what the least takes where nothing fits, and what has to divide', async () => {
     const profile = loadProfile('a100-80gb-megatron');
-    const options = { argv: tiny, unused, numProcesses: 2, profile };
+    const options = { flags: flagsOfOptions(tiny), numProcesses: 2, profile };
     await expect(searchLayouts({ ...options, memoryBytes: 1 })).rejects.toMatchObject({
       code: 'MTL_PLAN_LAYOUT',
       message: 'no layout of 2 processes fits into 1 B',

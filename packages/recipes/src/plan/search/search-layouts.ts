@@ -1,13 +1,12 @@
 import {
+  type FlagName,
   type Flags,
   type LoadedFlags,
-  type ModelKind,
   type ParsedFlags,
   type PretrainingConfiguration,
-  parseFlags,
   type ResolvedFlags,
+  resolveFlags,
   validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
@@ -18,7 +17,7 @@ import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan } from '../plan-run.js';
 import { wholeMemory } from '../whole-memory.js';
 import { withDeviceOfProfile } from '../with-device-of-profile.js';
-import { candidateWords } from './candidate-words.js';
+import { candidateFlags } from './candidate-flags.js';
 import { checkLayoutFlags } from './check-layout-flags.js';
 import { fixedLayout } from './fixed-layout.js';
 import { type CandidateSpace, type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
@@ -26,11 +25,8 @@ import { offeredLayouts } from './offered-layouts.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
-  /** The flags of the run. What they say of its layout stays as it is. */
-  readonly argv: readonly string[];
-  readonly model?: ModelKind;
-  /** Values for required flags that a plan does not use. */
-  readonly unused?: Flags;
+  /** The flags of the run, of a command line or options. What they tell of its layout stays as it is. */
+  readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
   /** Of each process. Default: that of the profile. */
@@ -142,8 +138,8 @@ interface Context {
 
 /** @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
 async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
-  const loaded = await readLoadedFlags(parsed(options, { words: [], loaded: undefined }));
-  const resolved = parsed(options, { words: [], loaded });
+  const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
+  const resolved = withAdded(options, { added: {}, loaded });
   try {
     validateConfiguration(resolved, { worldSize: options.numProcesses });
   } catch (error) {
@@ -157,12 +153,19 @@ async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
   return { resolved, options, loaded, refused: [] };
 }
 
-function parsed(
-  { argv, model = 'gpt', unused = {}, profile }: SearchLayoutsOptions,
-  { words, loaded }: { readonly words: readonly string[]; readonly loaded: LoadedFlags | undefined },
+/** The flags of the run with others, which count as given, too. */
+function withAdded(
+  { flags, profile }: SearchLayoutsOptions,
+  { added, loaded }: { readonly added: Flags; readonly loaded: LoadedFlags | undefined },
 ): ParsedFlags {
-  const flags = parseFlags([...argv, ...words], { model, unused: { 'micro-batch-size': 1, ...unused } });
-  return withDeviceOfProfile(withLoadedFlags(flags, loaded), profile);
+  const entries = Object.entries(added) as unknown as readonly (readonly [FlagName, unknown])[];
+  const request = {
+    ...flags.request,
+    given: new Map([...flags.request.given, ...entries]),
+    unused: { 'micro-batch-size': 1, ...flags.request.unused },
+    ...(loaded === undefined ? {} : { loaded }),
+  };
+  return withDeviceOfProfile({ ...flags, ...resolveFlags(request), request }, profile);
 }
 
 function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
@@ -180,17 +183,26 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
   };
 }
 
+/** Flags as a command line has them; those of candidates are switches that are on, or have one value. */
+const wordsOf = (flags: Flags): string[] =>
+  Object.entries(flags).flatMap(([flag, value]) =>
+    value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
+  );
+
 /** The run of a candidate; undefined where its flags contradict each other. */
 function configured(
   candidate: LayoutCandidate,
   { options, resolved, loaded, refused }: Context,
 ): { readonly configuration: PretrainingConfiguration; readonly words: string[] } | undefined {
   const { values, given } = resolved;
-  const device = values.device === 'cuda' && !given.has('device') ? ['--device', 'cuda'] : [];
-  const words = [...candidateWords(candidate, given), ...device];
+  const added: Flags = {
+    ...candidateFlags(candidate, given),
+    ...(values.device === 'cuda' && !given.has('device') ? { device: 'cuda' } : {}),
+  };
   try {
-    const flags = parsed(options, { words, loaded });
-    return { configuration: validateConfiguration(flags, { worldSize: options.numProcesses }), words };
+    const flags = withAdded(options, { added, loaded });
+    const configuration = validateConfiguration(flags, { worldSize: options.numProcesses });
+    return { configuration, words: wordsOf(added) };
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
     refused.push(error);

@@ -1,15 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
 import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
 import { smallSentences } from './small-sentences.js';
 
 /**
- * Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the flags that name them.
+ * Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the options that name
+ * them.
  */
-export async function prepareSentences(
+export async function preparedSentences(
   directory: string,
   { numSentences = 9 }: { readonly numSentences?: number } = {},
-): Promise<readonly string[]> {
+): Promise<RunOptions> {
   const text = join(directory, 'sentences.txt');
   const vocabFile = join(directory, 'vocab.txt');
   const texts = smallSentences({ numSentences });
@@ -21,5 +23,5 @@ export async function prepareSentences(
     tokenizer: { type: 'BertWordPieceLowerCase', vocabFile },
     splitSentences: true,
   });
-  return ['--data-path', prefix, '--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', vocabFile];
+  return { data: { dataPath: [prefix], tokenizerType: 'BertWordPieceLowerCase', vocabFile } };
 }

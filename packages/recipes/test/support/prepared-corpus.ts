@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
 import { prepareDataset } from '@mtl/data';
 
-/** Writes a small corpus with the bytes as tokens into a directory; the flags that name it. */
-export async function prepareCorpus(directory: string): Promise<readonly string[]> {
+/** Writes a small corpus with the bytes as tokens into a directory; the options that name it. */
+export async function preparedCorpus(directory: string): Promise<RunOptions> {
   const lines = Array.from(
     { length: 400 },
     (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
@@ -16,5 +17,5 @@ export async function prepareCorpus(directory: string): Promise<readonly string[
     tokenizer: { type: 'ByteLevelTokenizer' },
     appendEod: true,
   });
-  return ['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'];
+  return { data: { dataPath: [`${outputPrefix}_text_document`], tokenizerType: 'ByteLevelTokenizer' } };
 }

@@ -1,0 +1,13 @@
+import type { RunOptions } from '@mtl/configuration';
+
+/**
+ * Options laid over each other, topic by topic: the last that has an option counts, and one that is
+ * `undefined` leaves the option out, whatever came before.
+ */
+export function mergeOptions(...all: readonly RunOptions[]): RunOptions {
+  const merged: Record<string, unknown> = {};
+  for (const [topic, values] of all.flatMap((options) => Object.entries(options))) {
+    merged[topic] = typeof values === 'object' ? { ...(merged[topic] as object), ...values } : values;
+  }
+  return merged;
+}
