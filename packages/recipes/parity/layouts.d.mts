@@ -1,3 +1,5 @@
+import type { RunOptions } from '@mtl/configuration';
+
 export interface ParityLayout {
   readonly model: 'gpt' | 'bert' | 'llama';
   readonly name: string;
@@ -7,7 +9,7 @@ export interface ParityLayout {
   readonly precision: 'fp32' | 'bf16';
   readonly numProcesses: number;
   readonly numLayers: number;
-  readonly flags: readonly string[];
+  readonly options: RunOptions;
 }
 
 export const layouts: readonly ParityLayout[];

@@ -4,41 +4,46 @@
  * dropout is 0.1 in all of them.
  */
 
-const sizeFlags = { tp: '--tensor-model-parallel-size', pp: '--pipeline-model-parallel-size' };
+import { mergeOptions } from '../test/support/merge-options.mjs';
 
-/** What a layout can do in addition to having sizes, and the flags that ask for it. */
+const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
+
+/** What a layout can do in addition to having sizes, and the options that ask for it. */
 export const traits = {
-  'sequence parallel': ['--sequence-parallel'],
-  'distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
-  'selective recomputation': ['--recompute-granularity', 'selective'],
-  'full recomputation': [
-    ...['--recompute-granularity', 'full'],
-    ...['--recompute-method', 'uniform', '--recompute-num-layers', '1'],
-  ],
+  'sequence parallel': { layout: { sequenceParallel: true } },
+  'distributed optimizer': {
+    layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+  },
+  'selective recomputation': { training: { recomputeGranularity: 'selective' } },
+  'full recomputation': {
+    training: { recomputeGranularity: 'full', recomputeMethod: 'uniform', recomputeNumLayers: 1 },
+  },
 };
 const [sequence, distributed, selective, full] = Object.keys(traits);
 
-const schedule = (name, numChunks) => [
-  ...['--pipeline-schedule', name],
-  ...(numChunks === undefined ? [] : ['--num-virtual-stages-per-pipeline-rank', String(numChunks)]),
-];
+const schedule = (name, numChunks) => ({
+  layout: {
+    pipelineSchedule: name,
+    ...(numChunks === undefined ? {} : { numVirtualStagesPerPipelineRank: numChunks }),
+  },
+});
 /** Orders of a pipeline's passes, with the chunks that each stage then has. */
 const schedules = {
-  gpipe: { numChunks: 1, flags: schedule('gpipe') },
-  '1f1b': { numChunks: 1, flags: schedule('1f1b') },
-  'interleaved of 2 chunks': { numChunks: 2, flags: schedule('interleaved', 2) },
-  'interleaved of 4 chunks': { numChunks: 4, flags: schedule('interleaved', 4) },
-  'breadth-first of 2 chunks': { numChunks: 2, flags: schedule('breadth-first', 2) },
-  'breadth-first of 4 chunks': { numChunks: 4, flags: schedule('breadth-first', 4) },
-  'zb-h1': { numChunks: 1, flags: schedule('zb-h1') },
-  'zb-h2': { numChunks: 1, flags: schedule('zb-h2') },
-  'zb-v': { numChunks: 2, flags: schedule('zb-v') },
+  gpipe: { numChunks: 1, options: schedule('gpipe') },
+  '1f1b': { numChunks: 1, options: schedule('1f1b') },
+  'interleaved of 2 chunks': { numChunks: 2, options: schedule('interleaved', 2) },
+  'interleaved of 4 chunks': { numChunks: 4, options: schedule('interleaved', 4) },
+  'breadth-first of 2 chunks': { numChunks: 2, options: schedule('breadth-first', 2) },
+  'breadth-first of 4 chunks': { numChunks: 4, options: schedule('breadth-first', 4) },
+  'zb-h1': { numChunks: 1, options: schedule('zb-h1') },
+  'zb-h2': { numChunks: 1, options: schedule('zb-h2') },
+  'zb-v': { numChunks: 2, options: schedule('zb-v') },
 };
-for (const [name, { flags }] of Object.entries(schedules)) traits[name] = flags;
-traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
+for (const [name, { options }] of Object.entries(schedules)) traits[name] = options;
+traits['balanced layers'] = { layout: { pipelineModelParallelLayout: 'balanced' } };
 /** Of BERT. The run that it is compared with has it too. */
 export const normAfter = 'layer norm after sublayers';
-traits[normAfter] = ['--layer-norm-placement', 'post'];
+traits[normAfter] = { model: { layerNormPlacement: 'post' } };
 
 /**
  * Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has
@@ -55,7 +60,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
   const mesh = axes.length === 0 ? 'one process' : axes.join(' x ');
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
-  const flags = Object.entries(sizeFlags).flatMap(([axis, flag]) => [flag, String(sizes[axis] ?? 1)]);
+  const sizesOfMesh = Object.entries(sizeOptions).map(([axis, option]) => [option, sizes[axis] ?? 1]);
   return {
     model: 'gpt',
     name,
@@ -64,50 +69,53 @@ function layout(sizes, with_ = [], precision = 'fp32') {
     precision,
     numProcesses,
     numLayers: numLayersOf(sizes, with_),
-    flags: [...flags, ...with_.flatMap((trait) => traits[trait])],
+    options: mergeOptions(
+      { layout: Object.fromEntries(sizesOfMesh) },
+      ...with_.map((trait) => traits[trait]),
+    ),
   };
 }
 
 /**
  * A layout of BERT, whose two losses have counts of their own and whose padding is left out of the matmuls.
  */
-const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
+const bert = (layoutOfGpt) => ({
+  ...layoutOfGpt,
+  model: 'bert',
+  name: `BERT: ${layoutOfGpt.name}`,
+  options: mergeOptions(layoutOfGpt.options, modelOptions.bert),
+});
 
 /**
  * Weights start at 0.05: with 0.02 RMSNorm multiplies gradients of the small residual stream so much that
  * norms reach 18, and steps with such norms carried rounding of 1e-8 to 1e-1 where only the order of sums
  * differed.
  */
-const llamaFlags = [
-  ...['--init-method-std', '0.05'],
-  ...[
-    '--num-attention-heads',
-    '8',
-    '--group-query-attention',
-    '--num-query-groups',
-    '4',
-    '--kv-channels',
-    '10',
-  ],
-  ...[
-    '--position-embedding-type',
-    'rope',
-    '--normalization',
-    'RMSNorm',
-    '--qk-layernorm',
-    '--disable-bias-linear',
-  ],
-  ...['--swiglu', '--ffn-hidden-size', '96', '--untie-embeddings-and-output-weights'],
-];
+const llamaBlocks = {
+  model: {
+    initMethodStd: 0.05,
+    numAttentionHeads: 8,
+    groupQueryAttention: true,
+    numQueryGroups: 4,
+    kvChannels: 10,
+    positionEmbeddingType: 'rope',
+    normalization: 'RMSNorm',
+    qkLayernorm: true,
+    disableBiasLinear: true,
+    swiglu: true,
+    ffnHiddenSize: 96,
+    untieEmbeddingsAndOutputWeights: true,
+  },
+};
 /** A layout of a GPT with blocks of Llama. The run that it is compared with has them too. */
 const llama = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'llama',
   name: `Llama: ${layoutOfGpt.name}`,
-  flags: [...layoutOfGpt.flags, ...llamaFlags],
+  options: mergeOptions(layoutOfGpt.options, llamaBlocks),
 });
 /** What distinguishes models; a run without processes needs it too. */
-export const modelFlags = { gpt: [], bert: [], llama: llamaFlags };
+export const modelOptions = { gpt: {}, bert: { model: { kind: 'bert' } }, llama: llamaBlocks };
 
 /** Marks what `--few` chooses, and CI runs: every axis, model and precision once, together with others. */
 const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });

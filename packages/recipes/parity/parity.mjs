@@ -14,18 +14,19 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { atMostAtOnce } from '@mtl/tooling/at-most-at-once';
 
+import { mergeOptions } from '../test/support/merge-options.mjs';
 import { compareRuns, readRun } from './compare-runs.mjs';
 import {
   allLayouts,
   boundsOf,
   faults,
   layouts,
-  modelFlags,
+  modelOptions,
   normAfter,
-  traits as traitFlags,
+  traits as optionsOfTraits,
 } from './layouts.mjs';
 
-const { values: options } = parseArgs({
+const { values: asked } = parseArgs({
   options: {
     steps: { type: 'string', default: '100' },
     only: { type: 'string', default: '' },
@@ -43,34 +44,22 @@ const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
  * A recipe whose loss falls by more than 1 nat in 100 steps, dropout included, and that does not amplify
  * rounding.
  */
-const recipe = [
-  ...['--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
-  ...[
-    '--micro-batch-size',
-    '1',
-    '--global-batch-size',
-    '8',
-    '--attention-dropout',
-    '0.1',
-    '--hidden-dropout',
-    '0.1',
-  ],
-  ...[
-    '--lr',
-    '5e-4',
-    '--lr-warmup-iters',
-    '10',
-    '--lr-decay-style',
-    'cosine',
-    '--clip-grad',
-    '1',
-    '--seed',
-    '17',
-  ],
-  ...['--eval-iters', '0', '--log-interval', '1000', '--threads', '1'],
-];
+const recipe = {
+  model: { hiddenSize: 64, numAttentionHeads: 4, attentionDropout: 0.1, hiddenDropout: 0.1 },
+  data: { seqLength: 32 },
+  training: {
+    microBatchSize: 1,
+    globalBatchSize: 8,
+    trainIters: Number(asked.steps),
+    evalIters: 0,
+    seed: 17,
+  },
+  optimizer: { lr: 5e-4, lrWarmupIters: 10, lrDecayStyle: 'cosine', clipGrad: 1 },
+  logging: { logInterval: 1000 },
+  layout: { threads: 1 },
+};
 /** In nats: a recipe that does not learn hides mistakes. Fewer steps than the default may not get there. */
-const leastFall = options.steps === '100' ? 0.5 : 0;
+const leastFall = asked.steps === '100' ? 0.5 : 0;
 /** Longest a training run may take, the start of its processes included. */
 const deadlineMs = 300_000;
 /** Processes wait for each other: a second training run uses what the first leaves idle. */
@@ -81,16 +70,16 @@ const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
 /** Where a training run leaves what it has measured, and how it is told to. */
-function plan({ model, numLayers, flags, precision, fault }) {
+function plan({ model, numLayers, options, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
-  const argv = [
-    ...['--preset', model === 'bert' ? 'bert-1m' : 'gpt2-4m', ...recipe, ...flags],
-    ...['--num-layers', String(numLayers), '--train-iters', options.steps],
-    ...['--metrics-jsonl', metrics],
-    ...(precision === 'bf16' ? ['--bf16'] : []),
-  ];
-  return { model: model === 'bert' ? 'bert' : 'gpt', argv, metrics, gradients, fault };
+  const ofRun = {
+    preset: model === 'bert' ? 'bert-1m' : 'gpt2-4m',
+    model: { numLayers },
+    logging: { metricsJsonl: metrics },
+    ...(precision === 'bf16' ? { training: { bf16: true } } : {}),
+  };
+  return { options: mergeOptions(recipe, options, ofRun), metrics, gradients, fault };
 }
 
 /** Trains in layouts of as many processes, one after the other; resolves to what the runs left. */
@@ -120,8 +109,7 @@ function trainTogether(group) {
         return;
       }
       // it has not written its last step; those behind it have not begun
-      const failed =
-        group.find((_, index) => numStepsOf(plans[index]) < Number(options.steps)) ?? group.at(-1);
+      const failed = group.find((_, index) => numStepsOf(plans[index]) < Number(asked.steps)) ?? group.at(-1);
       const last = output.split('\n').slice(-20).join('\n');
       reject(new Error(`${labelOf(failed)} ended with status ${status}:\n${last}`));
     });
@@ -170,26 +158,27 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
 }
 
 async function main() {
-  const chosen = options.faults ? faults : options.all ? allLayouts : layouts;
+  const chosen = asked.faults ? faults : asked.all ? allLayouts : layouts;
   const cases = chosen.filter(
     ({ name, fault = '', isOfFew = false }) =>
-      `${name} ${fault}`.includes(options.only) && (isOfFew || !options.few),
+      `${name} ${fault}`.includes(asked.only) && (isOfFew || !asked.few),
   );
   const wanted = new Map(cases.map((each) => [referenceOf(each), each]));
   const references = new Map();
   const alone = trainAll(
     [...wanted.values()].map(({ model, precision, numLayers, traits }) => {
-      const flags = [...modelFlags[model], ...(traits.includes(normAfter) ? traitFlags[normAfter] : [])];
-      return { name: 'one process', numProcesses: 1, model, flags, precision, numLayers };
+      const norm = traits.includes(normAfter) ? optionsOfTraits[normAfter] : {};
+      const options = mergeOptions(modelOptions[model], norm);
+      return { name: 'one process', numProcesses: 1, model, options, precision, numLayers };
     }),
   );
   for (const [index, key] of [...wanted.keys()].entries()) {
     const reference = await alone[index];
     const [first, last] = [reference.steps[0].lm_loss, reference.steps.at(-1).lm_loss];
     console.log(
-      `one process, ${key}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${options.steps} steps`,
+      `one process, ${key}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${asked.steps} steps`,
     );
-    if (!options.faults && first - last < leastFall) {
+    if (!asked.faults && first - last < leastFall) {
       throw new Error(`the loss of ${key} falls by less than ${leastFall}: it proves nothing`);
     }
     references.set(key, reference);
@@ -201,14 +190,14 @@ async function main() {
   for (const [index, each] of cases.entries()) {
     const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
     const broken = exceeded(comparison, boundsOf(each));
-    const isGood = options.faults ? broken.includes(each.noticedBy) : broken.length === 0;
+    const isGood = asked.faults ? broken.includes(each.noticedBy) : broken.length === 0;
     const verdict = broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok';
     console.log(row(labelOf(each).padEnd(width), comparison, verdict));
     results.push({ ...each, ...comparison, broken, isGood });
   }
-  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(results, null, 2)}\n`);
+  if (asked.json !== undefined) writeFileSync(asked.json, `${JSON.stringify(results, null, 2)}\n`);
   const numBad = results.filter(({ isGood }) => !isGood).length;
-  const what = options.faults
+  const what = asked.faults
     ? 'fault(s) not noticed by the check that is there for it'
     : 'layout(s) differ from one process';
   console.log(numBad === 0 ? `\nall ${results.length} as they should be` : `\n${numBad} ${what}`);

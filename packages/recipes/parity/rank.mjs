@@ -7,19 +7,19 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { configure } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { joinProcesses, openTraining } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer/internal';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
 
-/** Trains as `argv` says, on the ranks that have joined. */
-async function train(joined, { model, argv, gradients, fault }) {
+/** Trains as the options say, on the ranks that have joined. */
+async function train(joined, { options, gradients, fault }) {
   const world =
     fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
   const worldSize = world?.size ?? 1;
-  const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize });
+  const configuration = configure(options, { worldSize });
   const saveGradients = async (optimizer, iteration) => {
     if (iteration !== 1) return;
     await saveCheckpoint({

@@ -6,7 +6,7 @@ import { glooProblem } from '@mtl/comm';
 import type { RunOptions } from '@mtl/configuration';
 import { type ChromeTrace, readTrace } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadGptForInference } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

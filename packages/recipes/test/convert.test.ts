@@ -4,7 +4,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { ReplicatedStore } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 

@@ -6,7 +6,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { generateAll, scoreTokens } from '@mtl/inference';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -25,7 +25,7 @@ import {
   openGptWeights,
   readLoadedFlags,
 } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { writeTinyLlama } from './support/write-tiny-llama.js';
 

@@ -7,7 +7,7 @@ import { createTokenizer } from '@mtl/data';
 import { gptParameters, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { preparedSentences } from './support/prepared-sentences.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const muon: RunOptions = {

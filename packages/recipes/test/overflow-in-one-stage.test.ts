@@ -6,7 +6,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ObservedStep, OverflowCase } from './ranks/overflow-in-one-stage.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { tolerances } from './support/training-runs.js';
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun, loadModelBlocks, readLoadedFlags } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
+import { mergeOptions } from './support/merge-options.mjs';
 
 /** The value of every choice that a layout makes. */
 function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
@@ -34,17 +35,21 @@ describe('the layouts of npm run parity', () => {
 
   it('are crossed for BERT as for GPT', () => {
     const of = (wanted: string) =>
-      allLayouts.filter(({ model }) => model === wanted).map(({ flags }) => flags.join(' '));
-    expect(of('bert')).toEqual(of('gpt'));
+      allLayouts.filter(({ model }) => model === wanted).map(({ options }) => options);
+    const asBert = { model: { kind: 'bert' } } as const;
+    expect(of('bert')).toEqual(of('gpt').map((options) => mergeOptions(options, asBert)));
   });
 
   it('are crossed for a Llama as for GPT, with blocks of its own', () => {
     const of = (wanted: string) => allLayouts.filter(({ model }) => model === wanted);
-    const own = of('llama').map(({ flags }) => flags.slice(of('gpt')[0]!.flags.length).join(' '));
     expect(of('llama').map(({ sizes, traits, precision }) => ({ sizes, traits, precision }))).toEqual(
       of('gpt').map(({ sizes, traits, precision }) => ({ sizes, traits, precision })),
     );
-    for (const flags of own) expect(flags).toMatch(/--swiglu.*--untie-embeddings-and-output-weights$/);
+    const blocks = { swiglu: true, normalization: 'RMSNorm', untieEmbeddingsAndOutputWeights: true };
+    for (const [index, { options }] of of('llama').entries()) {
+      expect(options.model).toMatchObject(blocks);
+      expect({ ...options, model: undefined }).toEqual({ ...of('gpt')[index]!.options, model: undefined });
+    }
   });
 
   it('cut a Llama along every axis in CI, in both precisions, and inject faults along every axis', () => {

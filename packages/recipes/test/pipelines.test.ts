@@ -7,7 +7,7 @@ import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedule
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
-import { mergeOptions } from './support/merge-options.js';
+import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -1,5 +1,6 @@
 import type { MtlError } from '@mtl/errors';
 import { describe, expect, expectTypeOf, it } from 'vitest';
+import { smallRun as small } from '../../test/support/small-run.js';
 import { factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
 import { validateConfiguration } from '../validate-configuration.js';
@@ -8,15 +9,6 @@ import { flagsOfOptions } from './flags-of-options.js';
 import { flagsOfTopic, optionOf, optionTopics } from './option-names.js';
 import { optionsOfFlags } from './options-of-flags.js';
 import type { CamelCase, ModelOptions, RunOptions } from './run-options.js';
-
-/** A run without a preset on which everything is right. */
-const small = {
-  preset: 'none',
-  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  training: { microBatchSize: 2, trainIters: 100 },
-  optimizer: { lr: 1e-3 },
-  data: { dataPath: ['bundled'], seqLength: 32 },
-} as const satisfies RunOptions;
 
 function errorOf(body: () => unknown): MtlError {
   try {

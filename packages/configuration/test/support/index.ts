@@ -2,3 +2,4 @@
 // repository, not published.
 export { configure, errorOf, small, withFlags } from './configure.js';
 export { type Contradiction, refusals } from './refusals.js';
+export { smallRun } from './small-run.js';

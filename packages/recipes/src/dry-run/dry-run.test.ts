@@ -10,7 +10,7 @@ import {
 } from '@mtl/configuration';
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.js';
+import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { type DryRun, dryRun } from './dry-run.js';
 import { dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import { modelFlops } from '@mtl/trainer';
 import { expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.js';
+import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { dryRun } from '../dry-run/dry-run.js';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { flopsShapeOf } from './flops-shape-of.js';

@@ -6,7 +6,7 @@ import {
 } from '@mtl/configuration';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.js';
+import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';
 import { wholeMemory } from './whole-memory.js';

@@ -11,10 +11,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
-import { gptModelOf } from '@mtl/configuration';
-import { configure, small, withFlags } from '@mtl/configuration/testing';
+import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { smallRun } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { resolvedFlags } from '../training/resolved-flags.js';
 import { compareRuns } from './compare-runs.js';
 import { datasetFingerprint } from './dataset-fingerprint.js';
@@ -38,11 +39,11 @@ afterEach(() => rmSync(directory, { recursive: true }));
 
 const pathOf = (name: string): string => join(directory, 'runs', name);
 
-function start(name: string, options: Partial<StartRunOptions> & { readonly line?: string } = {}): RunLog {
-  const { line = '', ...others } = options;
+function start(name: string, options: Partial<StartRunOptions> & { readonly run?: RunOptions } = {}): RunLog {
+  const { run = {}, ...others } = options;
   return RunLog.start({
     directory: pathOf(name),
-    configuration: configure(`${small} ${line}`),
+    configuration: configure(mergeOptions(smallRun, run)),
     datasets: () => [datasetFingerprint(prefix)],
     threads: { count: 2, reason: 'as --threads says' },
     iteration: 0,
@@ -129,7 +130,7 @@ describe('the record of a run', () => {
   it('is left alone at the end by a run whose folder another one has taken over', () => {
     const first = start('a');
     rmSync(runRecordPath(pathOf('a')));
-    start('a', { line: '--seed 9' });
+    start('a', { run: { training: { seed: 9 } } });
     const text = readFileSync(runRecordPath(pathOf('a')), 'utf8');
     // the time of a start tells starts of one process apart
     const other = JSON.parse(text);
@@ -244,8 +245,8 @@ describe('compareRuns', () => {
   const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
 
   it('names flags and conditions that differ, and where losses part', async () => {
-    start('a', { line: '--seed 1' });
-    start('b', { line: '--seed 2', threads: { count: 1, reason: '' } });
+    start('a', { run: { training: { seed: 1 } } });
+    start('b', { run: { training: { seed: 2 } }, threads: { count: 1, reason: '' } });
     metrics('a', [4, 3, 2, 1]);
     metrics('b', [4, 3.5, null]);
     const { flags, conditions, losses } = await compare();
@@ -275,30 +276,35 @@ describe('compareRuns of a resumed run', () => {
   const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
 
   /** A start with the flags in force, as training runs record it. */
-  function startResolved(name: string, line: string, iteration = 0): void {
-    const configuration = configure(withFlags(line));
+  function startResolved(name: string, run: RunOptions, iteration = 0): void {
+    const configuration = configure(mergeOptions(smallRun, run));
     const model = gptModelOf(configuration.model, 257);
-    const path = /--tokenizer-model (\S+)/.exec(line)?.[1];
+    const path = run.data?.tokenizerModel;
     const options =
       path === undefined ? undefined : ({ type: 'HuggingFaceTokenizer', tokenizerModel: path } as const);
     const resolved = resolvedFlags({ configuration, model, tokenizer: { options } });
     start(name, { configuration: { ...configuration, resolved }, iteration });
   }
 
-  /** What a checkpoint gives of a model, as flags. */
-  const ofCheckpoint =
-    '--kv-channels 16 --ffn-hidden-size 256 --num-query-groups 4 --gelu tanh --global-batch-size 2 ' +
-    '--lr-decay-iters 100 --load somewhere --exit-interval 5 --threads 1 --metrics-jsonl copy';
+  /** What a checkpoint gives of a model, as options. */
+  const ofCheckpoint: RunOptions = {
+    model: { kvChannels: 16, ffnHiddenSize: 256, numQueryGroups: 4, gelu: 'tanh' },
+    training: { globalBatchSize: 2, exitInterval: 5 },
+    optimizer: { lrDecayIters: 100 },
+    checkpoint: { load: 'somewhere' },
+    layout: { threads: 1 },
+    logging: { metricsJsonl: 'copy' },
+  };
 
   it('finds no difference where values follow from other flags in one of them', async () => {
-    startResolved('a', '');
+    startResolved('a', {});
     startResolved('b', ofCheckpoint, 50);
     expect(await compare()).toMatchObject({ flags: [], conditions: [] });
   });
 
   it('tells once that one trains for more steps, and the length of its decay', async () => {
-    startResolved('a', '--lr-decay-iters 100');
-    startResolved('b', '--train-iters 200 --lr-decay-iters 100');
+    startResolved('a', { optimizer: { lrDecayIters: 100 } });
+    startResolved('b', { training: { trainIters: 200 }, optimizer: { lrDecayIters: 100 } });
     expect(await compare()).toMatchObject({
       flags: [{ name: 'train-iters', values: [100, 200] }],
       conditions: [],
@@ -310,24 +316,26 @@ describe('compareRuns of a resumed run', () => {
     paths.forEach((path, index) => {
       writeFileSync(path, index === 2 ? '{"other": 1}' : '{}');
     });
-    const line = (path: string) => `--tokenizer-type HuggingFaceTokenizer --tokenizer-model ${path}`;
-    startResolved('a', line(paths[0]!));
-    startResolved('b', line(paths[1]!));
+    const run = (path: string): RunOptions => ({
+      data: { tokenizerType: 'HuggingFaceTokenizer', tokenizerModel: path },
+    });
+    startResolved('a', run(paths[0]!));
+    startResolved('b', run(paths[1]!));
     expect((await compare()).flags).toEqual([]);
-    startResolved('b', line(paths[2]!));
+    startResolved('b', run(paths[2]!));
     expect((await compare()).flags).toEqual([{ name: 'tokenizer-model', values: [paths[0], paths[2]] }]);
   });
 
   it('names the weights that each began with', async () => {
-    startResolved('a', '');
-    startResolved('b', '--load-hf weights');
-    startResolved('b', '--load b', 5);
+    startResolved('a', {});
+    startResolved('b', { checkpoint: { loadHf: 'weights' } });
+    startResolved('b', { checkpoint: { load: 'b' } }, 5);
     expect((await compare()).flags).toEqual([{ name: 'load-hf', values: [undefined, 'weights'] }]);
   });
 
   it('compares with a run of an older version what both tell', async () => {
-    start('a', { line: '--kv-channels 16 --seed 2' });
-    startResolved('b', '');
+    start('a', { run: { model: { kvChannels: 16 }, training: { seed: 2 } } });
+    startResolved('b', {});
     const record = readRunRecord(pathOf('a'))!;
     const [{ resolved: _, contents: __, ...old }] = record.starts as [RunStart];
     writeRunRecord(pathOf('a'), { ...record, starts: [old] });

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Checkpoint } from '@mtl/checkpoint';
-import { configure, small } from '@mtl/configuration/testing';
+import { configure, type RunOptions } from '@mtl/configuration';
+import { smallRun } from '@mtl/configuration/testing';
 import { hostInformation, setNumThreads } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { flopsPerThread } from './choose-threads.js';
@@ -18,16 +19,16 @@ const checkpointOf = (threads: unknown): Checkpoint =>
   ({ manifest: { worldSize: 1 }, state: { configuration: { threads } } }) as unknown as Checkpoint;
 
 async function choose(options: {
-  readonly line?: string;
+  readonly layout?: RunOptions['layout'];
   readonly worldSize?: number;
   readonly flopsPerSample?: number;
   readonly localSize?: number;
   readonly resumed?: Checkpoint;
 }): Promise<string> {
-  const { line = '', worldSize = 1, localSize = 1, resumed, flopsPerSample = 1e15 } = options;
+  const { layout, worldSize = 1, localSize = 1, resumed, flopsPerSample = 1e15 } = options;
   let printed = '';
   const { count } = await threadsOfTraining({
-    configuration: configure(`${small} ${line}`, worldSize),
+    configuration: configure({ ...smallRun, layout }, { worldSize }),
     flopsPerSample,
     localSize,
     resumed,
@@ -45,16 +46,16 @@ const onSeveralCores = (text: string): string => (cores > 1 ? text : 'threads 1:
 
 describe('threadsOfTraining', () => {
   it('gives the kernels the threads that it prints', async () => {
-    expect(await choose({ line: '--threads 3' })).toBe('threads 3: as --threads says');
+    expect(await choose({ layout: { threads: 3 } })).toBe('threads 3: as --threads says');
     expect(await choose({})).toMatch(`threads ${cores}: one`);
   });
 
   it('gives a tiny model one thread, and a small rank of a large one', async () => {
-    // --micro-batch-size 2
+    // of micro-batches of 2
     const flopsPerSample = flopsPerThread - 1;
     expect(await choose({ flopsPerSample })).toMatch(onSeveralCores('threads 1: more would slow down'));
-    const line = '--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2';
-    const rank = { flopsPerSample: 3 * flopsPerThread, worldSize: 4, line };
+    const layout = { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 };
+    const rank = { flopsPerSample: 3 * flopsPerThread, worldSize: 4, layout };
     expect(await choose(rank)).toMatch(onSeveralCores('threads 1: more would slow down'));
   });
 
@@ -70,7 +71,7 @@ describe('threadsOfTraining', () => {
 
   it('takes the threads of the checkpoint that training resumes from', async () => {
     expect(await choose({ resumed: checkpointOf(1) })).toMatch('threads 1: as the checkpoint');
-    expect(await choose({ resumed: checkpointOf(1), line: '--threads 2' })).toMatch(
+    expect(await choose({ resumed: checkpointOf(1), layout: { threads: 2 } })).toMatch(
       'threads 2: as --threads',
     );
     expect(await choose({ resumed: checkpointOf(1), worldSize: 2 })).not.toMatch('checkpoint');

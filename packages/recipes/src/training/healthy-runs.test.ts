@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { configure, small } from '@mtl/configuration/testing';
+import { configure } from '@mtl/configuration';
+import { smallRun } from '@mtl/configuration/testing';
 import { SpikeGuard } from '@mtl/trainer';
 import { describe, expect, it } from 'vitest';
 
@@ -12,7 +13,7 @@ interface RecordedRun {
 /** Steps of thirteen runs that went as they should (tooling/fixtures/make-healthy-runs.mjs). */
 const file = new URL('../../fixtures/healthy-runs.json.gz', import.meta.url);
 const runs = JSON.parse(gunzipSync(readFileSync(file)).toString()) as Record<string, RecordedRun>;
-const { spikes } = configure(small);
+const { spikes } = configure(smallRun);
 
 type Step = { readonly loss: number; readonly gradientNorm: number };
 

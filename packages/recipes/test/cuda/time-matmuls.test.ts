@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
 import { dryRunRank, metaRun, TrainingProcesses } from '../../src/index.js';
 import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls-of-run.js';
-import { mergeOptions } from '../support/merge-options.js';
+import { mergeOptions } from '../support/merge-options.mjs';
 
 // an emulated device then only has addresses, and what matmuls depend on
 process.env.MTL_EMULATION_IDLE = '1';

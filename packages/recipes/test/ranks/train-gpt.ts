@@ -8,7 +8,7 @@ import {
   type Pretraining,
   readLoadedFlags,
 } from '@mtl/recipes';
-import { mergeOptions } from '../support/merge-options.js';
+import { mergeOptions } from '../support/merge-options.mjs';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ModelKind, RunOptions } from '@mtl/configuration';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
-import { mergeOptions } from './merge-options.js';
+import { mergeOptions } from './merge-options.mjs';
 import { preparedCorpus } from './prepared-corpus.js';
 import { preparedSentences } from './prepared-sentences.js';
 import { runProcesses } from './run-processes.js';

@@ -1,7 +1,7 @@
 import { configure, flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../../test/support/merge-options.js';
+import { mergeOptions } from '../../../test/support/merge-options.mjs';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
 import { planRun } from '../plan-run.js';
 import type { LayoutCandidate } from './layout-candidates.js';

@@ -1,0 +1,10 @@
+import type { RunOptions } from '../../src/options/run-options.js';
+
+/** A run without a preset on which everything is right. */
+export const smallRun = {
+  preset: 'none',
+  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
+  training: { microBatchSize: 2, trainIters: 100 },
+  optimizer: { lr: 1e-3 },
+  data: { dataPath: ['bundled'], seqLength: 32 },
+} as const satisfies RunOptions;

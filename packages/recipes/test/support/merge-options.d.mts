@@ -1,0 +1,3 @@
+import type { RunOptions } from '@mtl/configuration';
+
+export function mergeOptions(...all: readonly RunOptions[]): RunOptions;
