@@ -65,7 +65,7 @@ describe('descriptions of help', () => {
     }
     const { stdout } = await runMtlHere('eval', '--help');
     expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
-      '--device <name> Where the model computes. One of cpu, cuda. [cpu]',
+      '--device <cpu|cuda> Where the model computes. [cpu]',
     );
   });
 });

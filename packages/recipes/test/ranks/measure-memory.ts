@@ -46,6 +46,8 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   const sentBefore = sentBytesOf(training);
   resetCountedFlops();
   await training.run();
+  // a gather of the last update counts when it is done: the next reading of a parameter waits for it
+  for (const parameter of training.part.parameters) void parameter.data;
   const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
   const sentBytes = Object.fromEntries(
