@@ -139,6 +139,9 @@ describe('an error in options', () => {
     );
     expect(layout.message).toBe('layout.tensorModelParallelSize 3 does not divide model.numAttentionHeads 4');
     expect(`${layout.expected} ${layout.remedy}`).not.toContain('--');
+    const ofBert = errorOf(() => configure({ ...small, model: { ...small.model, shortSeqProb: 0.2 } }));
+    expect(ofBert.code).toBe('MTL_FLAG_MODEL');
+    expect(ofBert.message).toBe('model.shortSeqProb in the options is a flag of BERT, this is GPT');
     const missing = errorOf(() => configure({ preset: 'none', model: small.model }));
     expect(missing.code).toBe('MTL_FLAG_REQUIRED');
     expect(missing.message).toContain('training.microBatchSize');

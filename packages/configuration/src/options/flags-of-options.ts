@@ -1,4 +1,5 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
+import { checkModelOfFlags } from '../flags/check-model-of-flags.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import { readFlagValue } from '../flags/flag-value.js';
 import type { ParsedFlags } from '../flags/parse-flags.js';
@@ -12,7 +13,8 @@ import type { OptionTopic, RunOptions } from './run-options.js';
  * The flags that options stand for, laid over preset and defaults: what `parseFlags` makes of a command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for a topic or an option that there is not, with the nearest one;
- *   `MTL_FLAG_VALUE` for a value out of range; `MTL_PRESET`; each in the words of options
+ *   `MTL_FLAG_VALUE` for a value out of range; `MTL_FLAG_MODEL` for one that the other kind of
+ *   model has; `MTL_PRESET`; each in the words of options
  */
 export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { preset, ...topics } = options;
@@ -21,6 +23,8 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const given = new Map<FlagName, unknown>();
   try {
     for (const [topic, values] of Object.entries(topics)) readTopic(topic, values, given);
+    // options that hold all values hold the defaults of the other model, too
+    checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
       given,
       givenBy: 'options',
