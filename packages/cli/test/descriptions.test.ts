@@ -64,8 +64,6 @@ describe('descriptions of help', () => {
       expect(help).not.toContain('display help for command');
     }
     const { stdout } = await runMtlHere('eval', '--help');
-    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
-      '--device <cpu|cuda> Where the model computes. [cpu]',
-    );
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain('--device <cpu|cuda> Where the model computes. [cpu]');
   });
 });
