@@ -14,7 +14,7 @@ import {
   tolerances,
   validationDifference,
 } from './support/training-runs.js';
-import { writeTinyLlama } from './support/write-tiny-llama.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
 /** What a directory of transformers says that nothing here computes with. */
 const own = { pad_token_id: 3, eos_token_id: [256, 5], bos_token_id: 1, my_note: 'kept' };
@@ -116,18 +116,7 @@ it('is scored and generates with the tokenizer that comes with it', async () => 
 });
 
 describe('training that starts from a directory of transformers', () => {
-  const leftOut: RunOptions = {
-    model: {
-      numLayers: undefined,
-      hiddenSize: undefined,
-      numAttentionHeads: undefined,
-      maxPositionEmbeddings: undefined,
-      attentionDropout: undefined,
-      hiddenDropout: undefined,
-    },
-    data: { tokenizerType: undefined },
-  };
-  const start = mergeOptions(leftOut, { checkpoint: { loadHf: original } });
+  const start = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: original } });
   const layout: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
 
   it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
@@ -169,14 +158,14 @@ describe('training that starts from a directory of transformers', () => {
     await runs.run(1, [
       {
         name: 'tuned',
-        options: mergeOptions(leftOut, {
+        options: mergeOptions(takenFromDirectory, {
           checkpoint: { load: begun, finetune: true },
           training: { trainIters: 2 },
         }),
       },
       {
         name: 'on',
-        options: mergeOptions(leftOut, {
+        options: mergeOptions(takenFromDirectory, {
           checkpoint: { load: tuned, saveHf: last },
           training: { trainIters: 3 },
         }),

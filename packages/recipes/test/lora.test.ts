@@ -27,7 +27,7 @@ import {
 } from '../src/index.js';
 import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
-import { writeTinyLlama } from './support/write-tiny-llama.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-'));
 const pathOf = (name: string): string => join(directory, name);
@@ -43,18 +43,6 @@ const adapters: RunOptions = {
   },
 };
 const loadBase: RunOptions = { checkpoint: { loadHf: base } };
-// what the directory says
-const leftOut: RunOptions = {
-  model: {
-    numLayers: undefined,
-    hiddenSize: undefined,
-    numAttentionHeads: undefined,
-    maxPositionEmbeddings: undefined,
-    attentionDropout: undefined,
-    hiddenDropout: undefined,
-  },
-  data: { tokenizerType: undefined },
-};
 
 let runs: TrainingRuns;
 beforeAll(async () => {
@@ -64,7 +52,7 @@ beforeAll(async () => {
     optimizer: { lr: 1e-2, lrDecayIters: 6 },
   };
   runs = await TrainingRuns.create(recipe);
-  const options = mergeOptions(leftOut, loadBase, adapters, {
+  const options = mergeOptions(takenFromDirectory, loadBase, adapters, {
     checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') },
   });
   await runs.run(1, [{ name: 'alone', options }]);
@@ -108,7 +96,7 @@ describe('layouts', () => {
   it('have the curve of one process, dropout included', { tags: ['whole'] }, async () => {
     const trainings = Object.entries(layouts).map(([name, layout]) => ({
       name,
-      options: mergeOptions(leftOut, loadBase, adapters, layout),
+      options: mergeOptions(takenFromDirectory, loadBase, adapters, layout),
     }));
     await runs.run(2, trainings);
     for (const name of Object.keys(layouts)) {
@@ -119,8 +107,9 @@ describe('layouts', () => {
   });
 
   it('resume to the bit, and one from the checkpoint of another', async () => {
-    const from = (name: string) => mergeOptions(leftOut, { checkpoint: { load: runs.pathOf(name) } });
-    const begin = mergeOptions(leftOut, loadBase, adapters, { training: { exitInterval: 3 } });
+    const from = (name: string) =>
+      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
+    const begin = mergeOptions(takenFromDirectory, loadBase, adapters, { training: { exitInterval: 3 } });
     await runs.run(1, [
       { name: 'resumed', options: begin },
       { name: 'resumed', options: from('resumed') },
@@ -204,8 +193,8 @@ describe('what is saved', () => {
     const on = mergeOptions(loadBase, { checkpoint: { loadLora: pathOf('saved') } }, once);
     const whole: RunOptions = { checkpoint: { loadHf: pathOf('merged') }, training: { trainIters: 1 } };
     await runs.run(1, [
-      { name: 'on', options: mergeOptions(leftOut, on) },
-      { name: 'whole', options: mergeOptions(leftOut, whole) },
+      { name: 'on', options: mergeOptions(takenFromDirectory, on) },
+      { name: 'whole', options: mergeOptions(takenFromDirectory, whole) },
     ]);
     const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
       (lines) => lines[0]!,
@@ -248,7 +237,7 @@ describe('what is saved', () => {
       training: { trainIters: 1 },
     };
     await expect(
-      runs.run(1, [{ name: 'refused', options: mergeOptions(leftOut, options) }]),
+      runs.run(1, [{ name: 'refused', options: mergeOptions(takenFromDirectory, options) }]),
     ).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_LORA',
     });

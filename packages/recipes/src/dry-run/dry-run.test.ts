@@ -2,7 +2,6 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  configure,
   flagsOfOptions,
   gptModelOf,
   type PretrainingConfiguration,
@@ -11,26 +10,16 @@ import {
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
 import { mergeOptions } from '../../test/support/merge-options.mjs';
+import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
 import { type DryRun, dryRun } from './dry-run.js';
 import { dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';
 import { metaRun } from './meta-run.js';
 import { printDryRun } from './print-dry-run.js';
 
-const sizes: RunOptions = {
-  preset: 'none',
-  model: { numLayers: 8, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
-  training: { microBatchSize: 2, trainIters: 3 },
-  optimizer: { lr: 1e-3 },
-  layout: { threads: 1 },
-};
-const layout = ({ t = 1, p = 1 }): RunOptions => ({
-  layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p },
-});
-
-const configured = (options: RunOptions, worldSize = 1): PretrainingConfiguration =>
-  configure(mergeOptions(sizes, options), { worldSize });
+const eightLayers: RunOptions = { model: { numLayers: 8 } };
+const configured = (options: RunOptions, worldSize?: number): PretrainingConfiguration =>
+  configureTinyGpt(mergeOptions(eightLayers, options), worldSize);
 
 const run = async (options: RunOptions, worldSize?: number): Promise<DryRun> =>
   await dryRun(configured(options, worldSize));
@@ -159,7 +148,7 @@ describe('dryRun', () => {
 describe('printDryRun', () => {
   async function printed(options: RunOptions, numProcesses?: number): Promise<string> {
     const lines: string[] = [];
-    const withoutData = mergeOptions(sizes, { data: { dataPath: undefined } }, options);
+    const withoutData = mergeOptions(tinyGpt, eightLayers, { data: { dataPath: undefined } }, options);
     const flags = flagsOfOptions(withoutData);
     await printDryRun({ flags, numProcesses, variables: {}, print: (text) => lines.push(text) });
     return lines.join('\n');

@@ -1,31 +1,12 @@
-import {
-  configure,
-  flagsOfOptions,
-  type PretrainingConfiguration,
-  type RunOptions,
-} from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { mergeOptions } from '../../test/support/merge-options.mjs';
+import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';
 import { wholeMemory } from './whole-memory.js';
 import { withDeviceOfProfile } from './with-device-of-profile.js';
-
-const tiny: RunOptions = {
-  preset: 'none',
-  model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
-  training: { microBatchSize: 2, trainIters: 3 },
-  optimizer: { lr: 1e-3 },
-  layout: { threads: 1 },
-};
-const layout = ({ t = 1, p = 1 }): RunOptions => ({
-  layout: { tensorModelParallelSize: t, pipelineModelParallelSize: p },
-});
-
-const configured = (options: RunOptions, worldSize = 1): PretrainingConfiguration =>
-  configure(mergeOptions(tiny, options), { worldSize });
 
 /** FLOPs of matmuls, and of attention as its operations count them. */
 function flopsOf(operations: readonly Operation[]): number {
@@ -42,7 +23,7 @@ describe('recordRun', () => {
     const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ p: 2 }), {
       layout: { pipelineSchedule: schedule },
     });
-    const run = await recordRun(configured(options, 2), { gpusPerNode: 8 });
+    const run = await recordRun(configureTinyGpt(options, 2), { gpusPerNode: 8 });
     const { chunks, schedule: made } = run.step;
     const recorded = made.actions
       .flat()
@@ -57,7 +38,7 @@ describe('recordRun', () => {
       layout: { sequenceParallel: true, useDistributedOptimizer: true, overlapGradReduce: true },
     };
     const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }), parallel);
-    const run = await recordRun(configured(options, 8), { gpusPerNode: 4 });
+    const run = await recordRun(configureTinyGpt(options, 8), { gpusPerNode: 4 });
     const { chunks, ends, message } = run.step;
     // all-gather and reduce-scatter around attention and feed-forward network of 2 layers, and the
     // embedding's
@@ -87,7 +68,7 @@ describe('recordRun on device cuda', () => {
   it('records one step, also with CUDA graphs, of which three are run', async () => {
     const [plain, graphed] = await Promise.all(
       [options, mergeOptions(options, { layout: { cudaGraphs: true } })].map(async (each) => {
-        const { step } = await recordRun(configured(each), { gpusPerNode: 8 });
+        const { step } = await recordRun(configureTinyGpt(each), { gpusPerNode: 8 });
         return step.ends[0]!.operations.map(({ kind }) => kind);
       }),
     );
@@ -96,16 +77,17 @@ describe('recordRun on device cuda', () => {
   });
 
   it('counts what a forward pass keeps on that device', async () => {
-    const { keptBytes } = await recordRun(configured(options), { gpusPerNode: 8 });
+    const { keptBytes } = await recordRun(configureTinyGpt(options), { gpusPerNode: 8 });
     // at least the input of each of 4 layers: S B H in bfloat16
     expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
   });
 
   it('has all FLOPs of attention that a window leaves', async () => {
     const attentionFlops = async (model: RunOptions['model']): Promise<number> => {
-      const { step } = await recordRun(configured({ ...options, model: { ...tiny.model, ...model } }), {
-        gpusPerNode: 8,
-      });
+      const { step } = await recordRun(
+        configureTinyGpt({ ...options, model: { ...tinyGpt.model, ...model } }),
+        { gpusPerNode: 8 },
+      );
       const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
       return (first as FusedAttentionOperation).flops;
     };
@@ -131,7 +113,7 @@ describe('withDeviceOfProfile', () => {
 
 describe('planRun', () => {
   it('has the memory of the dry run, all ranks in one group each', async () => {
-    const configuration = configured(
+    const configuration = configureTinyGpt(
       mergeOptions({ training: { globalBatchSize: 16 } }, layout({ t: 2, p: 4 })),
       16,
     );
@@ -156,7 +138,7 @@ describe('planRun', () => {
       { training: { globalBatchSize: 16, bf16: true }, layout: { device: 'cuda' } },
       layout({ t: 2, p: 4 }),
     );
-    const configuration = configured(options, 16);
+    const configuration = configureTinyGpt(options, 16);
     const { ranks } = await planRun(configuration, { profile });
     const mebibyte = 2 ** 20;
     const ofStage = (stage: number) =>
@@ -172,27 +154,27 @@ describe('planRun', () => {
     const most = Math.max(...ranks.map(wholeMemory));
     expect((await planRun(configuration, { profile, memoryBytes: most })).fits).toBe(true);
     expect((await planRun(configuration, { profile, memoryBytes: most - 1 })).fits).toBe(false);
-    const onCpu = await planRun(configured({ training: { globalBatchSize: 16 } }, 1), { profile });
+    const onCpu = await planRun(configureTinyGpt({ training: { globalBatchSize: 16 } }, 1), { profile });
     expect(onCpu.ranks[0]!.memoryOfLibraries).toBeUndefined();
   });
 
   it('predicts other programs by lists, whole backward passes only', async () => {
     const profile = loadProfile('a100-80gb-megatron');
     const options = mergeOptions({ training: { bf16: true, globalBatchSize: 8 } }, layout({ p: 2 }));
-    const { ranks, iterationSeconds } = await planRun(configured(options, 2), { profile });
+    const { ranks, iterationSeconds } = await planRun(configureTinyGpt(options, 2), { profile });
     expect(iterationSeconds).toBeGreaterThan(0);
     // embeddings on both stages, two layers of 12 h h on each
     const numParameters = 2 * (12 * 64 * 64 + 13 * 64) + 1024 * 64 + 32 * 64;
     expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
-    const halves = configured(mergeOptions(options, { layout: { pipelineSchedule: 'zb-h1' } }), 2);
+    const halves = configureTinyGpt(mergeOptions(options, { layout: { pipelineSchedule: 'zb-h1' } }), 2);
     await expect(planRun(halves, { profile })).rejects.toMatchObject({ code: 'MTL_PLAN_LAYOUT' });
-    const fp32 = configured(mergeOptions(options, { training: { bf16: undefined } }), 2);
+    const fp32 = configureTinyGpt(mergeOptions(options, { training: { bf16: undefined } }), 2);
     await expect(planRun(fp32, { profile })).rejects.toMatchObject({
       code: 'MTL_PROFILE',
       remedy: 'pass --bf16',
     });
     const lora = { rank: 2, alpha: 2, useRslora: false, dropout: 0, targets: ['all-linear'] };
-    await expect(planRun({ ...configured(options, 2), lora }, { profile })).rejects.toMatchObject({
+    await expect(planRun({ ...configureTinyGpt(options, 2), lora }, { profile })).rejects.toMatchObject({
       code: 'MTL_PROFILE',
       message: expect.stringContaining('--lora-rank'),
     });

@@ -1,4 +1,5 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import type { RunOptions } from '@mtl/configuration';
 import { exportTokenizer } from '@mtl/data';
 import {
   type GptModelConfiguration,
@@ -30,6 +31,19 @@ const llama: GptModelConfiguration = {
   hiddenDropout: 0,
   attentionDropout: 0,
   initMethodStd: 0.1,
+};
+
+/** Leaves out what a training takes from the directory it starts from. */
+export const takenFromDirectory: RunOptions = {
+  model: {
+    numLayers: undefined,
+    hiddenSize: undefined,
+    numAttentionHeads: undefined,
+    maxPositionEmbeddings: undefined,
+    attentionDropout: undefined,
+    hiddenDropout: undefined,
+  },
+  data: { tokenizerType: undefined },
 };
 
 export interface WriteTinyLlamaOptions
