@@ -11,7 +11,11 @@ export { checkSameArchitecture } from './architecture/check-same-architecture.js
 export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelOf } from './architecture/gpt-model-of.js';
 export { pickFields } from './architecture/pick-fields.js';
-export { configureFineTuning, fineTuningConfiguration } from './fine-tuning/configure-fine-tuning.js';
+export {
+  checkedSeeds,
+  configureFineTuning,
+  fineTuningConfiguration,
+} from './fine-tuning/configure-fine-tuning.js';
 export {
   type FineTuningConfiguration,
   type FineTuningTaskName,

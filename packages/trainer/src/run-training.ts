@@ -229,7 +229,7 @@ function restOf<Batch>(
   return [saves?.isWriting ?? false, ...asks.map((asked) => asked && hasBegun)].map(Number);
 }
 
-/** Of how many ranks each number of `restOf` is true → what they all do. */
+/** Returns what all ranks do, from the number of them for which each number of `restOf` is 1. */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
   /** Whether all have written their part of the checkpoint that is being saved. */

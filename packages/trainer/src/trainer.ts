@@ -514,6 +514,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   ): AgreedNumbers {
     const read = 'value' in own.read ? own.read.value : undefined;
     const numMicroBatches = batches.length;
+    // where nothing could be read its sums are not numbers: the step ends below, on all ranks
     const sums = own.sums.ofKinds(read ?? [], numMicroBatches);
     const peaks = Array.from({ length: this.ranks.size }, (_, rank) =>
       rank === this.ranks.rank ? own.peakBytes : 0,

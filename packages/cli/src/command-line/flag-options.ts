@@ -24,11 +24,11 @@ export function addFlags(
 }
 
 function optionOf(name: string, schema: FlagFragment[string]): Option {
-  const { placeholder, text, takesSeveral } = describeSchema(schema);
+  const { placeholder, text, takesSeveral, choices } = describeSchema(schema);
   if (placeholder === '') return new Option(`--${name}`, text);
   if (takesSeveral) return new Option(`--${name} <${placeholder.replace(/ ?\.\.\.$/, '')}...>`, text);
   const option = new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
     readFlagValue({ name, schema, value, where: 'on the command line' }),
   );
-  return suggestValues(option, describeSchema(schema).choices);
+  return suggestValues(option, choices);
 }

@@ -16,7 +16,7 @@ function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]
   );
 }
 
-/** What a user has installed. */
+/** The folder of packages that a user has installed. */
 function installPackages(directory: string): void {
   const scope = join(directory, 'node_modules/@mtl');
   mkdirSync(scope, { recursive: true });

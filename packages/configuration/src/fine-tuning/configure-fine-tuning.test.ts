@@ -53,6 +53,9 @@ describe('a fine-tuning in options', () => {
     [{ ...qqp, lr: -1 }, 'MTL_FLAG_VALUE', 'lr -1 in the options'],
     [{ ...qqp, clipGradient: 1 }, 'MTL_OPTION', 'clipGradient is no option of a fine-tuning'],
     [{ dataDir: 'glue', load: 'a' }, 'MTL_FLAG_REQUIRED', 'task is missing'],
+    [{ load: 'a' }, 'MTL_FLAG_REQUIRED', 'task and dataDir (or trainData and validData) are missing'],
+    [{ ...qqp, seeds: [1, 1] }, 'MTL_FLAG_VALUE', 'seeds 1,1 cannot be used'],
+    [{ ...qqp, seeds: [] }, 'MTL_FLAG_VALUE', 'seeds  cannot be used'],
     [{ task: 'qqp', load: 'a' }, 'MTL_FLAG_REQUIRED', 'dataDir (or trainData and validData) is missing'],
     [{ ...qqp, numLayers: 2 }, 'MTL_FLAG_CONFLICT', 'load and the sizes of a model from scratch'],
   ])('is refused in the words of options: %j', (options, code, message) => {

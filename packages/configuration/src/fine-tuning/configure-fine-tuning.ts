@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
-import { ConfigurationError, nearestName, rewordError } from '@mtl/errors';
+import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
 import { flagFacts } from '../flags/flag-kinds.js';
 import {
   type ParallelFlags,
@@ -48,11 +48,15 @@ export function configureFineTuning(options: FineTuningOptions): FineTuningConfi
       if (value !== undefined)
         read[key] = readFlagValue({ name, schema: fineTuningFlags[name], value, where: 'in the options' });
     }
-    const [first] = missingFineTuningFlags(read as FineTuningOptions);
-    if (first !== undefined)
-      throw new ConfigurationError('MTL_FLAG_REQUIRED', `${first.name} is missing`, {
-        expected: first.usage,
-      });
+    const missing = missingFineTuningFlags(read as FineTuningOptions);
+    if (missing.length > 0) {
+      const verb = missing.length === 1 ? 'is' : 'are';
+      throw new ConfigurationError(
+        'MTL_FLAG_REQUIRED',
+        `${listedNames(missing.map(({ name }) => name))} ${verb} missing`,
+        { expected: missing.map(({ usage }) => usage).join('; ') },
+      );
+    }
     return fineTuningConfiguration({ ...(read as FineTuningOptions), seeds });
   } catch (error) {
     throw inWordsOfFineTuning(error);
@@ -80,7 +84,7 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
  * line are.
  *
  * @param how.isRestart whether a launcher has started it again: then it goes on. Default: false
- * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, in the words of flags
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, in the words of flags
  */
 export function fineTuningConfiguration(
   given: FineTuningOptions,
@@ -128,9 +132,18 @@ export function fineTuningConfiguration(
     metricsJsonl: options.metricsJsonl,
     tracking: flagsIn(options, trackingFlagNames) as TrackingFlags,
     exitInterval: options.exitInterval,
-    seeds: options.seeds ?? [1234],
+    seeds: checkedSeeds(options.seeds ?? [1234]),
   } as const;
   return { ...configuration, flags: recordedFlags(options, configuration) };
+}
+
+/** The seeds of a fine-tuning. @throws ConfigurationError MTL_FLAG_VALUE */
+export function checkedSeeds(seeds: readonly number[]): readonly number[] {
+  const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0 && seed < 2 ** 32);
+  if (areSeeds && seeds.length > 0 && new Set(seeds).size === seeds.length) return seeds;
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--seeds ${seeds.join(',')} cannot be used`, {
+    expected: 'different whole numbers below 2^32 with commas between them, such as 1,2,3,4,5',
+  });
 }
 
 function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {

@@ -3,7 +3,7 @@ import { bertFlags } from '../flags/bert-flags.js';
 import { checkpointFlags } from '../flags/checkpoint-flags.js';
 import { dataFlags } from '../flags/data-flags.js';
 import { choice, count, fraction, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
-import { type Flags, schemaOf } from '../flags/flag-schema.js';
+import { schemaOf } from '../flags/flag-schema.js';
 import { loggingFlags } from '../flags/logging-flags.js';
 import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { parallelFlags } from '../flags/parallel-flags.js';
@@ -21,7 +21,7 @@ const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads
     default: undefined,
   });
 
-/** What a fine-tuning is of, and what it starts from. */
+/** The flags of the task with its files, and of the model that a fine-tuning starts from. */
 const ofTask = {
   task: choice(fineTuningTaskNames, 'The task.'),
   'data-dir': text("The task's files under their official names.", { placeholder: 'DIR' }),
@@ -63,7 +63,7 @@ const ofTask = {
   }),
 };
 
-/** How it learns, and where it goes. */
+/** The flags of how the model learns, and of where results go. */
 const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
@@ -106,7 +106,7 @@ const ofLearning = {
   }),
 };
 
-/** What has a value in every fine-tuning. */
+/** The flags that have a default: every fine-tuning has a value of each. */
 const withDefaults = {
   'micro-batch-size': redescribed(trainingFlags['micro-batch-size'], {
     description: 'Samples computed at once.',
@@ -138,7 +138,7 @@ const withDefaults = {
   }),
 };
 
-/** Where it runs, how processes share it, what is computed again and who is told: as in pretraining. */
+/** The flags of devices, layout, recomputation and services, which mean what they do in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
@@ -174,6 +174,3 @@ export type CompleteFineTuningOptions = FineTuningOptions & {
 
 /** The names of the flags with defaults. */
 export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (keyof typeof withDefaults)[];
-
-/** Flags that pretraining has, by their names. */
-export type FlagsOfPretraining = Pick<Flags, keyof typeof asInPretraining>;

@@ -8,9 +8,9 @@ export interface FlagDescription {
   readonly placeholder: string;
   /** What it does, its choices where they are many, and its default. */
   readonly text: string;
-  /** Whether its value is a list. */
+  /** True where the flag takes a list of values. */
   readonly takesSeveral: boolean;
-  /** The names that it takes; none where it takes others, too. */
+  /** The names that the flag takes; none where it takes other values, too. */
   readonly choices: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
 /** The value of a flag where none is given; undefined where that depends on others. */
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
-/** Of a flag that takes one of some names. */
+/** Returns the names that a flag takes. */
 const choicesOf = (schema: z.ZodType): readonly string[] =>
   (z.toJSONSchema(schema) as { readonly enum?: readonly string[] }).enum ?? [];
 

@@ -6,7 +6,7 @@ import { type FlagName, schemaOf } from './flag-schema.js';
 /** A value as a command line or file gives it, before it is known to be right. */
 export interface GivenValue {
   readonly name: string;
-  /** What it takes. Default: what the flag of that name of a training run takes. */
+  /** The schema of the value. Default: that of the flag of this name of a training run. */
   readonly schema?: z.ZodType;
   /** Texts of the command line; anything YAML or JSON can hold from a file. */
   readonly value: unknown;

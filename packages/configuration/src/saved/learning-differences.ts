@@ -60,22 +60,24 @@ export function learningDifferences(
   const { flags, resolved } = before;
   if (flags === undefined || resolved === undefined) return [];
   return learningSettings.flatMap(({ flag, valueIn }) => {
-    const [old, current] = [
-      textOf(valueIn, { flags, resolved }),
-      textOf(valueIn, { flags: now.flags, resolved: now }),
-    ];
+    const old = textOf(recorded(valueIn, { flags, resolved }));
+    const current = textOf(valueIn({ flags: now.flags, resolved: now }));
     if (old === undefined || current === undefined || old === current) return [];
     return [{ flag, before: old, now: current }];
   });
 }
 
-function textOf(valueIn: (settings: Settings) => unknown, settings: Settings): string | undefined {
+/** A value of a checkpoint; undefined of a part that an older version did not record. */
+function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {
-    const value = valueIn(settings);
-    if (value === undefined) return undefined;
-    return Array.isArray(value) ? value.join(' ') : String(value);
-  } catch {
-    // a part that an older version did not record
-    return undefined;
+    return valueIn(settings);
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
   }
+}
+
+function textOf(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  return Array.isArray(value) ? value.join(' ') : String(value);
 }

@@ -57,12 +57,13 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
   };
 }
 
-/** Of values [S, B] those of some positions, [positions, B]. */
+/** Of values [S, B] those of some positions, [positions, B]; the values themselves where these are all. */
 function atPositions<Values extends Int32Array | Float32Array>(
   values: Values,
   { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
 ): Values {
-  if (positions.length * batchSize === values.length) return values;
+  const areAll = positions.length * batchSize === values.length;
+  if (areAll && positions.every((position, s) => position === s)) return values;
   const result = values.slice(0, positions.length * batchSize) as Values;
   positions.forEach((position, s) => {
     result.set(values.subarray(position * batchSize, (position + 1) * batchSize), s * batchSize);

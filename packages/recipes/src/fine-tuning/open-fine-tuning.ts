@@ -99,11 +99,14 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
     configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
   );
   const owner = new SaveDirectory({ checkpoint: { save: directory }, job, processes, onMessage });
+  let log: RunLog | undefined;
+  let batches: TaskBatches | undefined;
+  let iteration = 0;
   try {
     await loadStart(optimizer, options);
     await owner.own();
     const progress = await resume(options, { directory, optimizer, lossScaler });
-    const iteration = progress?.iteration ?? 0;
+    iteration = progress?.iteration ?? 0;
     const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
     const evaluations = new TaskEvaluations({
       ...options,
@@ -118,8 +121,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
         isCut: isCut(options),
       },
     });
-    const log = processes.isFirst ? startLog(options, { directory, iteration, stepsPerEpoch }) : undefined;
-    const batches = batchesOf(options, progress?.consumedSamples ?? 0);
+    log = processes.isFirst ? startLog(options, { directory, iteration, stepsPerEpoch }) : undefined;
+    batches = batchesOf(options, progress?.consumedSamples ?? 0);
     const parts = { part, optimizer, lossScaler, batches };
     const trainer = trainerOf(options, { ...parts, stepsPerEpoch, progress });
     const reporters = await options.openReporters({ seed, resumeIteration: iteration, log });
@@ -152,6 +155,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
     });
     return { training, evaluations };
   } catch (error) {
+    log?.fail(error, { iteration });
+    await batches?.close();
     part.dispose();
     optimizer.dispose();
     await owner.release();

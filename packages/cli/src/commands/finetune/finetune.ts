@@ -1,4 +1,5 @@
 import {
+  checkedSeeds,
   type FineTuningOptions,
   fineTuningConfiguration,
   fineTuningFlags,
@@ -43,13 +44,8 @@ export function finetuneCommand(): Command {
 }
 
 /** Seeds of a list with commas. @throws ConfigurationError MTL_FLAG_VALUE */
-function seedList(text: string): number[] {
-  const seeds = text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN));
-  const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed < 2 ** 32);
-  if (areSeeds && new Set(seeds).size === seeds.length) return seeds;
-  throw new ConfigurationError('MTL_FLAG_VALUE', `--seeds ${text} cannot be used`, {
-    expected: 'different whole numbers below 2^32 with commas between them, such as 1,2,3,4,5',
-  });
+function seedList(text: string): readonly number[] {
+  return checkedSeeds(text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN)));
 }
 
 function missingFlags(values: FinetuneValues): readonly MissingWord[] {
