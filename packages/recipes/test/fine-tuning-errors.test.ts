@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import { hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
 import { formatError } from '@mtl/errors';
+import { numLiveTensors } from '@mtl/kernels';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fineTune } from '../src/index.js';
+import { readRunRecord } from '../src/runs/run-record.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;
@@ -288,6 +290,24 @@ describe('wrong input of a fine-tuning', () => {
         expected: expect.stringContaining('at most 32') as string,
       },
     });
+  });
+
+  it('a file of metrics that cannot be opened is recorded as the end of the run, and --resume goes on', async () => {
+    const save = tasks.path('unopened');
+    const base = tasks.configuration('qqp', { epochs: 1 });
+    const configuration = { ...base, checkpoint: { ...base.checkpoint, save } };
+    // below a file
+    const metricsJsonl = tasks.path('QQP/train.tsv/metrics.jsonl');
+    const run = (changes: Partial<FineTuningConfiguration>) =>
+      fineTune({ configuration: { ...configuration, ...changes }, seeds: [1], onMessage: () => {} });
+    const endsOf = () => readRunRecord(join(save, 'seed-1'))?.starts.map(({ end }) => end);
+    await expect(run({ metricsJsonl })).rejects.toThrow('metrics.jsonl');
+    expect(numLiveTensors()).toBe(0);
+    expect(endsOf()).toMatchObject([
+      { reason: 'failed', iteration: 0, error: expect.stringContaining('metrics.jsonl') as string },
+    ]);
+    await run({ checkpoint: { ...configuration.checkpoint, resume: true } });
+    expect(endsOf()).toMatchObject([{ reason: 'failed' }, { reason: 'done' }]);
   });
 
   it("broken rows of QQP's training file are left out and counted aloud", async () => {

@@ -57,13 +57,20 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
   };
 }
 
-/** Of values [S, B] those of some positions, [positions, B]; the values themselves where these are all. */
+interface OwnedPositions {
+  readonly batchSize: number;
+  /** Positions of the sequence in the order of a rank's rows. */
+  readonly positions: Int32Array;
+  /** Whether they are all of the sequence, in its order. */
+  readonly areAll: boolean;
+}
+
+/** Of values [S, B] those of some positions, [positions, B]. */
 function atPositions<Values extends Int32Array | Float32Array>(
   values: Values,
-  { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
+  { batchSize, positions, areAll }: OwnedPositions,
 ): Values {
-  const areAll = positions.length * batchSize === values.length;
-  if (areAll && positions.every((position, s) => position === s)) return values;
+  if (areAll) return values;
   const result = values.slice(0, positions.length * batchSize) as Values;
   positions.forEach((position, s) => {
     result.set(values.subarray(position * batchSize, (position + 1) * batchSize), s * batchSize);
@@ -72,12 +79,9 @@ function atPositions<Values extends Int32Array | Float32Array>(
 }
 
 /** Of values [B, S] those of some positions, [B, positions]. */
-function chosen(
-  values: Int32Array,
-  { batchSize, positions }: { readonly batchSize: number; readonly positions: Int32Array },
-): Int32Array {
+function chosen(values: Int32Array, { batchSize, positions, areAll }: OwnedPositions): Int32Array {
+  if (areAll) return values;
   const sequence = values.length / batchSize;
-  if (positions.length === sequence) return values;
   const result = new Int32Array(batchSize * positions.length);
   for (let b = 0; b < batchSize; b++) {
     positions.forEach((position, s) => {
@@ -148,7 +152,11 @@ export function toDevice(
 ): DeviceBatch {
   const { batchSize: b, sequenceLength } = batch;
   const s = positions.length;
-  const owned = { batchSize: b, positions };
+  const owned: OwnedPositions = {
+    batchSize: b,
+    positions,
+    areAll: s === sequenceLength && positions.every((position, at) => position === at),
+  };
   const sampleNumbers = Array.from(batch.sampleNumbers, BigInt);
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
