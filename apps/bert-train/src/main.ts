@@ -22,9 +22,7 @@ import {
   trainingProfiler,
 } from '@mtl/recipes';
 
-/**
- * Opens the run and trains its model. Every rank calls it, when flags are read and the processes have joined.
- */
+/** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainBert(run: OpenedRun): Promise<void> {
   // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` says
   // which place this one has in the mesh of tp x dp x pp, and has its groups: with tp it shares layers, with
