@@ -47,6 +47,13 @@ export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
+export {
+  type ExpertVariants,
+  hasExperts,
+  type LoadBalancingType,
+  type RouterScoreFunction,
+  type TokenDropPolicy,
+} from './experts/expert-variants.js';
 export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
