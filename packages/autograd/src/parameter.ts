@@ -39,6 +39,11 @@ export interface ParameterOptions {
    * have a learning rate of their own. Default false.
    */
   readonly isVocabularyTable?: boolean;
+  /**
+   * Whether it is a state of the model that no gradient trains, such as a bias that the loads of experts
+   * move: frozen from the start, and kept in float32 whatever the compute dtype. Default false.
+   */
+  readonly isBuffer?: boolean;
 }
 
 /**
@@ -67,8 +72,9 @@ export class Parameter {
   readonly decays: boolean;
   readonly matrices: readonly (readonly Slice[])[];
   readonly isVocabularyTable: boolean;
+  readonly isBuffer: boolean;
   #precision = plainPrecision;
-  #isFrozen = false;
+  #isFrozen: boolean;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
@@ -98,6 +104,8 @@ export class Parameter {
     this.decays = options.decays ?? options.globalShape.length > 1;
     this.matrices = options.matrices ?? [];
     this.isVocabularyTable = options.isVocabularyTable ?? false;
+    this.isBuffer = options.isBuffer ?? false;
+    this.#isFrozen = this.isBuffer;
   }
 
   /** How matmuls with it compute. Default: `plainPrecision`. */

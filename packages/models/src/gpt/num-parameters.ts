@@ -4,4 +4,7 @@ import { gptParameters } from './gpt-parameters.js';
 
 /** Trained parameters, the padded vocabulary included. */
 export const numParameters = (model: GptModelConfiguration): number =>
-  gptParameters(model).reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  gptParameters(model).reduce(
+    (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : sizeOf(globalShape)),
+    0,
+  );
