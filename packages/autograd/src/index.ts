@@ -53,6 +53,8 @@ export {
 } from './operations/prepare-heads.js';
 export { reshape } from './operations/reshape.js';
 export { type RmsNormOptions, rmsNorm } from './operations/rms-norm.js';
+export { type RouterLinearOptions, routerLinear } from './operations/router-linear.js';
+export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { squaredRelu } from './operations/squared-relu.js';
 export { swiglu } from './operations/swiglu.js';
 export { tanh } from './operations/tanh.js';

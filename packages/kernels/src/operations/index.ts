@@ -101,5 +101,11 @@ export {
   rotaryFrequencies,
   rotaryTable,
 } from './rotary-table.js';
+export {
+  type RowGateBackwardOptions,
+  type RowGateForwardOptions,
+  rowGateBackward,
+  rowGateForward,
+} from './row-gate.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
 export { type TanhBackwardOptions, type TanhForwardOptions, tanhBackward, tanhForward } from './tanh.js';
