@@ -47,6 +47,8 @@ export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
+export { balancingLossNames } from './experts/balancing-losses.js';
+export type { ExpertLoad } from './experts/expert-load.js';
 export {
   type ExpertVariants,
   hasExperts,
@@ -54,7 +56,9 @@ export {
   type RouterScoreFunction,
   type TokenDropPolicy,
 } from './experts/expert-variants.js';
-export { gptBlock } from './gpt/gpt-block.js';
+export type { ExpertsSpecification } from './experts/experts-specification.js';
+export { expertsSpecificationOf } from './experts/experts-specification-of.js';
+export { gptBlock, gptBlocks } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export { gptMatmuls } from './gpt/gpt-matmuls.js';

@@ -1,3 +1,5 @@
+import type { ExpertsSpecification } from '../experts/experts-specification.js';
+import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 import { ActivatedFeedForward, type FeedForwardSpecification } from './activated-feed-forward.js';
 import { geluActivation, squaredReluActivation, swigluActivation } from './feed-forward-activation.js';
 import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
@@ -19,7 +21,7 @@ export const attentions = new KindRegistry<SublayerOptions<AttentionSpecificatio
   'self-attention': (options) => new SelfAttention(options),
 });
 
-/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, and those that are registered. */
+/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `mixture-of-experts`, and those that are registered. */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',
   {
@@ -30,5 +32,7 @@ export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecific
     },
     swiglu: (options) => new ActivatedFeedForward(options, swigluActivation),
     'squared-relu': (options) => new ActivatedFeedForward(options, squaredReluActivation),
+    // specifications of this kind have its fields
+    'mixture-of-experts': (options) => new MixtureOfExperts(options as SublayerOptions<ExpertsSpecification>),
   },
 );

@@ -1,5 +1,6 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import type { LayerLosses } from './layer-losses.js';
 import type { RowCoordinates } from './row-coordinates.js';
 
@@ -52,6 +53,8 @@ export interface MicroBatchContext {
    * (generation).
    */
   readonly losses: LayerLosses | undefined;
+  /** What routers keep of the micro-batch; undefined in generation. */
+  readonly routing?: RoutingOfMicroBatch | undefined;
   /**
    * How layers are sharded in this call: evaluation and generation do not shard the sequence even where
    * training does.

@@ -15,6 +15,7 @@ import {
 } from '@mtl/models';
 import { endTokensOf } from '../conversations/end-tokens-of.js';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { expertLosses } from './expert-losses.js';
 import { gptSample } from './gpt-sample.js';
 import type { ModelRecipe } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
@@ -60,7 +61,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,
-  losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+  losses: (model) => [{ name: 'lm_loss', per: 'token', count: numLossTokens }, ...expertLosses(model)],
   openHuggingFace: ({ model }, directory) =>
     readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
