@@ -1,11 +1,7 @@
 import type { NumberedBatch } from '@mtl/data';
-import {
-  balancingLossNames,
-  expertsSpecificationOf,
-  type GptModelConfiguration,
-  hasExperts,
-} from '@mtl/models';
+import { balancingLossNames, expertsSpecificationOf, type GptModelConfiguration } from '@mtl/models';
 import type { LossKind } from '@mtl/trainer';
+import { layersWithExperts } from './layers-with-experts.js';
 
 /** The size of a micro-batch. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
@@ -26,9 +22,7 @@ const meansOver = {
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];
-  const numLayers = Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) =>
-    hasExperts(model, layer),
-  ).length;
+  const numLayers = layersWithExperts(model).length;
   const { balancingLosses, zLossCoefficient } = expertsSpecificationOf(model);
   const kinds = balancingLosses.map(({ type, coefficient }) => ({
     ...meansOver[type],

@@ -32,6 +32,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
         | 'device'
         | 'layerLayout'
         | 'sequenceParallel'
+        | 'moeTokenDispatcherType'
         | 'cudaGraphs'
         | 'overlapGradReduce'
         | 'useDistributedOptimizer'
@@ -79,7 +80,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, pp, dp } = processes.groups;
+  const { tp, pp, dp, ep, etp, experts } = processes.groups;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -91,6 +92,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     seed: training.seed,
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+    expertParallel: { spread: ep, sharing: etp, all: experts, dispatcher: parallel.moeTokenDispatcherType },
   });
   const { numMicroBatches } = training;
   const { releasesValues } = stores[storeOf(parallel)];
