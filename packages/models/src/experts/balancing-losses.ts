@@ -116,7 +116,8 @@ function addBalance(
       using counts = statistics.counts.reshape([statistics.counts.size, 1]);
       using column = weight.reshape([1, 1]);
       using weighted = matmul({ left: counts, right: column });
-      const scores = scale({ input: weighted, factor });
+      using scaled = scale({ input: weighted, factor });
+      const scores = scaled.reshape(statistics.counts.shape);
       return { scores };
     },
   });
