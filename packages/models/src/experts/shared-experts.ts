@@ -1,6 +1,7 @@
 import {
   biasDropoutResidual,
   type Parameter,
+  recompute,
   reshape,
   routerLinear,
   rowGate,
@@ -65,9 +66,16 @@ export class SharedExperts {
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
     context: MicroBatchContext,
   ): Variable {
-    const call = { input, used: () => {}, dropout: undefined };
-    if (this.#gate === undefined) return this.#network.forward(tape, { ...call, residual: routed }, context);
-    const output = this.#network.forward(tape, call, context);
+    const isRecomputed = context.recomputed?.includes('shared_experts') === true;
+    const forward = (inner: Tape, own: Variable, residual?: Variable): Variable => {
+      const call = { input: own, used: () => {}, dropout: undefined };
+      return this.#network.forward(inner, { ...call, ...(residual && { residual }) }, context);
+    };
+    if (this.#gate === undefined && !isRecomputed) return forward(tape, input, routed);
+    const output = isRecomputed
+      ? recompute(tape, input, (inner, again) => forward(inner, again))
+      : forward(tape, input);
+    if (this.#gate === undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
     const logits = routerLinear(tape, { input, weight: this.#gate });
     const vector = reshape(tape, { input: logits, shape: [logits.tensor.size] });
     const gated = rowGate(tape, { input: output, logits: vector });
