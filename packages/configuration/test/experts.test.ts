@@ -1,14 +1,22 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { GptModelConfiguration } from '@mtl/models';
-import { expect, it, onTestFinished } from 'vitest';
+import type {
+  ExpertVariants,
+  GptModelConfiguration,
+  LoadBalancingType,
+  RouterScoreFunction,
+  TokenDropPolicy,
+} from '@mtl/models';
+import { expect, expectTypeOf, it, onTestFinished } from 'vitest';
+import { expertFields, gateFields } from '../src/architecture/expert-fields.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
   checkSameArchitecture,
   configurationJson,
   configure as configureOptions,
+  type Flags,
   flagsOfHuggingFace,
   formatHelp,
   gptModelOf,
@@ -37,11 +45,23 @@ function fileOf(name: string, text: string): string {
   return path;
 }
 
-/** What a checkpoint of a run holds, as a later run reads it. */
+/** Saves the configuration of a run, and reads it as a later run does. */
 function savedOf(flags: string) {
   const json = { ...configurationJson(configure(flags)), gptModel: modelOf(flags) };
   return readSavedConfiguration('gpt', JSON.parse(JSON.stringify(json)), place);
 }
+
+it('has the keys and names of the models', () => {
+  type Fields = typeof expertFields & typeof gateFields;
+  expectTypeOf<Fields[keyof Fields]['key']>().toEqualTypeOf<keyof ExpertVariants>();
+  expectTypeOf<
+    NonNullable<Flags['moe-router-load-balancing-type']>[number]
+  >().toEqualTypeOf<LoadBalancingType>();
+  expectTypeOf<NonNullable<Flags['moe-router-score-function']>>().toEqualTypeOf<RouterScoreFunction>();
+  expectTypeOf<NonNullable<Flags['moe-token-drop-policy']>>().toEqualTypeOf<TokenDropPolicy>();
+  const keys = Object.values({ ...expertFields, ...gateFields }).map(({ key }) => key);
+  expect(new Set(keys).size).toBe(keys.length);
+});
 
 it('saves nothing of experts for a dense model', () => {
   const { flags, resolved } = configurationJson(configure(small));
