@@ -122,7 +122,10 @@ it.each([
 it('is configured by options', () => {
   const model = {
     ...smallRun.model,
-    ...{ numExperts: 8, moeLayerFreq: '[0,1]*2', moeAuxLossCoeff: [0.01], disableBiasLinear: true },
+    numExperts: 8,
+    moeLayerFreq: '[0,1]*2',
+    moeAuxLossCoeff: [0.01],
+    disableBiasLinear: true,
     moeRouterLoadBalancingType: ['seq_aux_loss' as const],
   };
   const layout = { expertModelParallelSize: 2, moeTokenDispatcherType: 'allgather' as const };

@@ -3,9 +3,10 @@ import { publishedBlocks, qwen3 } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, of which a token uses two. Neither recipe nor
- * data are published: learning rates and batches are those of Llama 3's presets, and the coefficient of the
- * balancing loss is that of Megatron-LM's example, of the loss that does not depend on how the batch is split.
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, of which a token uses two. Neither recipe
+ * nor data are published: learning rates and batches are those of Llama 3's presets, and the coefficient of
+ * the balancing loss is that of Megatron-LM's example, of the loss that does not depend on how the batch is
+ * split.
  */
 const mixtral: Flags = {
   ...publishedBlocks,
