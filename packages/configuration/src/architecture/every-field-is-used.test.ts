@@ -10,7 +10,7 @@ import { gptModelOf } from './gpt-model-of.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
-/** What GPTs do not read before their block of experts does. */
+/** Flags that GPTs do not read until they have a block of experts. */
 const builtByTheExpertBlock = [
   ...Object.keys(gateFields),
   ...Object.keys(expertFields),
