@@ -8,10 +8,10 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { ConfigurationError } from '@mtl/errors';
 import { replicatedParameter } from '@mtl/tensor-parallel';
 import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
 import {
+  clampedGluActivation,
   type FeedForwardActivation,
   geluActivation,
   squaredReluActivation,
@@ -83,20 +83,10 @@ export class SharedExperts {
   }
 }
 
-function activationOf({ kind }: ExpertActivationSpecification): FeedForwardActivation {
-  switch (kind) {
-    case 'swiglu':
-      return swigluActivation;
-    case 'squaredRelu':
-      return squaredReluActivation;
-    case 'geluErf':
-      return geluActivation('erf');
-    case 'geluTanh':
-      return geluActivation('tanh');
-    case 'clampedQuickGeglu':
-      throw new ConfigurationError('MTL_BLOCK_KIND', 'shared experts with quick GEGLU', {
-        expected: 'SwiGLU, GELU or squared ReLU',
-        remedy: 'leave out --quick-geglu or the shared experts',
-      });
-  }
+function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
+  if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });
+  if (kind === 'squaredRelu') return squaredReluActivation;
+  if (kind !== 'swiglu') return geluActivation(kind === 'geluErf' ? 'erf' : 'tanh');
+  const isPlain = clamp === undefined && linearOffset === undefined;
+  return isPlain ? swigluActivation : clampedGluActivation({ gate: kind, clamp, linearOffset });
 }

@@ -82,9 +82,6 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     ['--moe-extended-tp', /use --expert-tensor-parallel-size/],
     ['--moe-router-topk-limited-devices 4', /use --moe-router-num-groups and --moe-router-group-topk/],
     ['--moe-router-padding-for-fp8', /use --bf16/],
-    ['--recompute-granularity selective --recompute-modules moe_act', /expected core_attn/],
-    ['--recompute-granularity selective --recompute-modules moe', /expected core_attn/],
-    ['--recompute-granularity selective --recompute-modules shared_experts', /expected core_attn/],
   ])('are refused with their reason where it is another: %s', (line, text) => {
     expect(formatError(errorOf(`${experts} ${line}`))).toMatch(text);
   });
