@@ -26,10 +26,20 @@ export {
   biasDropoutResidual,
   type Dropout,
 } from './operations/bias-dropout-residual.js';
+export { type CombineRowsOptions, combineRows } from './operations/combine-rows.js';
 export { type CrossEntropyOptions, crossEntropy } from './operations/cross-entropy.js';
 export { type EmbeddingLookup, embedding } from './operations/embedding.js';
+export { type ExpertActivationOptions, expertActivation } from './operations/expert-activation.js';
 export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js';
 export { gelu } from './operations/gelu.js';
+export {
+  type ExpertGroups,
+  type GroupByExpertOptions,
+  groupByExpert,
+  type RowGrouping,
+} from './operations/group-by-expert.js';
+export { type GroupedBiasOptions, groupedBias } from './operations/grouped-bias.js';
+export { type GroupedLinearOptions, groupedLinear } from './operations/grouped-linear.js';
 export type { HeadNorm } from './operations/head-norm.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
 export {
@@ -46,6 +56,7 @@ export {
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
+export { type PermuteRowsOptions, permuteRows } from './operations/permute-rows.js';
 export {
   type HeadRotation,
   type PrepareHeadsOptions,
@@ -53,7 +64,13 @@ export {
 } from './operations/prepare-heads.js';
 export { reshape } from './operations/reshape.js';
 export { type RmsNormOptions, rmsNorm } from './operations/rms-norm.js';
+export { type RouteOptions, type Routing, route } from './operations/route.js';
 export { type RouterLinearOptions, routerLinear } from './operations/router-linear.js';
+export {
+  type RouterStatistics,
+  type RouterStatisticsOptions,
+  routerStatistics,
+} from './operations/router-statistics.js';
 export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { squaredRelu } from './operations/squared-relu.js';
 export { swiglu } from './operations/swiglu.js';

@@ -4,8 +4,9 @@ import { describe, expect, it } from 'vitest';
 import * as autograd from '../index.js';
 
 const names = [
-  ...['adaptedLinear', 'attention', 'biasDropoutResidual', 'crossEntropy', 'embedding', 'gatherRows'],
-  ...['gelu', 'layerNorm'],
+  ...['adaptedLinear', 'attention', 'biasDropoutResidual', 'combineRows', 'crossEntropy', 'embedding'],
+  ...['expertActivation', 'gatherRows', 'gelu', 'groupByExpert', 'groupedBias', 'groupedLinear', 'layerNorm'],
+  ...['permuteRows', 'route', 'routerStatistics'],
   ...['linear', 'linearCrossEntropy', 'linearGelu', 'prepareHeads', 'reshape', 'rmsNorm'],
   ...['squaredRelu', 'swiglu', 'tanh'],
 ];

@@ -7,14 +7,19 @@
 
 namespace mtl {
 
-// The error for an index, `at` elements from the first, that is not in [0, end). MTL_INDEX.
+// The error for an index, `at` elements from the first, that is not in [first, end). MTL_INDEX.
 struct WrongIndex {
   const char *op, *tensor;
   int64_t at, value, end;
+  int64_t first = 0;
 };
 Status index_error(const WrongIndex& wrong);
 
-// MTL_INDEX unless all indices of an int32 tensor in host memory are in [0, end).
-Status expect_indices(const OpCall& call, int tensor, int64_t end);
+// MTL_INDEX unless all indices of an int32 tensor in host memory are in [first, end).
+Status expect_indices(const OpCall& call, int tensor, int64_t end, int64_t first = 0);
+
+// MTL_INDEX unless an int32 tensor in host memory holds the bounds of groups of rows: 0 first, none below the
+// one before it, none above `rows`.
+Status expect_offsets(const OpCall& call, int tensor, int64_t rows);
 
 }  // namespace mtl

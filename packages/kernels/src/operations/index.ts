@@ -53,6 +53,40 @@ export {
   embeddingForward,
 } from './embedding.js';
 export {
+  type ExpertActivation,
+  type ExpertActivationBackwardOptions,
+  type ExpertActivationForwardOptions,
+  type ExpertActivationOptions,
+  expertActivationBackward,
+  expertActivationForward,
+} from './expert-activation.js';
+export {
+  type AddCountsOptions,
+  addCounts,
+  type UpdateExpertBiasOptions,
+  updateExpertBias,
+} from './expert-bias.js';
+export {
+  type DropOverCapacityOptions,
+  dropOverCapacity,
+  type GroupByExpertOptions,
+  groupByExpert,
+} from './expert-groups.js';
+export {
+  type GroupedBiasBackwardOptions,
+  type GroupedBiasForwardOptions,
+  type GroupedSumRowsOptions,
+  groupedBiasBackward,
+  groupedBiasForward,
+  groupedSumRows,
+} from './grouped-bias.js';
+export {
+  type GroupedMatmulOptions,
+  type GroupedWeightGradientOptions,
+  groupedMatmul,
+  groupedWeightGradient,
+} from './grouped-matmul.js';
+export {
   type LayerNormBackwardOptions,
   type LayerNormForwardOptions,
   layerNormBackward,
@@ -79,6 +113,12 @@ export {
   muonPolynomial,
   muonUpdate,
 } from './muon.js';
+export {
+  type CombineRowsOptions,
+  combineRows,
+  type PermuteRowsOptions,
+  permuteRows,
+} from './permute-rows.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
   type ReductionOptions,
@@ -101,6 +141,20 @@ export {
   rotaryFrequencies,
   rotaryTable,
 } from './rotary-table.js';
+export {
+  type RouterBackwardOptions,
+  type RouterForwardOptions,
+  type RouterScoreFunction,
+  type RouterScoreOptions,
+  routerBackward,
+  routerForward,
+} from './router.js';
+export {
+  type RouterStatisticsBackwardOptions,
+  type RouterStatisticsForwardOptions,
+  routerStatisticsBackward,
+  routerStatisticsForward,
+} from './router-statistics.js';
 export {
   type RowGateBackwardOptions,
   type RowGateForwardOptions,

@@ -2,21 +2,11 @@
 #include <string.h>
 
 #include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/square_root.h"
 #include "ops/adamw.h"
 
 namespace mtl {
 namespace {
-
-MTL_INLINE VFloat square_root(VFloat value) {
-#if MTL_ISA_LEVEL == 2
-  return (VFloat)_mm512_sqrt_ps((__m512)value);
-#elif MTL_ISA_LEVEL == 1
-  return (VFloat)_mm256_sqrt_ps((__m256)value);
-#else
-  for (int lane = 0; lane < kLanes; ++lane) value[lane] = sqrtf(value[lane]);
-  return value;
-#endif
-}
 
 struct Coefficients {
   float beta1, beta2, epsilon, gradient_factor, step, inverse_correction2;

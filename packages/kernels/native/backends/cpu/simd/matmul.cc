@@ -1,47 +1,10 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/onednn.h"
-#include "backends/cpu/simd/matmul_amx.h"
-#include "backends/cpu/simd/matmul_blocks.h"
 #include "backends/cpu/simd/matmul_few_rows.h"
+#include "backends/cpu/simd/matmul_lanes.h"
 
 namespace mtl {
 namespace {
-
-template <typename T>
-struct FloatLanes : Singles<T>, VectorTiles<FloatProducts> {
-  using Products = FloatProducts;
-};
-
-#if MTL_ISA_LEVEL == 2
-struct PairLanes : BFloat16Pairs, VectorTiles<BFloat16PairProducts> {
-  using Products = BFloat16PairProducts;
-};
-using BFloat16Lanes = PairLanes;
-#else
-using BFloat16Lanes = FloatLanes<bfloat16>;
-#endif
-
-// Calls `body` with a null pointer of the lanes that vectors multiply in float32, bfloat16 or float16.
-template <typename Body>
-MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return body(static_cast<FloatLanes<float>*>(nullptr));
-    case DType::kBFloat16:
-      return body(static_cast<BFloat16Lanes*>(nullptr));
-    default:
-      return body(static_cast<FloatLanes<float16>*>(nullptr));
-  }
-}
-
-// The same with tiles of AMX where the processor has them.
-template <typename Body>
-MTL_INLINE Status for_lanes(DType dtype, const Body& body) {
-#ifdef MTL_HAS_AMX_KERNELS
-  if (dtype == DType::kBFloat16 && has_amx()) return body(static_cast<AmxPairs*>(nullptr));
-#endif
-  return for_vector_lanes(dtype, body);
-}
 
 // The faster one was measured on Zen 5 (docs/benchmarks): oneDNN is, of small and of narrow matrices and of
 // weight gradients in float32. Of float32 without AVX-512 and of bfloat16 on processors with AMX it is taken

@@ -1,0 +1,109 @@
+import {
+  type ExpertActivationOptions as ActivationOptions,
+  checkedOperation,
+  expertActivationBackward,
+  expertActivationForward,
+  groupedSumRows,
+  Tensor,
+} from '@mtl/kernels';
+import type { Parameter } from '../parameter.js';
+import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
+import type { Variable } from '../variable.js';
+
+export interface ExpertActivationOptions extends ActivationOptions {
+  /** `[R, 1, W]` (or more dimensions): W is 2F (F gates, then F values) for gated activations, F for others. */
+  readonly input: Variable;
+  /** [G, W] */
+  readonly bias?: Parameter | undefined;
+  /** R elements, float32: the factor of each row; its gradient is the router's. */
+  readonly probabilities?: Variable | undefined;
+  /** `[G + 1]` int32: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  readonly offsets: Variable;
+}
+
+/**
+ * act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros. Its output is computed
+ * again in backward rather than kept, where the tape rematerializes.
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for offsets
+ *   that are none
+ */
+export const expertActivation = checkedOperation(
+  'expertActivation',
+  (tape: Tape, options: ExpertActivationOptions): Variable => {
+    const { input, bias, probabilities, offsets, activation, clamp, linearOffset } = options;
+    const kind = { activation, clamp, linearOffset };
+    const compute = (): Tensor =>
+      withRows(probabilities?.tensor, (factors) =>
+        expertActivationForward({
+          input: input.tensor,
+          bias: bias?.data,
+          probabilities: factors,
+          offsets: offsets.tensor,
+          ...kind,
+        }),
+      );
+    const trained = trainedParameters(bias);
+    const isProbabilityTrained = probabilities?.requiresGradient === true;
+    const dependencies = [input, probabilities, offsets].filter((each) => each !== undefined);
+    const result = tape.result(compute(), {
+      requiresGradient: input.requiresGradient || isProbabilityTrained || trained.length > 0,
+      recipe: { dependencies, compute },
+    });
+    tape.record(result, () => {
+      const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
+      const savedFactors = probabilities && tape.save(probabilities);
+      /** The input's gradient; `ofFactors` is filled where it is given. */
+      const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
+        withRows(savedFactors?.tensor, (factors) =>
+          expertActivationBackward({
+            probabilitiesGradient: ofFactors,
+            outputGradient,
+            input: savedInput.tensor,
+            bias: bias?.data,
+            probabilities: factors,
+            offsets: savedOffsets.tensor,
+            ...kind,
+          }),
+        );
+      return {
+        name: 'expertActivation',
+        inputs: probabilities === undefined ? [input] : [input, probabilities],
+        parameters: trained,
+        saved: [savedInput, savedOffsets, savedFactors].filter((saved) => saved !== undefined),
+        backward: ({ parts, outputGradient }) => {
+          const ofFactors =
+            parts.input && isProbabilityTrained ? Tensor.empty(probabilities.tensor) : undefined;
+          const inputGradient = withRows(ofFactors, (rows) => differentiate(outputGradient!, rows));
+          if (parts.weight && trained.length > 0) {
+            groupedSumRows({
+              output: bias!.mainGradient,
+              input: inputGradient,
+              offsets: savedOffsets.tensor,
+              accumulate: true,
+            });
+          }
+          if (parts.input && input.requiresGradient) return [inputGradient, ofFactors];
+          inputGradient.dispose();
+          return [undefined, ofFactors];
+        },
+      };
+    });
+    return result;
+  },
+);
+
+/** Runs `body` with a view of a tensor as [R], where there is one. */
+export function withRows<Result>(
+  tensor: Tensor | undefined,
+  body: (rows: Tensor | undefined) => Result,
+): Result {
+  if (tensor === undefined) return body(undefined);
+  const view = tensor.reshape([tensor.size]);
+  try {
+    return body(view);
+  } finally {
+    view.dispose();
+  }
+}

@@ -1,0 +1,27 @@
+// The groups of consecutive rows, by their offsets.
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+// Gives the group of each of a thread's rows, in ascending order.
+class GroupWalk {
+ public:
+  GroupWalk(const int32_t* offsets, int64_t groups) : offsets_(offsets), groups_(groups) {}
+
+  // The group that a row is of; the number of groups for a row behind all of them.
+  int64_t group_of(int64_t row) {
+    while (group_ < groups_ && offsets_[group_ + 1] <= row) ++group_;
+    return group_;
+  }
+
+ private:
+  const int32_t* const offsets_;
+  const int64_t groups_;
+  int64_t group_ = 0;
+};
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,108 @@
+// Scores of experts from the logits of one row, in rows that end with whole vectors: what is beyond the last
+// expert is -infinity, whose scores are 0.
+#pragma once
+
+#include "backends/cpu/simd/attention_math.h"
+#include "backends/cpu/simd/square_root.h"
+#include "ops/router.h"
+
+namespace mtl {
+namespace {
+
+constexpr float kSmallestSum = 1e-20f;  // is added to sums of scores
+
+MTL_INLINE int64_t padded(int64_t length) { return round_up(length, kLanes); }
+
+MTL_INLINE VFloat infinity() { return splat(__builtin_inff()); }
+
+MTL_INLINE void load_logits(float* to, const float* logits, int64_t experts) {
+  for (int64_t e = 0; e < experts; e += kLanes) {
+    store(to + e, -infinity());
+    store_up_to(to + e, load_up_to(logits + e, experts - e), experts - e);
+  }
+}
+
+// s(x) with e = exponential(-x), which is clamped: below -88 it is 0. NaN stays NaN.
+MTL_INLINE VFloat sigmoid_of(VFloat x, VFloat e) { return select(x < -88.0f, splat(0.0f), 1.0f / (1.0f + e)); }
+
+// ln(1 + e^x) = max(x, 0) + ln(1 + u) with u = e^-|x|; the rounding of 1 + u is undone by a quotient, so that
+// small values are accurate, too (Kahan).
+MTL_INLINE VFloat softplus(VFloat x) {
+  const VFloat u = exponential(-bits_to_float(float_to_bits(x) & 0x7fffffffu)), w = 1.0f + u;
+  const VFloat logarithm = select(w == 1.0f, u, natural_logarithm(w) * (u / (w - 1.0f)));
+  return maximum(splat(0.0f), x) + logarithm;
+}
+
+template <ScoreFunction kFunction>
+MTL_INLINE VFloat score(VFloat logit) {
+  if constexpr (kFunction == ScoreFunction::kSigmoid) return sigmoid_of(logit, exponential(-logit));
+  return square_root(softplus(logit));
+}
+
+// The derivative of a score by its logit.
+template <ScoreFunction kFunction>
+MTL_INLINE VFloat slope(VFloat logit) {
+  const VFloat e = exponential(-logit), s = sigmoid_of(logit, e);
+  if constexpr (kFunction == ScoreFunction::kSigmoid) return (e * s) * s;  // 1 - s = e s
+  const VFloat root = square_root(softplus(logit));
+  return select(root == 0.0f, splat(0.0f), s / (2.0f * root));
+}
+
+// What a softmax over a row of logits has computed.
+struct Softmax {
+  float maximum, sum;
+
+  VFloat at(VFloat logits) const { return exponential(logits - maximum) * (1.0f / sum); }
+};
+
+MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
+  VFloat largest = -infinity(), total = {};
+  for (int64_t e = 0; e < experts; e += kLanes) largest = maximum(largest, load(logits + e));
+  const float most = maximum_of(largest);
+  for (int64_t e = 0; e < experts; e += kLanes) total += exponential(load(logits + e) - most);
+  return {most, sum(total)};
+}
+
+// A position and its value, in a list in descending order; of equal values the lower position is first.
+struct Ranked {
+  float value;
+  int64_t at;
+
+  static Ranked start() { return {__builtin_inff(), -1}; }
+};
+
+// The one that follows `before` among `count` values, none of which is NaN.
+MTL_INLINE Ranked next_of(const float* values, int64_t count, const Ranked& before) {
+  Ranked best = {0.0f, -1};
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = values[i];
+    const bool is_behind = value < before.value || (value == before.value && i > before.at);
+    if (is_behind && (best.at < 0 || value > best.value)) best = {value, i};
+  }
+  return best;
+}
+
+MTL_INLINE Status expect_float32(const OpCall& call, int logits) {
+  if (call.tensor(logits).dtype == DType::kFloat32) return ok_status();
+  return error_status("MTL_DTYPE", "%s: float64 is computed on the reference device only", call.op);
+}
+
+// Calls `body` with a null pointer whose type has the score function as `kFunction`.
+template <ScoreFunction kOne>
+struct ScoreKind {
+  static constexpr ScoreFunction kFunction = kOne;
+};
+template <typename Body>
+MTL_INLINE Status for_score_function(ScoreFunction function, const Body& body) {
+  switch (function) {
+    case ScoreFunction::kSoftmax:
+      return body(static_cast<ScoreKind<ScoreFunction::kSoftmax>*>(nullptr));
+    case ScoreFunction::kSigmoid:
+      return body(static_cast<ScoreKind<ScoreFunction::kSigmoid>*>(nullptr));
+    default:
+      return body(static_cast<ScoreKind<ScoreFunction::kSqrtSoftplus>*>(nullptr));
+  }
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,14 @@
+// The operands of update_expert_bias and add_counts by name; the contract is in expert_bias.cc.
+#pragma once
+
+namespace mtl {
+
+struct UpdateExpertBias {
+  enum Tensors { kExpertBias, kCounts };
+  enum Attributes { kRate };
+};
+struct AddCounts {
+  enum Tensors { kCounts, kOffsets };
+};
+
+}  // namespace mtl

@@ -1,0 +1,14 @@
+// The operands of group_by_expert and drop_over_capacity by name; the contract is in expert_groups.cc.
+#pragma once
+
+namespace mtl {
+
+struct GroupByExpert {
+  enum Tensors { kOffsets, kPositions, kSources, kExperts };
+};
+struct DropOverCapacity {
+  enum Tensors { kOutput, kExperts, kProbabilities };
+  enum Attributes { kNumExperts, kCapacity, kByPosition };
+};
+
+}  // namespace mtl

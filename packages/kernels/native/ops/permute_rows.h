@@ -1,0 +1,14 @@
+// The operands of permute_rows and combine_rows by name; the contract is in permute_rows.cc.
+#pragma once
+
+namespace mtl {
+
+struct PermuteRows {
+  enum Tensors { kOutput, kInput, kSources };
+  enum Attributes { kTopK };
+};
+struct CombineRows {
+  enum Tensors { kOutput, kRows, kPositions };
+};
+
+}  // namespace mtl

@@ -1,0 +1,29 @@
+// The operands of router_forward and router_backward by name; the contract is in router.cc.
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+enum class ScoreFunction : int { kSoftmax = 0, kSigmoid = 1, kSqrtSoftplus = 2 };
+constexpr int kNumScoreFunctions = 3;
+
+struct RouterForward {
+  enum Tensors { kProbabilities, kExperts, kLogits, kExpertBias, kChosen };
+  enum Attributes { kScoreFunction, kPreSoftmax, kScalingFactor, kNumGroups, kGroupTopK };
+};
+struct RouterBackward {
+  enum Tensors { kLogitsGradient, kProbabilitiesGradient, kLogits, kExperts };
+  enum Attributes { kScoreFunction, kPreSoftmax, kScalingFactor };
+};
+
+// What kernels read of a call of either operation.
+struct RouterSizes {
+  int64_t rows, experts, slots;
+};
+RouterSizes router_sizes(const OpCall& call, int logits, int probabilities);
+
+// MTL_ARGUMENT unless the attribute numbers a score function.
+Status expect_score_function(const OpCall& call, int attribute);
+
+}  // namespace mtl
