@@ -156,7 +156,8 @@ const deepseekExperts = {
     moeRouterNumGroups: 4,
     moeRouterGroupTopk: 2,
     moeRouterEnableExpertBias: true,
-    moeRouterBiasUpdateRate: 0.001,
+    // large enough that a step changes choices
+    moeRouterBiasUpdateRate: 0.01,
     moeRouterLoadBalancingType: ['seq_aux_loss'],
     moeAuxLossCoeff: [0.001],
     moeSharedExpertIntermediateSize: 48,
@@ -392,6 +393,11 @@ export const faults = [
     ...llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
   },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...llama(layout({ pp: 2 }, ['1f1b'])) },
+  few({ fault: 'drop-expert-counts', noticedBy: 'loss', ...deepseek(layout({ dp: 2, ep: 2 })) }),
+  { fault: 'move-biases-twice', noticedBy: 'loss', ...deepseek(layout({ dp: 2, ep: 2 })) },
+  few({ fault: 'average-expert-gradients', noticedBy: 'gradients', ...qwen(layout({ dp: 2, ep: 2 })) }),
+  few({ fault: 'skip-shared-gate-sum', noticedBy: 'gradients', ...qwen(layout({ tp: 2 }, [sequence])) }),
+  { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...deepseek(layout({ dp: 2 })) },
 ];
 
 /**

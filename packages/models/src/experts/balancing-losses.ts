@@ -116,9 +116,9 @@ function addBalance(
       using counts = statistics.counts.reshape([statistics.counts.size, 1]);
       using column = weight.reshape([1, 1]);
       using weighted = matmul({ left: counts, right: column });
-      const scores = scale({ input: weighted, factor });
-      const squares = Tensor.zeros({ ...statistics.squares, shape: statistics.squares.shape });
-      return { scores, squares };
+      using scaled = scale({ input: weighted, factor });
+      const scores = scaled.reshape(statistics.counts.shape);
+      return { scores };
     },
   });
 }
@@ -131,10 +131,7 @@ function addZLoss(tape: Tape, options: BalancingLossesOptions): void {
     name: balancingLossNames.z,
     value: statistics.squares.view({ shape: [1] }),
     statistics,
-    gradients: (weight) => ({
-      scores: Tensor.zeros({ ...statistics.scoreSums, shape: statistics.scoreSums.shape }),
-      squares: weight.view({ shape: [1] }),
-    }),
+    gradients: (weight) => ({ squares: weight.view({ shape: [1] }) }),
   });
 }
 
@@ -145,7 +142,7 @@ interface AddLossOptions extends BalancingLossesOptions {
   /** They become the tape's. */
   readonly statistics: Statistics;
   /** The gradients of sums of scores and of squares by the weight of the loss, float32 [1]. */
-  readonly gradients: (weight: Tensor) => { readonly scores: Tensor; readonly squares: Tensor };
+  readonly gradients: (weight: Tensor) => { readonly scores?: Tensor; readonly squares?: Tensor };
 }
 
 function addLoss(tape: Tape, options: AddLossOptions): void {
@@ -164,7 +161,6 @@ function addLoss(tape: Tape, options: AddLossOptions): void {
       backward: () => {
         const [savedLogits, weight] = saved.map(({ tensor }) => tensor) as [Tensor, Tensor];
         const { scores, squares } = gradients(weight);
-        const { topK, router } = specification;
         const { dtype, device, shape } = savedLogits;
         const logitsGradient = Tensor.empty({ shape, dtype, device });
         routerStatisticsBackward({
@@ -172,12 +168,11 @@ function addLoss(tape: Tape, options: AddLossOptions): void {
           scoreGradients: scores,
           squareGradients: squares,
           logits: savedLogits,
-          topK,
-          scoreFunction: router.scoreFunction,
+          scoreFunction: specification.router.scoreFunction,
           numSequences,
         });
-        scores.dispose();
-        squares.dispose();
+        scores?.dispose();
+        squares?.dispose();
         return [logitsGradient];
       },
     };

@@ -45,12 +45,12 @@ function activationOf(model: Model): ExpertActivationSpecification {
   const kind = swiglu
     ? 'swiglu'
     : squaredRelu
-      ? 'squared-relu'
+      ? 'squaredRelu'
       : quickGeglu
-        ? 'quick-geglu'
+        ? 'clampedQuickGeglu'
         : geluKind === 'erf'
-          ? 'gelu-erf'
-          : 'gelu-tanh';
+          ? 'geluErf'
+          : 'geluTanh';
   const { activationFuncClampValue: clamp, gluLinearOffset: linearOffset } = model;
   return { kind, ...(clamp !== undefined && { clamp }), ...(linearOffset !== undefined && { linearOffset }) };
 }

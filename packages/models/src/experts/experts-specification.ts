@@ -1,9 +1,10 @@
+import type { ExpertActivation } from '@mtl/kernels';
 import type { FeedForwardSpecification } from '../blocks/activated-feed-forward.js';
 import type { LoadBalancingType, RouterScoreFunction, TokenDropPolicy } from './expert-variants.js';
 
 /** What is between the two layers of an expert. */
 export interface ExpertActivationSpecification {
-  readonly kind: 'swiglu' | 'gelu-tanh' | 'gelu-erf' | 'squared-relu' | 'quick-geglu';
+  readonly kind: ExpertActivation;
   /** Gates are at most this, values between it and its negative. Absent: any. */
   readonly clamp?: number | undefined;
   /** Added to the values of gated experts. Absent: 0. */
@@ -12,7 +13,7 @@ export interface ExpertActivationSpecification {
 
 /** Whether the first layer of an expert has gates and values. */
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
-  kind === 'swiglu' || kind === 'quick-geglu';
+  kind === 'swiglu' || kind === 'clampedQuickGeglu';
 
 /** How a router chooses the experts of a token. */
 export interface RouterSpecification {

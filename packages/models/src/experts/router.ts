@@ -71,7 +71,7 @@ export class Router {
     const chosen = passes?.chosen(this.#name);
     const routing = route(tape, {
       logits,
-      chosen: chosen && tape.input(chosen.view({ shape: chosen.shape })),
+      experts: chosen && tape.input(chosen.view({ shape: chosen.shape })),
       expertBias: this.expertBias && tape.input(this.expertBias.data.view({ shape: this.expertBias.shape })),
       topK,
       scoreFunction,

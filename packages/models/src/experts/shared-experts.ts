@@ -79,13 +79,13 @@ function activationOf({ kind }: ExpertActivationSpecification): FeedForwardActiv
   switch (kind) {
     case 'swiglu':
       return swigluActivation;
-    case 'squared-relu':
+    case 'squaredRelu':
       return squaredReluActivation;
-    case 'gelu-erf':
+    case 'geluErf':
       return geluActivation('erf');
-    case 'gelu-tanh':
+    case 'geluTanh':
       return geluActivation('tanh');
-    case 'quick-geglu':
+    case 'clampedQuickGeglu':
       throw new ConfigurationError('MTL_BLOCK_KIND', 'shared experts with quick GEGLU', {
         expected: 'SwiGLU, GELU or squared ReLU',
         remedy: 'leave out --quick-geglu or the shared experts',

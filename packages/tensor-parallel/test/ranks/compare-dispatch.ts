@@ -119,7 +119,7 @@ function compute(
       input: hiddenRows,
       probabilities: ofRows,
       offsets,
-      activation: 'gelu-tanh',
+      activation: 'geluTanh',
     });
     return tokens.combine(tape, groupedLinear(tape, { input: activated, weight: down, offsets }));
   });
