@@ -1,4 +1,4 @@
-import { CheckpointError } from '@mtl/errors';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import type { BlockSpecification } from '../blocks/block-specification.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import { hasExperts } from '../experts/expert-variants.js';
@@ -99,13 +99,23 @@ export function unstatedProperties(model: GptModelConfiguration): {
   const candidates = modelTypesOf('gpt').flatMap((type) => {
     const stated = asStatedBy(type, model) as KnownProperties | undefined;
     const changes = Object.entries({ ...stated, ...model }).flatMap(([key, value]) => {
-      const isOther = architectureOf({ ...model, [key]: stated?.[key] }) !== wanted;
+      const isOther = architectureOrNone({ ...model, [key]: stated?.[key] }) !== wanted;
       return isOther ? [`${key} ${key in model ? value : 'of a GPT-2'}`] : [];
     });
     return stated === undefined ? [] : [{ nearest: modelTypes[type] as ModelType, properties: changes }];
   });
   const [nearest] = candidates.toSorted((one, other) => one.properties.length - other.properties.length);
   return nearest ?? { nearest: modelTypes.gpt2, properties: [] };
+}
+
+/** undefined for properties that no model has together, as heads that do not divide the hidden size. */
+function architectureOrNone(model: GptModelConfiguration): string | undefined {
+  try {
+    return architectureOf(model);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  }
 }
 
 /** What a GPT computes with its weights, as text. */
