@@ -283,6 +283,20 @@ describe('layers with experts', () => {
   });
 });
 
+it('writes numbers as the kind of number that transformers reads', async () => {
+  const { source, stage, dispose } = await loadModel(directoryOf('huggingface-mixtral'));
+  const config = { ...source.origin.config, router_aux_loss_coef: 0, router_jitter_noise: 0 };
+  const [directory, tensors] = [join(scratch, 'out'), parameterTensors(stage.parameters)];
+  const model = { ...source.configuration, initMethodStd: 1 };
+  await writeHuggingFaceGpt({ directory, model, tensors, origin: { config } });
+  const text = await readFile(join(directory, 'config.json'), 'utf8');
+  expect(text).toMatch(/"router_aux_loss_coef": 0\.0,\n/);
+  expect(text).toMatch(/"router_jitter_noise": 0\.0,\n/);
+  expect(text).toMatch(/"initializer_range": 1\.0,\n/);
+  expect(text).toMatch(/"hidden_size": 14,\n/);
+  dispose();
+});
+
 it('writes a Mixtral whose dense width is another: it has no dense layers', async () => {
   const { source, stage, dispose } = await loadModel(directoryOf('huggingface-mixtral'));
   const { ffnHiddenSize: moeFfnHiddenSize } = source.configuration;
