@@ -22,6 +22,8 @@ function layerMappings(
   const size = headSizeOf(model);
   const ours = `decoder.layers.${layer}.`;
   const theirs = `layers.${layer}.`;
+  const isWhole = attention.queryKeyNorm?.wholeWidth === true;
+  const normSize = isWhole ? { q: heads * size, k: numGroups * size } : { q: size, k: size };
   const kinds = (hasBias: boolean): Kind[] => (hasBias ? ['weight', 'bias'] : ['weight']);
   const vector = (name: string, source: string, length: number): WeightMapping =>
     sameLayout(`${ours}${name}`, { name: `${theirs}${source}`, shape: [length] });
@@ -62,8 +64,8 @@ function layerMappings(
     ),
     ...(attention.queryKeyNorm === undefined
       ? []
-      : ['q', 'k'].map((of) =>
-          vector(`self_attention.${of}_layernorm.weight`, `self_attn.${of}_norm.weight`, size),
+      : (['q', 'k'] as const).map((of) =>
+          vector(`self_attention.${of}_layernorm.weight`, `self_attn.${of}_norm.weight`, normSize[of]),
         )),
     ...dense('self_attention.linear_proj', 'self_attn.o_proj', [h, heads * size]),
     vector('pre_mlp_layernorm.weight', 'post_attention_layernorm.weight', h),

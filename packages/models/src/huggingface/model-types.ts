@@ -1,5 +1,5 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
-import { mixtralExperts, qwen2Experts, qwenExperts, widthOfExperts } from './expert-fields.js';
+import { mixtralExperts, olmoeExperts, qwen2Experts, qwenExperts, widthOfExperts } from './expert-fields.js';
 import {
   gatedActivation,
   headSize,
@@ -7,6 +7,7 @@ import {
   llamaBiases,
   noAttentionBiases,
   qkvBiases,
+  usualHeadSize,
 } from './llama-fields.js';
 import { roformerFields } from './roformer-fields.js';
 import { ropeFieldsOf } from './rope-fields.js';
@@ -249,6 +250,25 @@ export const modelTypes = {
       ...llamaNumbers,
     ],
     fixed: { ...llamaFixed, qkLayernorm: true },
+    inWeights: [],
+  },
+  olmoe: {
+    kind: 'gpt',
+    className: 'OlmoeForCausalLM',
+    name: 'an OLMoE',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: true }),
+      usualHeadSize,
+      ...llamaSizesWith(widthOfExperts),
+      noAttentionBiases,
+      ...olmoeExperts,
+      ...llamaNumbersOf({ normEpsilon: 1e-5 }),
+    ],
+    fixed: { ...llamaFixed, qkLayernorm: true, qkNormWholeWidth: true },
     inWeights: [],
   },
   qwen2_moe: {
