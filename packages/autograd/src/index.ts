@@ -75,6 +75,7 @@ export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { squaredRelu } from './operations/squared-relu.js';
 export { swiglu } from './operations/swiglu.js';
 export { tanh } from './operations/tanh.js';
+export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';
 export {
   type Initialization,
   Parameter,
