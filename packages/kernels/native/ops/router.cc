@@ -23,11 +23,6 @@
 
 namespace mtl {
 
-RouterSizes router_sizes(const OpCall& call, int logits, int probabilities) {
-  const TensorView &of_logits = call.tensor(logits), &of_slots = call.tensor(probabilities);
-  return {of_slots.dim(0), of_logits.dim(-1), of_slots.dim(1)};
-}
-
 Status expect_score_function(const OpCall& call, int attribute) {
   const double value = call.attribute(attribute);
   for (int kind = 0; kind < kNumScoreFunctions; ++kind) {
