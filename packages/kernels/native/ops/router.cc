@@ -11,10 +11,10 @@
 //   numGroups: 0, or groups of as many experts each, of which the groupTopK with the largest sums of their
 //              k / groupTopK largest selection scores are kept; experts of other groups are not selected
 //
-// The selection score of an expert is its logit (softmax), its probability (preSoftmax), or its score, plus its
-// bias, which only selects. Of equal scores the lower expert comes first; NaN counts as the largest, so that
-// it shows in the loss. The probabilities of sigmoid and sqrt(softplus) are divided by their sum + 1e-20 where k
-// is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
+// The selection score of an expert is its logit (softmax), its probability (preSoftmax), or its score, plus
+// its bias, which only selects. Of equal scores the lower expert comes first; NaN counts as the largest, so
+// that it shows in the loss. The probabilities of sigmoid and sqrt(softplus) are divided by their sum + 1e-20
+// where k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
 #include "ops/router.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// expert_activation_forward and expert_activation_backward: one block per row, whose threads loop over N neighbouring
-// columns and, of gated activations, the values that belong to them.
+// expert_activation_forward and expert_activation_backward: one block per row, whose threads loop over N
+// neighbouring columns and, of gated activations, the values that belong to them.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/gelu.cuh"
 #include "backends/cuda/kernels/group_offsets.cuh"
@@ -13,8 +13,8 @@ struct Value {
   float value, derivative;
 };
 
-// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a large gate
-// does not make it a large product; NaN stays NaN.
+// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a
+// large gate does not make it a large product; NaN stays NaN.
 template <typename T>
 __device__ __forceinline__ Value sigmoid_weighted(float x, float factor) {
   const float scaled = factor * x;

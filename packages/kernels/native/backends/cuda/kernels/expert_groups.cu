@@ -1,6 +1,6 @@
-// group_by_expert and drop_over_capacity. A counting sort: each block counts the slots of each expert in its tile, the
-// counts are added up over the tiles before it, and each slot counts those before it in its tile. No order of threads
-// affects the result.
+// group_by_expert and drop_over_capacity. A counting sort: each block counts the slots of each expert in its
+// tile, the counts are added up over the tiles before it, and each slot counts those before it in its tile.
+// No order of threads affects the result.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/scratch/expert_groups.h"

@@ -1,5 +1,5 @@
-// The offsets of groups of rows, which only the device knows. Offsets that are none are reported, and limited to
-// the rows that there are, so that no kernel leaves the memory of its tensors.
+// The offsets of groups of rows, which only the device knows. Offsets that are none are reported, and limited
+// to the rows that there are, so that no kernel leaves the memory of its tensors.
 #pragma once
 
 #include "backends/cuda/index_check.cuh"

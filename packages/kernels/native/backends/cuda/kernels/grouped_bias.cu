@@ -1,5 +1,5 @@
-// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. A thread of the first sums N columns of one group, row
-// by row; the others have a block for each row.
+// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. A thread of the first sums N columns of
+// one group, row by row; the others have a block for each row.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/group_offsets.cuh"
 #include "ops/grouped_bias.h"

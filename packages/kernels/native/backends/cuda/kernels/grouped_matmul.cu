@@ -1,7 +1,7 @@
-// grouped_matmul and grouped_weight_gradient. As many blocks as the GPU holds take one tile of the output after the
-// other, of one group after the other: the offsets stay on the device. A tile's operands go through shared memory, a
-// few steps of the inner dimension at a time; 16-bit ones are multiplied by matrix instructions, float32 by fused
-// multiply-adds. The steps of a sum are in ascending order whatever the group.
+// grouped_matmul and grouped_weight_gradient. As many blocks as the GPU holds take one tile of the output
+// after the other, of one group after the other: the offsets stay on the device. A tile's operands go through
+// shared memory, a few steps of the inner dimension at a time; 16-bit ones are multiplied by matrix
+// instructions, float32 by fused multiply-adds. The steps of a sum are in ascending order whatever the group.
 #include "ops/grouped_matmul.h"
 
 #include "backends/cuda/instructions/ptx.h"
@@ -22,8 +22,8 @@ struct Operand {
   bool is_packed;  // 16 bytes at a time, along the dimension of stride 1
 };
 
-// Steps of the inner dimension that are in shared memory, and the length of a lane there: rows of 16-bit elements
-// begin in different banks.
+// Steps of the inner dimension that are in shared memory, and the length of a lane there: rows of 16-bit
+// elements begin in different banks.
 template <typename T>
 constexpr int kSteps = sizeof(T) == 2 ? 32 : 16;
 template <typename T>
@@ -155,7 +155,8 @@ struct GroupedProducts {
   bool transpose_weights, accumulate, is_left_packed, is_right_packed;
 };
 
-// output[r, n] = sum over K of input[r] op(weights[g]): rows of the tile are rows of a group, columns outputs.
+// output[r, n] = sum over K of input[r] op(weights[g]): rows of the tile are rows of a group, columns
+// outputs.
 template <typename T>
 struct MatmulShape {
   using Output = T;

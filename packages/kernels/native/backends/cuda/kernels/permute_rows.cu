@@ -1,4 +1,5 @@
-// permute_rows and combine_rows: one block per row of the output, whose threads loop over N neighbouring columns.
+// permute_rows and combine_rows: one block per row of the output, whose threads loop over N neighbouring
+// columns.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/permute_rows.h"

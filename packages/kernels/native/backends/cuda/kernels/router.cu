@@ -23,7 +23,8 @@ struct Rows {
         of_slots(selection + experts) {}
 };
 
-// Loads the logits of a row and computes its scores: those of a softmax over the selected experts are the logits.
+// Loads the logits of a row and computes its scores: those of a softmax over the selected experts are the
+// logits.
 __device__ __forceinline__ void compute_scores(const Rows& row, const float* logits, int experts, const Weighing& how) {
   const int lane = static_cast<int>(threadIdx.x);
   for (int e = lane; e < experts; e += kRowThreads) row.logits[e] = logits[e];
