@@ -30,7 +30,7 @@ export const checkpointFlags = {
     'Takes model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
   'load-hf': text(
-    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
+    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
     {
       placeholder: 'DIR',
     },
