@@ -56,6 +56,10 @@ export {
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
+export {
+  type PermuteProbabilitiesOptions,
+  permuteProbabilities,
+} from './operations/permute-probabilities.js';
 export { type PermuteRowsOptions, permuteRows } from './operations/permute-rows.js';
 export {
   type HeadRotation,

@@ -1,7 +1,7 @@
 import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
-import { type MatmulPrecision, plainPrecision } from './matmul-precision.js';
+import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
 import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
 /** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
@@ -74,6 +74,7 @@ export class Parameter {
   readonly isVocabularyTable: boolean;
   readonly isBuffer: boolean;
   #precision = plainPrecision;
+  readonly #states: PrecisionState[] = [];
   #isFrozen: boolean;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
@@ -111,6 +112,16 @@ export class Parameter {
   /** How matmuls with it compute. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
+  }
+
+  /** The states that checkpoints keep with those of the optimizer: of its precision, and attached ones. */
+  get states(): readonly PrecisionState[] {
+    return [...(this.#precision.state ?? []), ...this.#states];
+  }
+
+  /** Attaches a state that is one of the whole parameter, the same on all ranks that hold some of it. */
+  attach(state: PrecisionState): void {
+    this.#states.push(state);
   }
 
   /** Lets matmuls with it compute in another way, from the next pass on. */

@@ -31,8 +31,9 @@ export interface ValidateConfigurationOptions {
  *
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
- *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
- *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
+ *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
+ *   `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },

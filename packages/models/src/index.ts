@@ -34,7 +34,7 @@ export {
   type PositionEmbeddingType,
   type PositionVariants,
 } from './blocks/position-variants.js';
-export type { Recomputation } from './blocks/recomputation.js';
+export { type RecomputableModule, type Recomputation, recomputableModules } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';

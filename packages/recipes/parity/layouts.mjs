@@ -22,9 +22,12 @@ export const traits = {
   },
 };
 const [sequence, distributed, selective, full] = Object.keys(traits);
-const [gathered, inPairs] = ['tokens by all-gather', 'micro-batches of 2'];
+const [gathered, inPairs, moe] = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
 traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
 traits[inPairs] = { training: { microBatchSize: 2 } };
+traits[moe] = {
+  training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
+};
 
 const schedule = (name, numChunks) => ({
   layout: {
@@ -158,8 +161,8 @@ const deepseekExperts = {
     moeRouterEnableExpertBias: true,
     // large enough that a step changes choices
     moeRouterBiasUpdateRate: 0.01,
-    moeRouterLoadBalancingType: ['seq_aux_loss'],
-    moeAuxLossCoeff: [0.001],
+    moeRouterLoadBalancingType: ['seq_aux_loss', 'global_aux_loss'],
+    moeAuxLossCoeff: [0.001, 0.01],
     moeSharedExpertIntermediateSize: 48,
   },
 };
@@ -189,6 +192,8 @@ const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
 const expertLayouts = [
   qwen(layout({}, [full])),
   qwen(layout({}, [inPairs])),
+  qwen(layout({ dp: 2, ep: 2 }, [moe, distributed])),
+  deepseek(layout({ tp: 2 }, [moe, sequence])),
   qwen(layout({ dp: 2, ep: 2 })),
   qwen(layout({ dp: 2 }, [distributed, inPairs])),
   qwen(layout({ dp: 4, ep: 2 }, [distributed, full])),

@@ -31,10 +31,10 @@ export interface ArchitectureField {
   readonly key: string;
   /** Whether that value is the opposite of the flag's. */
   readonly isNegated?: true;
-  /** That value of a flag's, where it is another one, and back. */
+  /** Makes that value from the flag's, where they differ in another way, and the flag's from it. */
   readonly asModel?: (flag: unknown) => unknown;
   readonly asFlag?: (model: unknown) => unknown;
-  /** What checkpoints save of it. Absent: what the flag takes. */
+  /** The schema of that value. Absent: that of the flag. */
   readonly saved?: z.ZodType;
   /**
    * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.

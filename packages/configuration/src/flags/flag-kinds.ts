@@ -21,7 +21,7 @@ export interface FlagFacts {
   readonly default?: unknown;
   /** In words, a default that depends on other flags. */
   readonly defaultText?: string;
-  /** What it takes, in the words of errors. Default: words for its range. */
+  /** Words of errors for the values that it takes. Default: made from its range. */
   readonly expected?: string;
   /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;

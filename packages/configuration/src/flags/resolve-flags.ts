@@ -196,21 +196,16 @@ function keepBelowPeak(options: {
   sources.set('min-lr', `default (${ofPreset}: ${lowest}, above --lr)`);
 }
 
-/** Lists are the same by their values. */
-const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
-
 /** @throws ConfigurationError `MTL_FLAG_CONFLICT` naming all flags that contradict the loaded model */
 function refuseContradictions(
   asked: ReadonlyMap<FlagName, unknown>,
   { source, values, fixed }: LoadedFlags,
 ): void {
-  const differing = fixed.filter((name) => asked.has(name) && !isSame(asked.get(name), values[name]));
+  const differing = fixed.filter((name) => asked.has(name) && asked.get(name) !== values[name]);
   if (differing.length === 0) return;
   const written = (value: (name: FlagName) => unknown) =>
     differing
-      .map((name) =>
-        value(name) === undefined ? `no --${name}` : `--${name} ${[value(name)].flat().join(' ')}`,
-      )
+      .map((name) => (value(name) === undefined ? `no --${name}` : `--${name} ${value(name)}`))
       .join(' ');
   const names = differing.map((name) => `--${name}`).join(' and ');
   throw new ConfigurationError(

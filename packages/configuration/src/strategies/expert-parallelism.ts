@@ -5,7 +5,7 @@ import { type StrategyCall, strategy } from './strategy.js';
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {
-  /** Processes among which the experts of a layer are dealt out. */
+  /** Processes over which the experts of a layer are divided. */
   readonly expertModelParallelSize?: number;
   /** Processes that share an expert. */
   readonly expertTensorParallelSize?: number;
@@ -15,7 +15,7 @@ export interface ExpertParallelConfiguration {
 /** The flags by which it is asked for. */
 export const expertParallelFlags = {
   'expert-model-parallel-size': count(
-    'Processes among which the experts of a layer are dealt out. They are those of tensor and data parallelism: it takes no more.',
+    'Processes over which the experts of a layer are divided. They are those of tensor and data parallelism: it takes no more.',
     { defaultText: '1' },
   ),
   'expert-tensor-parallel-size': count('Processes that share an expert.', {
@@ -31,7 +31,7 @@ export const expertParallelFlags = {
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * The experts of a layer, dealt out among processes that otherwise split samples or matrices (Lepikhin et
+ * The experts of a layer, divided over processes that otherwise split samples or matrices (Lepikhin et
  * al. 2020); with sizes of their own for them (parallel folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
@@ -123,7 +123,7 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, tp, dp, sta
   }
 }
 
-/** The experts must be dealt out evenly, over the processes of a stage. */
+/** The processes of a stage must divide the experts evenly. */
 function checkExpertSize(
   { flags: given }: Call,
   { etp, ep, tp, dp, stage, numExperts }: SizesOfStage & { readonly numExperts: number },

@@ -9,8 +9,8 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
 
 /**
  * @param notices takes messages for the user
- * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or
- *   `MTL_FLAG_REQUIRED`.
+ * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`,
+ *   `MTL_FLAG_CONFLICT` or `MTL_FLAG_REQUIRED`.
  */
 export function modelConfiguration(flags: FlagReader, notices: string[] = []): ModelConfiguration {
   const hiddenSize = flags.required('hidden-size');

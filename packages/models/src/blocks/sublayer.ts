@@ -1,4 +1,5 @@
 import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
+import type { Device } from '@mtl/kernels';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { ExpertLoad } from '../experts/expert-load.js';
 import type { BlockAdapter } from './block-adapter.js';
@@ -27,6 +28,8 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   /** Low-rank adapters of its linear layers. Default: none. */
   readonly lora?: LoraSpecification | undefined;
   readonly tensorParallel: TensorParallel | undefined;
+  /** Where it computes. Default: cpu. */
+  readonly device?: Device | undefined;
   /** How experts are spread over processes. Default: all are here. */
   readonly expertParallel?: ExpertParallel | undefined;
 }

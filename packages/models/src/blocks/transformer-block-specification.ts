@@ -1,6 +1,8 @@
+import type { ExpertVariants } from '../experts/expert-variants.js';
 import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { BlockSpecification, LayerNormPlacement } from './block-specification.js';
 import type { BlockVariants } from './block-variants.js';
+import type { ClampedGluSpecification } from './feed-forward-activation.js';
 import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import type { PositionVariants } from './position-variants.js';
 import { rotarySpecification } from './rotary-specification.js';
@@ -14,7 +16,7 @@ import { headSizeOf, type TransformerConfiguration } from './transformer-configu
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export function transformerBlockSpecification(
-  model: TransformerConfiguration & BlockVariants & PositionVariants,
+  model: TransformerConfiguration & BlockVariants & PositionVariants & ExpertVariants,
   normPlacement: LayerNormPlacement,
 ): BlockSpecification {
   const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
@@ -52,9 +54,24 @@ export function transformerBlockSpecification(
 }
 
 function feedForwardOf(
-  { swiglu = false, squaredRelu = false, geluKind }: TransformerConfiguration & BlockVariants,
+  model: TransformerConfiguration &
+    BlockVariants &
+    Pick<ExpertVariants, 'quickGeglu' | 'gluLinearOffset' | 'activationFuncClampValue'>,
   sizes: Omit<FeedForwardSpecification, 'kind'>,
 ): FeedForwardSpecification {
+  const { swiglu = false, squaredRelu = false, quickGeglu = false, geluKind } = model;
+  const { gluLinearOffset: linearOffset, activationFuncClampValue: clamp } = model;
+  if (quickGeglu || (swiglu && (linearOffset !== undefined || clamp !== undefined))) {
+    const gate = quickGeglu ? 'clampedQuickGeglu' : 'swiglu';
+    const specification: FeedForwardSpecification & ClampedGluSpecification = {
+      kind: 'clamped-glu',
+      ...sizes,
+      gate,
+      ...(clamp !== undefined && { clamp }),
+      ...(linearOffset !== undefined && { linearOffset }),
+    };
+    return specification;
+  }
   if (swiglu) return { kind: 'swiglu', ...sizes };
   if (squaredRelu) return { kind: 'squared-relu', ...sizes };
   const specification: GeluFeedForwardSpecification = { kind: 'gelu', ...sizes, geluKind };

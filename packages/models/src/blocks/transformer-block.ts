@@ -1,4 +1,5 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import type { Device } from '@mtl/kernels';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { ExpertLoad } from '../experts/expert-load.js';
 import type { BlockAdapter } from './block-adapter.js';
@@ -21,6 +22,8 @@ export interface TransformerBlockOptions {
   readonly lora?: LoraSpecification | undefined;
   /** Shards sublayers over ranks. */
   readonly tensorParallel?: TensorParallel | undefined;
+  /** Where it computes. Default: cpu. */
+  readonly device?: Device | undefined;
   /** Spreads experts over ranks. */
   readonly expertParallel?: ExpertParallel | undefined;
 }
@@ -60,12 +63,12 @@ export class TransformerBlock {
    *   when heads or feed-forward features cannot be sharded evenly
    */
   constructor(options: TransformerBlockOptions) {
-    const { layer, stack = 'decoder', specification, lora, tensorParallel, expertParallel } = options;
+    const { layer, stack = 'decoder', specification, lora, tensorParallel, expertParallel, device } = options;
     const { hiddenSize, norm, attention, feedForward, initialization } = specification;
     const probability = specification.hiddenDropout;
     const isPost = specification.normPlacement === 'post';
     const prefix = `${stack}.layers.${layer}`;
-    const common = { layer, hiddenSize, initialization, lora, tensorParallel, expertParallel };
+    const common = { layer, hiddenSize, initialization, lora, tensorParallel, expertParallel, device };
     const newNorm = (name: string): Norm =>
       norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
     this.specification = specification;

@@ -173,6 +173,7 @@ export abstract class TransformerStage<
         lora: options.lora,
         tensorParallel,
         expertParallel: options.expertParallel,
+        device: options.device,
       });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
@@ -566,6 +567,7 @@ export abstract class TransformerStage<
       rows: call.batch.rows,
       losses: call.layerLosses,
       routing: call.routing,
+      recomputed: this.#recomputation.granularity === 'selective' ? this.#recomputation.modules : undefined,
       tensorParallel: this.tensorParallelOf(call.positions),
     };
   }

@@ -3,6 +3,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { matmul, routerStatisticsBackward, routerStatisticsForward, scale, Tensor } from '@mtl/kernels';
 import type { LayerLosses } from '../blocks/layer-losses.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';
+import type { ScoredLoad } from './scored-load.js';
 
 /** The names of the losses in reports, by type: those of Megatron-LM. */
 export const balancingLossNames = {
@@ -26,6 +27,10 @@ export interface BalancingLossesOptions {
   /** The processes that share the rows of these sequences; undefined: all rows are here. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
+  /** Of `global_aux_loss`. */
+  readonly scoredLoad?: ScoredLoad | undefined;
+  /** Whether this pass counts in it. */
+  readonly countsLoads: boolean;
 }
 
 /**
@@ -38,7 +43,8 @@ export interface BalancingLossesOptions {
 export function addBalancingLosses(tape: Tape, options: BalancingLossesOptions): void {
   const { specification, numSequences } = options;
   for (const { type } of specification.balancingLosses) {
-    addBalance(tape, { ...options, type, numSequences: type === 'seq_aux_loss' ? numSequences : 1 });
+    if (type === 'global_aux_loss') addGlobalBalance(tape, options);
+    else addBalance(tape, { ...options, type, numSequences: type === 'seq_aux_loss' ? numSequences : 1 });
   }
   if (specification.zLossCoefficient !== undefined) addZLoss(tape, options);
 }
@@ -52,7 +58,14 @@ class Statistics {
 
   constructor(
     { logits, specification, group }: BalancingLossesOptions,
-    { numSequences }: { readonly numSequences: number },
+    {
+      numSequences,
+      countOwn = () => {},
+    }: {
+      readonly numSequences: number;
+      /** Gets the counts of this process, before they are summed. */
+      readonly countOwn?: ((counts: Tensor) => void) | undefined;
+    },
   ) {
     const { device } = logits.tensor;
     const { numExperts, topK, router } = specification;
@@ -73,6 +86,7 @@ class Statistics {
       scoreFunction: router.scoreFunction,
       numSequences,
     });
+    countOwn(this.counts);
     group?.allReduce(this.#all).wait();
   }
 
@@ -119,6 +133,32 @@ function addBalance(
       using scaled = scale({ input: weighted, factor });
       const scores = scaled.reshape(statistics.counts.shape);
       return { scores };
+    },
+  });
+}
+
+/**
+ * Adds the balance of all tokens of the global batch by the load of the step before: of a row, the sum over
+ * experts of load times score, where an even load is 1.
+ */
+function addGlobalBalance(tape: Tape, options: BalancingLossesOptions): void {
+  const { scoredLoad, countsLoads } = options;
+  const countOwn = (counts: Tensor): void => {
+    if (countsLoads) scoredLoad!.add(counts);
+  };
+  const statistics = new Statistics(options, { numSequences: 1, countOwn });
+  const load = scoredLoad!.tensor;
+  addLoss(tape, {
+    ...options,
+    numSequences: 1,
+    name: balancingLossNames.global_aux_loss,
+    value: dotProduct(load, statistics.scoreSums),
+    statistics,
+    gradients: (weight) => {
+      using column = load.reshape([load.size, 1]);
+      using factor = weight.reshape([1, 1]);
+      using weighted = matmul({ left: column, right: factor });
+      return { scores: weighted.reshape([1, load.size]) };
     },
   });
 }

@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import { addCounts, type Device, hasValues, Tensor } from '@mtl/kernels';
+import type { ScoredLoad } from './scored-load.js';
 
 /** The rows that the experts of a layer got in the steps since they were last taken, on this process. */
 export class ExpertLoad {
@@ -11,6 +12,8 @@ export class ExpertLoad {
   readonly expertBias: Parameter | undefined;
   /** How much a step moves it. */
   readonly updateRate: number;
+  /** What `global_aux_loss` takes from step to step; undefined where there is no such loss. */
+  readonly scored: ScoredLoad | undefined;
   #counts: Tensor | undefined;
 
   constructor(options: {
@@ -18,11 +21,13 @@ export class ExpertLoad {
     readonly numExperts: number;
     readonly expertBias: Parameter | undefined;
     readonly updateRate: number;
+    readonly scored?: ScoredLoad | undefined;
   }) {
     this.layer = options.layer;
     this.numExperts = options.numExperts;
     this.expertBias = options.expertBias;
     this.updateRate = options.updateRate;
+    this.scored = options.scored;
   }
 
   /** Adds the rows of a pass: int32 [E + 1], as differences of neighbours. */
@@ -41,6 +46,7 @@ export class ExpertLoad {
   }
 
   dispose(): void {
+    this.scored?.dispose();
     this.#counts?.dispose();
     this.#counts = undefined;
   }

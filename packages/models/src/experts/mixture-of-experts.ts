@@ -1,6 +1,14 @@
-import { biasDropoutResidual, type Parameter, reshape, type Tape, type Variable } from '@mtl/autograd';
+import {
+  biasDropoutResidual,
+  type Parameter,
+  recompute,
+  reshape,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
+import { dropOverCapacity } from '@mtl/kernels';
 import {
   dispatchTokens,
   type ExpertParallel,
@@ -67,7 +75,8 @@ export class MixtureOfExperts implements Sublayer {
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
     const updateRate = router.expertBias?.updateRate ?? 0;
-    this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate });
+    const scored = this.#router.scoredLoad;
+    this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
   }
 
   forward(
@@ -75,8 +84,18 @@ export class MixtureOfExperts implements Sublayer {
     { input, used, residual, dropout }: SublayerInput,
     context: MicroBatchContext,
   ): Variable {
+    const isRecomputed = context.recomputed?.includes('moe') === true;
+    const output = isRecomputed
+      ? recompute(tape, input, (inner, again) => this.#output(inner, again, context))
+      : this.#output(tape, input, context);
+    used();
+    return biasDropoutResidual(tape, { input: output, residual, dropout });
+  }
+
+  /** The experts' outputs together, [S, B, H]. */
+  #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     const { shape } = input.tensor;
-    const output = tape.scope(() => {
+    return tape.scope(() => {
       const own = ownRows(tape, input, context.tensorParallel);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const combined = this.#compute(tape, own, { routing, context });
@@ -84,8 +103,6 @@ export class MixtureOfExperts implements Sublayer {
       const routed = reshape(tape, { input: whole, shape });
       return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
     });
-    used();
-    return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
   #route(
@@ -96,7 +113,15 @@ export class MixtureOfExperts implements Sublayer {
     const logits = this.#router.logits(tape, rows);
     if (context.losses !== undefined && this.losses.length > 0) {
       const { losses } = context;
-      addBalancingLosses(tape, { logits, specification: this.#specification, numSequences, group, losses });
+      addBalancingLosses(tape, {
+        logits,
+        specification: this.#specification,
+        numSequences,
+        group,
+        losses,
+        scoredLoad: this.#router.scoredLoad,
+        countsLoads: context.routing?.countsLoads ?? false,
+      });
     }
     return this.#router.route(tape, logits, context.routing);
   }
@@ -109,11 +134,26 @@ export class MixtureOfExperts implements Sublayer {
     const tokens = dispatchTokens(tape, {
       input: rows,
       ...routing,
+      experts: this.#withinCapacity(tape, routing),
       numExperts: this.#specification.numExperts,
       expertParallel: this.#expertParallel,
     });
     if (context.routing?.countsLoads) this.load.add(tokens.load.tensor);
     return tokens.combine(tape, this.#experts.forward(tape, tokens));
+  }
+
+  /** The choice without what experts have no room for, which adds nothing: probabilities stay as they are. */
+  #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
+    const { capacity, numExperts } = this.#specification;
+    if (capacity === undefined) return experts;
+    const kept = dropOverCapacity({
+      experts: experts.tensor,
+      probabilities: probabilities.tensor,
+      numExperts,
+      capacity: Math.ceil((experts.tensor.size / numExperts) * capacity.factor),
+      byPosition: capacity.policy === 'position',
+    });
+    return tape.result(kept, { requiresGradient: false });
   }
 
   dispose(): void {

@@ -3,6 +3,7 @@ import { replicatedParameter } from '@mtl/tensor-parallel';
 import type { SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 import type { RoutingOfMicroBatch } from './routing-of-micro-batch.js';
+import { ScoredLoad } from './scored-load.js';
 
 /** Which experts a row goes to, and how much each of them counts. */
 export interface Routing {
@@ -21,6 +22,8 @@ export class Router {
   readonly parameters: readonly Parameter[];
   /** float32 [E]: moved after each step; undefined where there is none. */
   readonly expertBias: Parameter | undefined;
+  /** Undefined without `global_aux_loss`. */
+  readonly scoredLoad: ScoredLoad | undefined;
   readonly #name: string;
   readonly #specification: ExpertsSpecification;
   readonly #weight: Parameter;
@@ -54,6 +57,10 @@ export class Router {
         initialization: { kind: 'zeros' },
         isBuffer: true,
       });
+    if (specification.balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
+      this.scoredLoad = new ScoredLoad({ numExperts, device: options.device ?? 'cpu' });
+      this.#weight.attach(this.scoredLoad);
+    }
     this.parameters = [this.#weight, this.#bias, this.expertBias].filter(
       (parameter) => parameter !== undefined,
     );

@@ -1,16 +1,17 @@
 import {
   biasDropoutResidual,
   type Parameter,
+  recompute,
   reshape,
   routerLinear,
   rowGate,
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { ConfigurationError } from '@mtl/errors';
 import { replicatedParameter } from '@mtl/tensor-parallel';
 import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
 import {
+  clampedGluActivation,
   type FeedForwardActivation,
   geluActivation,
   squaredReluActivation,
@@ -65,9 +66,16 @@ export class SharedExperts {
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
     context: MicroBatchContext,
   ): Variable {
-    const call = { input, used: () => {}, dropout: undefined };
-    if (this.#gate === undefined) return this.#network.forward(tape, { ...call, residual: routed }, context);
-    const output = this.#network.forward(tape, call, context);
+    const isRecomputed = context.recomputed?.includes('shared_experts') === true;
+    const forward = (inner: Tape, own: Variable, residual?: Variable): Variable => {
+      const call = { input: own, used: () => {}, dropout: undefined };
+      return this.#network.forward(inner, { ...call, ...(residual && { residual }) }, context);
+    };
+    if (this.#gate === undefined && !isRecomputed) return forward(tape, input, routed);
+    const output = isRecomputed
+      ? recompute(tape, input, (inner, again) => forward(inner, again))
+      : forward(tape, input);
+    if (this.#gate === undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
     const logits = routerLinear(tape, { input, weight: this.#gate });
     const vector = reshape(tape, { input: logits, shape: [logits.tensor.size] });
     const gated = rowGate(tape, { input: output, logits: vector });
@@ -75,20 +83,10 @@ export class SharedExperts {
   }
 }
 
-function activationOf({ kind }: ExpertActivationSpecification): FeedForwardActivation {
-  switch (kind) {
-    case 'swiglu':
-      return swigluActivation;
-    case 'squaredRelu':
-      return squaredReluActivation;
-    case 'geluErf':
-      return geluActivation('erf');
-    case 'geluTanh':
-      return geluActivation('tanh');
-    case 'clampedQuickGeglu':
-      throw new ConfigurationError('MTL_BLOCK_KIND', 'shared experts with quick GEGLU', {
-        expected: 'SwiGLU, GELU or squared ReLU',
-        remedy: 'leave out --quick-geglu or the shared experts',
-      });
-  }
+function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
+  if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });
+  if (kind === 'squaredRelu') return squaredReluActivation;
+  if (kind !== 'swiglu') return geluActivation(kind === 'geluErf' ? 'erf' : 'tanh');
+  const isPlain = clamp === undefined && linearOffset === undefined;
+  return isPlain ? swigluActivation : clampedGluActivation({ gate: kind, clamp, linearOffset });
 }

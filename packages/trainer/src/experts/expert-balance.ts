@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import type { JsonObject } from '@mtl/checkpoint';
+import { Tensor, updateExpertBias } from '@mtl/kernels';
 import { isCount, noStateOf } from '../extensions.js';
 import type { StepMetrics } from '../metrics/step-metrics.js';
 import type { Ranks } from '../ranks.js';
@@ -17,6 +18,8 @@ export interface LoadOfExperts {
   readonly updateRate: number;
   /** The rows of each expert since the last call. */
   take(): readonly number[];
+  /** Choices by scores alone, whose sums over all ranks are what the next step's loss reads. */
+  readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
 
 export interface ExpertBalanceOptions {
@@ -65,15 +68,21 @@ export class ExpertBalance implements TrainerExtension {
 
   aroundPasses(_: number, passes: () => void): void {
     // those of passes that are computed again count once
-    for (const load of this.#options.loads) load.take();
+    for (const load of this.#options.loads) {
+      load.take();
+      load.scored?.take();
+    }
     passes();
   }
 
   afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
     if (isLeftOut === true) return [];
     const { numExperts, interval } = this.#options;
-    const counts = this.#countsOfAll();
-    if (!skipped) this.#moveBiases(counts);
+    const { counts, scored } = this.#countsOfAll();
+    if (!skipped) {
+      this.#moveBiases(counts);
+      this.#setScored(scored);
+    }
     this.#reported = this.#reported.map((sum, index) => sum + counts[index]!);
     this.#numSteps += 1;
     if (iteration % interval !== 0) return [];
@@ -92,16 +101,28 @@ export class ExpertBalance implements TrainerExtension {
   }
 
   /** The rows of a step by layer and expert, of all ranks. */
-  #countsOfAll(): readonly number[] {
+  #countsOfAll(): { readonly counts: readonly number[]; readonly scored: readonly number[] } {
     const { loads, layers, numExperts, ranks } = this.#options;
-    const own = this.#zeros();
+    const [counts, scored] = [this.#zeros(), this.#zeros()];
     for (const load of loads) {
       const start = layers.indexOf(load.layer) * numExperts;
       load.take().forEach((count, expert) => {
-        own[start + expert] = count;
+        counts[start + expert] = count;
+      });
+      load.scored?.take().forEach((count, expert) => {
+        scored[start + expert] = count;
       });
     }
-    return ranks.sum(own);
+    const sums = ranks.sum([...counts, ...scored]);
+    return { counts: sums.slice(0, counts.length), scored: sums.slice(counts.length) };
+  }
+
+  #setScored(counts: readonly number[]): void {
+    const { loads, layers, numExperts } = this.#options;
+    for (const { layer, scored } of loads) {
+      const start = layers.indexOf(layer) * numExperts;
+      scored?.set(counts.slice(start, start + numExperts));
+    }
   }
 
   #moveBiases(counts: readonly number[]): void {
@@ -109,14 +130,10 @@ export class ExpertBalance implements TrainerExtension {
     for (const { layer, expertBias, updateRate } of loads) {
       if (expertBias === undefined || updateRate === 0) continue;
       const start = layers.indexOf(layer) * numExperts;
-      const ofLayer = counts.slice(start, start + numExperts);
-      const total = ofLayer.reduce((sum, count) => sum + count, 0);
-      const bias = expertBias.data.read<'float32'>();
-      // whole numbers: a mean of floats could have the wrong sign (Megatron-LM's issue 7081)
-      ofLayer.forEach((count, expert) => {
-        bias[expert]! += updateRate * Math.sign(total - count * numExperts);
-      });
-      expertBias.data.write(bias);
+      const ofLayer = BigInt64Array.from(counts.slice(start, start + numExperts), BigInt);
+      const { data } = expertBias;
+      using tensor = Tensor.from(ofLayer, { shape: [numExperts], dtype: 'int64', device: data.device });
+      updateExpertBias({ expertBias: data, counts: tensor, rate: updateRate });
     }
   }
 

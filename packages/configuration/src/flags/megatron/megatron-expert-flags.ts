@@ -27,7 +27,7 @@ const implementation: Record<string, MegatronFlag> = {
   ),
 };
 
-/** What there is not. */
+/** Flags that ask for something that is not here. */
 const missing: Record<string, MegatronFlag> = {
   ...refused('the router sees what the experts see', 'leave it out', {
     'moe-input-jitter-eps': 'noise in the input of the router',
