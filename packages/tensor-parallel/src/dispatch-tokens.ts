@@ -8,7 +8,7 @@ import {
   reversed,
   sumRowsOfAll,
 } from './communicate.js';
-import { type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
+import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
 
 export interface DispatchTokensOptions {
   /** [T, 1, H] of this process: other processes have other rows. */
@@ -144,6 +144,7 @@ function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedToke
     first: rank * numHere,
     numHere,
     numExperts,
+    routing: expertParallel?.assumedRouting,
   });
   const grouping = groupByExpert(tape, {
     experts: tape.input(
@@ -174,17 +175,19 @@ interface ExpertsHere {
   readonly first: number;
   readonly numHere: number;
   readonly numExperts: number;
+  readonly routing: AssumedRouting | undefined;
 }
 
 /** The experts of all rows as numbers of those that are here, -1: others; and the rows of this process for each. */
 function idsHere(
   experts: Tensor,
-  { all, first, numHere, numExperts }: ExpertsHere,
+  { all, first, numHere, numExperts, routing }: ExpertsHere,
 ): { readonly load: Int32Array; readonly ids: Int32Array; readonly numArrived: number } {
   const numOwn = experts.size;
+  const numAssumed = routing === 'first' ? experts.dim(1) : numExperts;
   const own = hasValues(experts.device)
     ? experts.read<'int32'>()
-    : Int32Array.from({ length: numOwn }, (_, index) => index % numExperts);
+    : Int32Array.from({ length: numOwn }, (_, index) => index % numAssumed);
   using input = Tensor.from(own, { shape: [numOwn], dtype: 'int32' });
   using output = Tensor.empty({ shape: [all.size * numOwn], dtype: 'int32' });
   all.allGather({ output, input }).wait();
@@ -218,10 +221,10 @@ interface Counts {
 const sumOver = (size: number, of: (index: number) => number): number =>
   Array.from({ length: size }, (_, index) => of(index)).reduce((sum, value) => sum + value, 0);
 
-function countsOfAll(offsets: Tensor, { all, numExperts, experts }: SpreadOptions): Counts {
-  // of tensors without values, even loads
-  if (!hasValues(offsets.device)) return evenCounts(experts.tensor.size, numExperts);
-  const bounds = offsets.toArray();
+function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel }: SpreadOptions): Counts {
+  const bounds = hasValues(offsets.device)
+    ? offsets.toArray()
+    : assumedBounds(experts.tensor, { numExperts, routing: expertParallel?.assumedRouting });
   const own = Array.from({ length: numExperts }, (_, expert) => bounds[expert + 1]! - bounds[expert]!);
   using input = Tensor.from(own, { shape: [numExperts], dtype: 'int32' });
   using output = Tensor.empty({ shape: [all.size, numExperts], dtype: 'int32' });
@@ -233,12 +236,19 @@ function countsOfAll(offsets: Tensor, { all, numExperts, experts }: SpreadOption
   };
 }
 
-/** The counts where every process has as many rows and experts get as many as whole numbers allow. */
-const evenCounts = (numRows: number, numExperts: number): Counts => ({
-  of: (_, expert) =>
-    Math.floor(((expert + 1) * numRows) / numExperts) - Math.floor((expert * numRows) / numExperts),
-  numOwn: numRows,
-});
+/**
+ * Where the rows of each expert begin in a dry run: evenly, with as many for each as whole numbers allow and
+ * the most for the first, or all at the first k.
+ */
+function assumedBounds(
+  { size: numSlots, shape }: Tensor,
+  { numExperts, routing }: { readonly numExperts: number; readonly routing: AssumedRouting | undefined },
+): readonly number[] {
+  const [numRows, topK] = shape as [number, number];
+  return Array.from({ length: numExperts + 1 }, (_, expert) =>
+    routing === 'first' ? numRows * Math.min(expert, topK) : Math.ceil((expert * numSlots) / numExperts),
+  );
+}
 
 /** The rows of one process on their way, and the size of the parts that those who share experts gather. */
 interface RowsHere {

@@ -4,6 +4,12 @@ import type { ProcessGroup } from '@mtl/comm';
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
+ * The experts that rows without values are taken to choose in a dry run: each as often, or all of them the
+ * first k, which is the most that a process can get.
+ */
+export type AssumedRouting = 'even' | 'first';
+
+/**
  * How experts are spread over processes. Without it (undefined), or with groups of one process, all experts
  * are here and nothing is communicated. The processes hold different rows.
  */
@@ -16,6 +22,8 @@ export interface ExpertParallel {
   readonly all?: ProcessGroup | undefined;
   /** Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;
+  /** Default even. */
+  readonly assumedRouting?: AssumedRouting | undefined;
 }
 
 /** The number of processes with different experts, and that of this one. */

@@ -11,7 +11,12 @@ export {
 } from './column-parallel-parameters.js';
 export { joinShares, shareOfRows } from './communicate.js';
 export { type DispatchedTokens, type DispatchTokensOptions, dispatchTokens } from './dispatch-tokens.js';
-export { type ExpertParallel, placeAmongExperts, type TokenDispatcher } from './expert-parallel.js';
+export {
+  type AssumedRouting,
+  type ExpertParallel,
+  placeAmongExperts,
+  type TokenDispatcher,
+} from './expert-parallel.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSharded } from './is-sharded.js';
 export { type RegionCollectives, regionCollectives, sumOverRanks } from './region-collectives.js';

@@ -20,9 +20,11 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * The weight of each grouped row, [R]; 0 behind the last. What `expertActivation` and `groupedBias` multiply by.
+ * The weight of each grouped row, [R]; 0 behind the last. What `expertActivation` and `groupedBias` multiply
+ * by.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
  */
 export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',

@@ -10,9 +10,11 @@ export interface PermuteRowsOptions {
 }
 
 /**
- * The rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind the last are zeros.
+ * The rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind the
+ * last are zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
  */
 export const permuteRows = checkedOperation(
   'permuteRows',

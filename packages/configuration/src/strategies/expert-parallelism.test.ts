@@ -40,9 +40,9 @@ it('has the groups of dispatch and of gradients', () => {
     ),
   );
   expect(groupsOfRun(mesh)).toMatchObject({
-    ep: { declaration: ['ep'], plannedAs: 'tensor' },
-    etp: { declaration: ['etp'], plannedAs: 'tensor' },
-    experts: { declaration: ['etp', 'ep'], plannedAs: 'tensor' },
+    ep: { declaration: ['ep'], plannedAs: 'expert' },
+    etp: { declaration: ['etp'], plannedAs: 'expert' },
+    experts: { declaration: ['etp', 'ep'], plannedAs: 'expert' },
     expert: { declaration: ['edp'], plannedAs: 'data' },
   });
 });

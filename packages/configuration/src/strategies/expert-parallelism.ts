@@ -48,8 +48,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       sizeOf: ({ expertModelParallelSize }) => expertModelParallelSize,
     },
   ],
-  // within a layer, whose computation waits for it
-  plannedAs: 'tensor',
+  plannedAs: 'expert',
   configure: (call) => {
     const { numExperts } = call.model;
     if (numExperts === undefined) return withoutExperts(call);

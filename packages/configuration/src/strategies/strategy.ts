@@ -76,7 +76,7 @@ export interface Strategy<
     readonly sizeOf: (fields: Fields) => number | undefined;
   }[];
   /** To which part of a step predictions of time count its communication. */
-  readonly plannedAs: 'tensor' | 'data' | 'pipeline';
+  readonly plannedAs: 'tensor' | 'expert' | 'data' | 'pipeline';
   /**
    * Checks the flags and returns its part of a run's configuration.
    *

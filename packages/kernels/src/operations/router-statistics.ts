@@ -24,8 +24,9 @@ export interface RouterStatisticsForwardOptions {
 }
 
 /**
- * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a bias
- * nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv 2202.08906).
+ * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a
+ * bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
+ * 2202.08906).
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

@@ -14,6 +14,11 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
     `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
       `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
     ...alignColumns([columns, ...rows]),
+    ...(of.unevenPeakBytes === undefined
+      ? []
+      : [
+          `peak memory is that of even routing: a rank whose experts all tokens chose would take ${formatBytes(of.unevenPeakBytes)}`,
+        ]),
   ].join('\n');
 }
 

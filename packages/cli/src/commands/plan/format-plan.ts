@@ -35,6 +35,14 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
       ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(wholeMemory(fullest))}`],
       ['  by kind', kindsOf(fullest)],
       ...memoryLines(plan.ranks),
+      ...(plan.unevenMemoryBytes === undefined
+        ? []
+        : ([
+            [
+              '  uneven routing',
+              `up to ${formatBytes(plan.unevenMemoryBytes)}, if all tokens chose the experts of one rank`,
+            ],
+          ] as const)),
       ['step', `${formatSeconds(iterationSeconds)}, ${formatRate(teraflopsPerGpu)}`],
       [
         'utilisation',

@@ -95,8 +95,8 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
   }
 }
 
-// What the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a softmax with
-// -infinity. Returns the sum that they were divided by; 1 where they were not.
+// What the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a softmax
+// with -infinity. Returns the sum that they were divided by; 1 where they were not.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {

@@ -125,8 +125,8 @@ Status forward_with(const OpCall& call) {
 int backward_threads(const Sizes& sizes) { return threads_for(sizes.rows * sizes.experts); }
 int64_t backward_bytes(const Sizes& sizes) { return backward_threads(sizes) * 2 * padded(sizes.experts) * 4; }
 
-// The gradients of the logits of one row, whose scores have the gradients `gradients` (or null) and whose squared
-// ln(sum of e^logit) has `of_square`.
+// The gradients of the logits of one row, whose scores have the gradients `gradients` (or null) and whose
+// squared ln(sum of e^logit) has `of_square`.
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, float* scores, const float* logits, int64_t experts, const float* gradients,
                               float of_square) {
