@@ -27,7 +27,7 @@ const recipe: RunOptions = {
 const experts: RunOptions = {
   model: {
     numExperts: 8,
-    moeLayerFreq: [0, 1],
+    moeLayerFreq: '[0,1]',
     moeRouterTopk: 3,
     moeFfnHiddenSize: 24,
     moeRouterScoreFunction: 'sigmoid',
@@ -92,7 +92,7 @@ describe('a checkpoint of experts that two processes share', () => {
 
 /** All experts are copies: whichever are chosen, weights with a sum of 1 make the dense layer of them. */
 const upcycled: RunOptions = {
-  model: { numExperts: 4, moeRouterTopk: 2, moeLayerFreq: [1, 1] },
+  model: { numExperts: 4, moeRouterTopk: 2 },
   checkpoint: { moeUseUpcycling: true },
 };
 
