@@ -15,4 +15,5 @@ target_compile_definitions(kernels_native_tests PRIVATE
                            MTL_CUDA_OF_ANOTHER_VERSION="$<TARGET_FILE:cuda_of_another_version>")
 add_dependencies(kernels_native_tests cublaslt_emulated cuda_of_another_version)
 target_link_libraries(kernels_native_tests PRIVATE compile_options ${DNNL_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
-set_source_files_properties(native/tests/amx_test.cc PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-O2") # vectors in parts
+set_source_files_properties(native/tests/amx_test.cc native/tests/attention_amx_test.cc PROPERTIES
+                            COMPILE_OPTIONS "-Wno-psabi;-O2") # vectors in parts
