@@ -4,7 +4,7 @@
  * with the operands as training stores them. Prints GFLOP/s (medians), the ratio to the best one of the
  * others, and both for a whole step, each shape weighted by its FLOPs.
  *   node bench/matmuls.mjs [--shapes gpt2-124m,...] [--dtypes float32,bfloat16] [--rounds 9] [--threads 2]
- *     [--instruction-set avx2]   nobody uses better instructions
+ *     [--instruction-set avx2]   of our kernels and of all others
  * MTL_PEER_PYTHON names the Python that has torch; without it PyTorch is left out. MTL_OTHER_TIME_MATMULS is
  * a command that runs time_matmuls as built with another version of oneDNN.
  */

@@ -1,5 +1,5 @@
-// Attention with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that the
-// compiler takes apart.
+// Attention with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that
+// the compiler takes apart.
 #define MTL_EMULATE_AMX
 #define MTL_ISA_LEVEL 0
 
@@ -10,10 +10,10 @@
 namespace mtl::tests {
 namespace {
 
-// Error of a row (one head of one position), relative to its norm and that of a typical row: results are rounded
-// to 8 bits, by up to 2^-9, and so are the probabilities and score gradients that enter the second matmuls. A
-// wrong mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at
-// their many short ranges.
+// Error of a row (one head of one position), relative to its norm and that of a typical row: results are
+// rounded to 8 bits, by up to 2^-9, and so are the probabilities and score gradients that enter the second
+// matmuls. A wrong mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1
+// or more at their many short ranges.
 constexpr double kRowTolerance = 8e-3;
 
 void check(const AttentionCase& one) {

@@ -1,5 +1,5 @@
-// Attention problems of native tests: sizes, masks and dropout, with all tensors, their call and its results on
-// the reference device.
+// Attention problems of native tests: sizes, masks and dropout, with all tensors, their call and its results
+// on the reference device.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The matmuls of attention on tiles of AMX (bfloat16 factors, float32 sums): 32 rows and 32 columns at a time.
-// Left operands are read a row at a time, so that sums along the queries, for the gradients of keys and
+// The matmuls of attention on tiles of AMX (bfloat16 factors, float32 sums): 32 rows and 32 columns at a
+// time. Left operands are read a row at a time, so that sums along the queries, for the gradients of keys and
 // values, are computed transposed: their left operands (queries and output gradients) are transposed once,
 // when they are packed, and not for each tile of keys.
 #pragma once
@@ -101,8 +101,8 @@ void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
 
 #endif
 
-// Calls `body` with null pointers of the arithmetic, which is the fastest one of the processor, and of the C++
-// type of `dtype`.
+// Calls `body` with null pointers of the arithmetic, which is the fastest one of the processor, and of the
+// C++ type of `dtype`.
 template <typename Body>
 MTL_INLINE Status for_gemm(DType dtype, const Body& body) {
 #ifdef MTL_HAS_AMX_KERNELS

@@ -44,7 +44,8 @@ MTL_INLINE float total_of(VFloat value) {
 #endif
 }
 
-// 32 numbers as bfloat16, two in a word: those of `first`, then those of `second`; or (interleaved) one of each.
+// 32 numbers as bfloat16, two in a word: those of `first`, then those of `second`; or (interleaved) one of
+// each.
 #ifdef MTL_SIXTEEN_LANES
 MTL_INLINE VUint to_bfloat16_words(VFloat first, VFloat second) {
 #if MTL_ISA_LEVEL == 2
