@@ -1,9 +1,12 @@
 // Attention with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that
-// the compiler takes apart.
+// the compiler takes apart; and, compiled for AVX-512, with the instructions themselves (amx_traps.h).
+#ifndef MTL_ISA_LEVEL
 #define MTL_EMULATE_AMX
 #define MTL_ISA_LEVEL 0
+#endif
 
 #include "backends/cpu/simd/attention_backward.h"
+#include "tests/amx_traps.h"
 #include "tests/attention_case.h"
 #include "tests/native_test.h"
 
@@ -38,14 +41,14 @@ AttentionCase in_groups(AttentionCase one, int64_t members, int64_t window = -1)
 
 }  // namespace
 
-MTL_TEST(attention_with_tiles_of_amx_agrees_at_every_width) {
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_at_every_width) {
   for (const int64_t head_size : {1, 8, 20, 32, 33, 64, 72, 83, 128}) {
     check({70, 1, 1, head_size, true});
     check({130, 1, 1, head_size, false, 0.3});
   }
 }
 
-MTL_TEST(attention_with_tiles_of_amx_agrees_under_every_mask) {
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_under_every_mask) {
   for (const bool causal : {false, true}) {
     check({1, 2, 3, 64, causal});
     check({64, 2, 1, 64, causal});
@@ -56,7 +59,7 @@ MTL_TEST(attention_with_tiles_of_amx_agrees_under_every_mask) {
   }
 }
 
-MTL_TEST(attention_with_tiles_of_amx_agrees_in_groups_and_windows) {
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_groups_and_windows) {
   check(in_groups({140, 2, 4, 64, true, 0.2, true, true}, 2));
   check(in_groups({66, 1, 6, 80, true}, 3));
   for (const int64_t window : {0, 3, 64, 127}) check(in_groups({200, 1, 2, 64, true, 0.1}, 2, window));
