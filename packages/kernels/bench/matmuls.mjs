@@ -8,11 +8,10 @@
  * MTL_PEER_PYTHON names the Python that has torch; without it PyTorch is left out. MTL_OTHER_TIME_MATMULS is
  * a command that runs time_matmuls as built with another version of oneDNN.
  */
-import { spawn } from 'node:child_process';
 import { cpus } from 'node:os';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { Timer } from './timer.mjs';
 
 /** Transformers, and the tokens of a micro-batch. */
 const models = {
@@ -101,29 +100,6 @@ function shapesOf(name) {
     ...linear('feed-forward 2', tokens, feedForward, hidden, layers),
     ...linear('logits', chunk, hidden, vocabulary, Math.ceil(tokens / chunk)),
   ];
-}
-
-/** A program that answers each line with numbers. */
-class Timer {
-  constructor(command, args, env = {}) {
-    this.process = spawn(command, args, {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, ...env },
-    });
-    this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
-  }
-  async readLine() {
-    const { value, done } = await this.lines.next();
-    if (done) throw new Error(`${this.process.spawnfile} ended`);
-    return value;
-  }
-  async ask(line) {
-    this.process.stdin.write(`${line}\n`);
-    return (await this.readLine()).split(' ').map(Number);
-  }
-  end() {
-    this.process.stdin.end();
-  }
 }
 
 const rateOf = (flops, seconds) => (Number.isFinite(seconds) ? (flops / seconds / 1e9).toFixed(1) : 'none');
