@@ -1,7 +1,8 @@
 // The matmuls of attention on tiles of AMX (bfloat16 factors, float32 sums): 32 rows and 32 columns at a
 // time. Left operands are read a row at a time, so that sums along the queries, for the gradients of keys and
 // values, are computed transposed: their left operands (queries and output gradients) are transposed once,
-// when they are packed, and not for each tile of keys.
+// when they are packed, and not for each tile of keys. No processor with AMX has run this yet; tests compute
+// its instructions (tests/amx_traps.h).
 #pragma once
 
 #include "backends/cpu/cpu_backend.h"
