@@ -8,7 +8,7 @@ export interface ParameterStorage {
 
 /**
  * Gives every parameter zero-filled storage of its own, with float32 main gradients when asked for, except
- * for those that are frozen.
+ * for those that are frozen. Buffers are in float32.
  */
 export function allocateParameters(
   parameters: readonly Parameter[],
@@ -21,7 +21,7 @@ export function allocateParameters(
     return tensor;
   };
   for (const parameter of parameters) {
-    parameter.assignData(allocate(parameter, dtype));
+    parameter.assignData(allocate(parameter, parameter.isBuffer ? 'float32' : dtype));
     if (mainGradients && !parameter.isFrozen) {
       parameter.assignMainGradient(allocate(parameter, dtype === 'float64' ? 'float64' : 'float32'));
     }

@@ -69,14 +69,17 @@ export {
 export { reshape } from './operations/reshape.js';
 export { type RmsNormOptions, rmsNorm } from './operations/rms-norm.js';
 export { type RouteOptions, type Routing, route } from './operations/route.js';
+export { type RouterLinearOptions, routerLinear } from './operations/router-linear.js';
 export {
   type RouterStatistics,
   type RouterStatisticsOptions,
   routerStatistics,
 } from './operations/router-statistics.js';
+export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { squaredRelu } from './operations/squared-relu.js';
 export { swiglu } from './operations/swiglu.js';
 export { tanh } from './operations/tanh.js';
+export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';
 export {
   type Initialization,
   Parameter,

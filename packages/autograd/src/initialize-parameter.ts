@@ -1,10 +1,12 @@
-import { cast, hasValues, philoxNormal, type Slice, Tensor } from '@mtl/kernels';
+import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 import { philox } from './philox.js';
 import { siteKey } from './random.js';
 
-/** Columns of the matrix that a slice of some tensor is a rectangle of, if there is such a matrix. */
+/** Values of a tensor that lie together in a slice of it: a rectangle of the whole tensor as a matrix. */
 interface Rectangle {
+  /** Where it begins in the slice, in elements. */
+  readonly offset: number;
   readonly globalColumns: number;
   readonly rowOffset: number;
   readonly columnOffset: number;
@@ -12,31 +14,53 @@ interface Rectangle {
   readonly columns: number;
 }
 
-const isWhole = (slice: Slice, size: number): boolean => slice.start === 0 && slice.end === size;
+const productOf = (sizes: readonly number[]): number => sizes.reduce((product, size) => product * size, 1);
 
 /**
- * Folds a tensor that is sharded along one dimension into a matrix that is sharded along rows or columns: the
- * dimensions before the sharded one become rows, the sharded one and those after it columns.
+ * Cuts a slice of a tensor into rectangles: the dimensions before the last sharded one become rows, that one
+ * and those after it columns. Where an earlier dimension is sharded as well, as that of experts, each of its
+ * indices is a rectangle.
  */
-function rectangleOf({ globalShape, slices }: Parameter): Rectangle {
-  const shardedDim = Math.max(
-    0,
-    slices.findIndex((slice, dim) => !isWhole(slice, globalShape[dim]!)),
+function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
+  const sharded = slices.flatMap(({ start, end }, dim) =>
+    start === 0 && end === globalShape[dim] ? [] : [dim],
   );
-  const after = globalShape.slice(shardedDim + 1).reduce((product, size) => product * size, 1);
-  const { start, end } = slices[shardedDim]!;
-  if (slices.slice(0, shardedDim).every((slice) => slice.end - slice.start === 1) || shardedDim === 0) {
-    // the first dimension is sharded: whole rows
-    return { globalColumns: after, rowOffset: start, columnOffset: 0, rows: end - start, columns: after };
+  const last = sharded.at(-1) ?? 0;
+  const after = productOf(globalShape.slice(last + 1));
+  const { start, end } = slices[last] ?? { start: 0, end: 1 };
+  if (last === 0) {
+    // whole rows
+    const [rows, columns] = [end - start, after];
+    return [{ offset: 0, globalColumns: after, rowOffset: start, columnOffset: 0, rows, columns }];
   }
-  const rows = globalShape.slice(0, shardedDim).reduce((product, size) => product * size, 1);
-  return {
-    globalColumns: globalShape[shardedDim]! * after,
-    rowOffset: 0,
-    columnOffset: start * after,
-    rows,
-    columns: (end - start) * after,
-  };
+  const numOuter = (sharded.at(-2) ?? -1) + 1;
+  const rows = productOf(globalShape.slice(numOuter, last));
+  const columns = (end - start) * after;
+  const common = { globalColumns: globalShape[last]! * after, columnOffset: start * after, rows, columns };
+  return Array.from({ length: productOf(shape.slice(0, numOuter)) }, (_, index) => ({
+    ...common,
+    offset: index * rows * columns,
+    rowOffset: globalIndexOf(index, { slices, globalShape, numOuter }) * rows,
+  }));
+}
+
+/** The index among all of the first `numOuter` dimensions, folded, of one among those of the slice. */
+function globalIndexOf(
+  index: number,
+  {
+    slices,
+    globalShape,
+    numOuter,
+  }: Pick<Parameter, 'slices' | 'globalShape'> & { readonly numOuter: number },
+): number {
+  let [rest, stride, global] = [index, 1, 0];
+  for (let dim = numOuter - 1; dim >= 0; dim--) {
+    const { start, end } = slices[dim]!;
+    global += (start + (rest % (end - start))) * stride;
+    rest = Math.floor(rest / (end - start));
+    stride *= globalShape[dim]!;
+  }
+  return global;
 }
 
 /** Writes the initial values of a parameter into `target` ([its shape], any floating dtype), for a seed. */
@@ -68,21 +92,22 @@ function uniform(
   target: Tensor,
   { bound, seed }: { readonly bound: number; readonly seed: number },
 ): void {
-  const { globalColumns, rowOffset, columnOffset, rows, columns } = rectangleOf(parameter);
-  using values = Tensor.empty({ shape: [rows * columns], dtype: 'float32', device: target.device });
+  using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: target.device });
   if (hasValues(target.device)) {
     const key = siteKey(seed, parameter.name);
-    const onHost = new Float32Array(rows * columns);
+    const onHost = new Float32Array(parameter.size);
     let [block, words] = [-1, philox(key, [0, 0, 0, 0])];
-    for (let row = 0; row < rows; row++) {
-      for (let column = 0; column < columns; column++) {
-        const element = (row + rowOffset) * globalColumns + column + columnOffset;
-        const counter = Math.floor(element / 4);
-        if (counter !== block) {
-          words = philox(key, [counter >>> 0, Math.floor(counter / 2 ** 32), 0, 0]);
-          block = counter;
+    for (const { offset, globalColumns, rowOffset, columnOffset, rows, columns } of rectanglesOf(parameter)) {
+      for (let row = 0; row < rows; row++) {
+        for (let column = 0; column < columns; column++) {
+          const element = (row + rowOffset) * globalColumns + column + columnOffset;
+          const counter = Math.floor(element / 4);
+          if (counter !== block) {
+            words = philox(key, [counter >>> 0, Math.floor(counter / 2 ** 32), 0, 0]);
+            block = counter;
+          }
+          onHost[offset + row * columns + column] = bound * ((words[element % 4]! + 0.5) / 2 ** 31 - 1);
         }
-        onHost[row * columns + column] = bound * ((words[element % 4]! + 0.5) / 2 ** 31 - 1);
       }
     }
     values.write(onHost);
@@ -95,8 +120,9 @@ function normal(
   target: Tensor,
   { mean, standardDeviation, seed }: { mean: number; standardDeviation: number; seed: number },
 ): void {
-  const { rows, columns, ...offsets } = rectangleOf(parameter);
-  const matrix = target.reshape([rows, columns]);
-  philoxNormal({ output: matrix, mean, standardDeviation, key: siteKey(seed, parameter.name), ...offsets });
-  matrix.dispose();
+  const key = siteKey(seed, parameter.name);
+  for (const { offset, rows, columns, ...offsets } of rectanglesOf(parameter)) {
+    using matrix = target.view({ offset, shape: [rows, columns] });
+    philoxNormal({ output: matrix, mean, standardDeviation, key, ...offsets });
+  }
 }

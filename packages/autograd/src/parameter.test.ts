@@ -2,7 +2,13 @@ import type { Slice } from '@mtl/kernels';
 import { Tensor } from '@mtl/kernels';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { initializeParameter, Parameter, type ParameterOptions, siteKey } from './index.js';
+import {
+  allocateParameters,
+  initializeParameter,
+  Parameter,
+  type ParameterOptions,
+  siteKey,
+} from './index.js';
 
 const normal = { kind: 'normal', standardDeviation: 0.02 } as const;
 
@@ -120,29 +126,34 @@ describe('a parameter whose values are on their way', () => {
 });
 
 describe('initializeParameter', () => {
-  it('initializes a shard along any dimension as the full tensor', () => {
-    const shapes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 });
-    const sharded = shapes.chain((globalShape) =>
-      fc.record({
-        globalShape: fc.constant(globalShape),
-        dim: fc.nat(globalShape.length - 1),
-        part: fc.tuple(fc.nat(5), fc.nat(5)),
-        seed: fc.nat(1000),
-      }),
-    );
+  it('initializes a shard along any dimensions as the full tensor', () => {
+    const ranges = fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.nat(5), fc.nat(5), fc.boolean()), {
+      minLength: 1,
+      maxLength: 4,
+    });
     fc.assert(
-      fc.property(sharded, ({ globalShape, dim, part, seed }) => {
-        const size = globalShape[dim]!;
-        const [a, b] = [part[0] % size, part[1] % size];
-        const range = { start: Math.min(a, b), end: Math.max(a, b) + 1 };
-        const slices = globalShape.map((whole, index) => (index === dim ? range : { start: 0, end: whole }));
-        const options = { name: 'layer.weight', globalShape, initialization: normal };
+      fc.property(ranges, fc.nat(1000), fc.constantFrom('normal', 'uniform'), (dims, seed, kind) => {
+        const globalShape = dims.map(([size]) => size);
+        const slices = dims.map(([size, one, other, isWhole]): Slice => {
+          const [a, b] = [one % size, other % size];
+          return isWhole ? { start: 0, end: size } : { start: Math.min(a, b), end: Math.max(a, b) + 1 };
+        });
+        const axes = ['tp', 'cp', 'dp', 'pp'] as const;
+        const sharded = Object.fromEntries(axes.slice(0, dims.length).map((axis, dim) => [axis, dim]));
+        const initialization = kind === 'normal' ? normal : ({ kind, bound: 0.1 } as const);
+        const options = { name: 'layer.weight', globalShape, initialization };
         const whole = valuesOf(new Parameter(options), seed);
-        const shard = valuesOf(new Parameter({ ...options, slices }), seed);
-        const inner = globalShape.slice(dim + 1).reduce((product, each) => product * each, 1);
+        const shard = valuesOf(new Parameter({ ...options, slices, placement: { sharded } }), seed);
         const expected = whole.filter((_, index) => {
-          const position = Math.floor(index / inner) % size;
-          return position >= range.start && position < range.end;
+          let rest = index;
+          return globalShape
+            .map((size, dim) => ({ size, ...slices[dim]! }))
+            .reverse()
+            .every(({ size, start, end }) => {
+              const position = rest % size;
+              rest = Math.floor(rest / size);
+              return position >= start && position < end;
+            });
         });
         expect(shard).toEqual(expected);
       }),
@@ -156,6 +167,27 @@ describe('initializeParameter', () => {
     expect(valuesOf(first, 1)).not.toEqual(valuesOf(first, 2));
     expect(valuesOf(first, 1)).not.toEqual(valuesOf(second, 1));
     expect(siteKey(1, 'a')).not.toEqual(siteKey(1, 'b'));
+  });
+
+  it('keeps a buffer frozen and in float32', () => {
+    const options = {
+      name: 'router.expert_bias',
+      globalShape: [4],
+      initialization: { kind: 'zeros' },
+    } as const;
+    const [buffer, other] = [new Parameter({ ...options, isBuffer: true }), new Parameter(options)];
+    const storage = allocateParameters([buffer, other], {
+      device: 'cpu',
+      dtype: 'bfloat16',
+      mainGradients: true,
+    });
+    expect(
+      [buffer, other].map(({ isFrozen, hasMainGradient, data }) => [isFrozen, hasMainGradient, data.dtype]),
+    ).toEqual([
+      [true, false, 'float32'],
+      [false, true, 'bfloat16'],
+    ]);
+    storage.dispose();
   });
 
   it('writes zeros and ones', () => {

@@ -1,7 +1,7 @@
 import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
-import { type MatmulPrecision, plainPrecision } from './matmul-precision.js';
+import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
 import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
 /** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
@@ -39,6 +39,11 @@ export interface ParameterOptions {
    * have a learning rate of their own. Default false.
    */
   readonly isVocabularyTable?: boolean;
+  /**
+   * Whether it is a state of the model that no gradient trains, such as a bias that the loads of experts
+   * move: frozen from the start, and kept in float32 whatever the compute dtype. Default false.
+   */
+  readonly isBuffer?: boolean;
 }
 
 /**
@@ -67,8 +72,10 @@ export class Parameter {
   readonly decays: boolean;
   readonly matrices: readonly (readonly Slice[])[];
   readonly isVocabularyTable: boolean;
+  readonly isBuffer: boolean;
   #precision = plainPrecision;
-  #isFrozen = false;
+  readonly #states: PrecisionState[] = [];
+  #isFrozen: boolean;
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
@@ -98,11 +105,23 @@ export class Parameter {
     this.decays = options.decays ?? options.globalShape.length > 1;
     this.matrices = options.matrices ?? [];
     this.isVocabularyTable = options.isVocabularyTable ?? false;
+    this.isBuffer = options.isBuffer ?? false;
+    this.#isFrozen = this.isBuffer;
   }
 
   /** How matmuls with it compute. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
+  }
+
+  /** The states that checkpoints keep with those of the optimizer: of its precision, and attached ones. */
+  get states(): readonly PrecisionState[] {
+    return [...(this.#precision.state ?? []), ...this.#states];
+  }
+
+  /** Attaches a state that is one of the whole parameter, the same on all ranks that hold some of it. */
+  attach(state: PrecisionState): void {
+    this.#states.push(state);
   }
 
   /** Lets matmuls with it compute in another way, from the next pass on. */

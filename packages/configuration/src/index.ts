@@ -1,4 +1,5 @@
-export { type ArchitectureField, architectureFields } from './architecture/architecture-fields.js';
+export type { ArchitectureField } from './architecture/architecture-field.js';
+export { architectureFields } from './architecture/architecture-fields.js';
 export {
   architectureFlags,
   differingFlags,

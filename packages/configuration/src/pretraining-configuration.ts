@@ -3,6 +3,7 @@ import type { ConversationFiles } from '@mtl/data/conversations';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,
+  ExpertVariants,
   LayerNormPlacement,
   LoraConfiguration,
   PositionVariants,
@@ -20,7 +21,7 @@ import type { ModelKind } from './model-kind.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';
 
 /** The architecture: what GPT and BERT share, and what only some models have otherwise. */
-export interface ModelConfiguration extends BlockVariants, PositionVariants {
+export interface ModelConfiguration extends BlockVariants, PositionVariants, ExpertVariants {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly ffnHiddenSize: number;
@@ -190,6 +191,8 @@ export interface CheckpointConfiguration {
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   readonly finetune: boolean;
+  /** Whether experts are copies of the feed-forward layers of a dense model that is loaded. Absent: false. */
+  readonly upcycle?: boolean;
   /**
    * Where learning rate, its schedule or weight decay differ from the checkpoint: refuse it (`same`), use the
    * flags (`override`) or the checkpoint's.

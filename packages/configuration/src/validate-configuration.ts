@@ -30,9 +30,10 @@ export interface ValidateConfigurationOptions {
  * what cannot work together, one error at a time, each with the nearest values that would.
  *
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
- *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
- *   `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
- *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
+ *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
+ *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
+ *   `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
@@ -42,7 +43,7 @@ export function validateConfiguration(
   const notices = [...(resolved.notices ?? [])];
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
-  const model = modelConfiguration(flags);
+  const model = modelConfiguration(flags, notices);
   // a BERT leaves padding out, and pads what is left to what can be sharded
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });

@@ -34,7 +34,7 @@ export {
   type PositionEmbeddingType,
   type PositionVariants,
 } from './blocks/position-variants.js';
-export type { Recomputation } from './blocks/recomputation.js';
+export { type RecomputableModule, type Recomputation, recomputableModules } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
@@ -47,7 +47,19 @@ export type { LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
-export { gptBlock } from './gpt/gpt-block.js';
+export { balancingLossNames } from './experts/balancing-losses.js';
+export type { ExpertLoad } from './experts/expert-load.js';
+export {
+  type ExpertVariants,
+  hasExperts,
+  type LoadBalancingType,
+  type RouterScoreFunction,
+  type TokenDropPolicy,
+} from './experts/expert-variants.js';
+export type { ExpertsSpecification } from './experts/experts-specification.js';
+export { expertsSpecificationOf } from './experts/experts-specification-of.js';
+export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from './experts/upcycled-tensors.js';
+export { gptBlock, gptBlocks } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export { gptMatmuls } from './gpt/gpt-matmuls.js';
@@ -56,7 +68,7 @@ export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export { numParameters } from './gpt/num-parameters.js';
+export { numActiveParameters, numLayerWeights, numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export {
   type BatchOutline,

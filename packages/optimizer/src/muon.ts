@@ -67,8 +67,6 @@ interface MuonPart {
   readonly direction: Tensor;
 }
 
-const whole = ({ globalShape }: Parameter): Slice[] => globalShape.map((size) => ({ start: 0, end: size }));
-
 function shapeOf({ box }: MatrixOfParameter): [rows: number, columns: number] {
   const sizes = box.map(({ start, end }) => end - start);
   const columns = sizes.at(-1)!;
@@ -150,8 +148,7 @@ function partsOf(
     if (range === undefined) return [];
     const offset = Math.max(0, range.start - start);
     const viewOf = (tensor: Tensor): Tensor => tensor.view({ offset, shape: [end - offset] });
-    const { matrices } = range.parameter;
-    const boxes = splitQkv ? matrices : [whole(range.parameter)];
+    const boxes = matricesHere(range.parameter, { splitQkv });
     return [
       {
         matrices: boxes.map((box) => ({ range, box })),
@@ -162,6 +159,21 @@ function partsOf(
       },
     ];
   });
+}
+
+/**
+ * The matrices of a parameter that are updated one by one, of which this rank holds something: other ranks
+ * have other experts.
+ */
+function matricesHere(
+  { matrices, slices, placement, globalShape }: Parameter,
+  { splitQkv }: Pick<MuonOptions, 'splitQkv'>,
+): readonly (readonly Slice[])[] {
+  const isOfExperts = placement.view === 'expert';
+  if (!splitQkv && !isOfExperts) return [globalShape.map((size) => ({ start: 0, end: size }))];
+  return matrices.filter((box) =>
+    box.every(({ start, end }, dim) => start < slices[dim]!.end && slices[dim]!.start < end),
+  );
 }
 
 /** Muon for the matrices between hidden activations, another rule for everything else. */

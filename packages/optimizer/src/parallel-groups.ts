@@ -7,6 +7,8 @@ import type { MeshAxis, MeshView, ProcessGroup } from '@mtl/comm';
 export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, ProcessGroup | undefined>>> & {
   /** All processes of the mesh. */
   readonly world?: ProcessGroup;
+  /** The processes among which the experts of a layer are: along etp and ep. */
+  readonly experts?: ProcessGroup | undefined;
   /**
    * The first and the last pipeline stage, which hold a copy each of a tied word embedding; on these stages
    * only.

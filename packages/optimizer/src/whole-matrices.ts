@@ -43,7 +43,8 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
-  readonly #tp: ProcessGroup | undefined;
+  /** The processes that hold shards of one matrix: tp, of experts etp. */
+  readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
   /** Room for the largest matrix that is not read in place. */
@@ -55,15 +56,15 @@ export class WholeMatrices {
   constructor(
     store: ParameterStore,
     {
-      groups: { tp },
+      groups,
       isRead,
     }: { readonly groups: ParallelGroups; readonly isRead: (parameter: Parameter) => boolean },
   ) {
     this.#store = store;
-    this.#tp = tp !== undefined && tp.size > 1 ? tp : undefined;
-    this.#parameters = store.ranges
-      .map(({ parameter }) => parameter)
-      .filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
+    const all = store.ranges.map(({ parameter }) => parameter);
+    const sharing = all[0]?.placement.view === 'expert' ? groups.etp : groups.tp;
+    this.#sharing = sharing !== undefined && sharing.size > 1 ? sharing : undefined;
+    this.#parameters = all.filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
   /** Allocates what `read` needs for these matrices, so that no step allocates. */
@@ -92,8 +93,8 @@ export class WholeMatrices {
   }
 
   /**
-   * A reserved matrix [outputs, inputs] float32 from all tensor-parallel ranks, which must all call it in the
-   * same order; valid until the next call or `write`, and the caller's to dispose of.
+   * A reserved matrix [outputs, inputs] float32 from all ranks that share it (tp, of experts etp), which must
+   * all call it in the same order; valid until the next call or `write`, and the caller's to dispose of.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();
@@ -115,7 +116,7 @@ export class WholeMatrices {
     using input = room.view({ offset: size, shape: shard.shape });
     cast({ output: input, input: shard });
     using output = room.view({ shape: [size] });
-    this.#tp!.allGather({ output, input }).wait();
+    this.#sharing!.allGather({ output, input }).wait();
     shards.forEach((part, rank) => {
       using from = room.view({ offset: rank * shard.size, shape: shard.shape });
       using to = boxIn(whole, { whole: box, part });
@@ -143,7 +144,7 @@ export class WholeMatrices {
     this.dispose();
   }
 
-  /** The boxes of all tensor-parallel ranks in a matrix; one where each rank holds it whole. */
+  /** The boxes of all ranks that share a matrix in it; one where each rank holds it whole. */
   #shardsOf(
     { name, slices }: Parameter,
     { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },
@@ -152,7 +153,7 @@ export class WholeMatrices {
       ({ start, end }, dim) => start !== box[dim]!.start || end !== box[dim]!.end,
     );
     if (sharded === -1) return [[...own]];
-    const { rank, size } = this.#tp ?? { rank: 0, size: 1 };
+    const { rank, size } = this.#sharing ?? { rank: 0, size: 1 };
     const { start, end } = own[sharded]!;
     const length = end - start;
     const isEven =

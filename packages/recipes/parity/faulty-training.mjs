@@ -1,4 +1,4 @@
-import { sumOfSquares, Tensor } from '@mtl/kernels';
+import { scale, sumOfSquares, Tensor } from '@mtl/kernels';
 import { ownedPartsOf } from '@mtl/optimizer';
 
 /**
@@ -11,6 +11,10 @@ export function faultyTraining(training, fault) {
   if (fault === 'use-stale-input' && isSecond) useStaleInput(training);
   if (fault === 'reduce-tied-weight-twice') reduceTiedWeightTwice(training);
   if (fault === 'count-tied-weight-twice') countTiedWeightTwice(training);
+  if (fault === 'drop-expert-counts' && isSecond) dropExpertCounts(training);
+  if (fault === 'move-biases-twice') moveBiasesTwice(training);
+  if (fault === 'average-expert-gradients') averageExpertGradients(training);
+  if (fault === 'skip-shared-gate-sum') skipSharedGateSum(training);
 }
 
 /** Shifts the global numbers of this rank's samples, on which all its dropout masks depend. */
@@ -59,19 +63,7 @@ function useStaleInput({ part }) {
  */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
   const head = headOf(part);
-  const reduce = optimizer.reduceGradients.bind(optimizer);
-  const launch = optimizer.launchStep.bind(optimizer);
-  let isReduced = false;
-  optimizer.reduceGradients = () => {
-    if (isReduced) return;
-    reduce();
-    processes.groups.dp.allReduce(head.mainGradient).wait();
-    isReduced = true;
-  };
-  optimizer.launchStep = (options) => {
-    launch(options);
-    isReduced = false;
-  };
+  afterReduction(optimizer, () => processes.groups.dp.allReduce(head.mainGradient).wait());
 }
 
 /** Counts the tied embedding in the gradient norm as the embedding, and again as the head. */
@@ -95,6 +87,63 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
       };
     },
   });
+}
+
+const loadsOf = ({ stages }) => [...stages.values()].flatMap(({ expertLoads }) => expertLoads);
+
+/** Lets this rank say that its experts got no rows. */
+function dropExpertCounts({ part }) {
+  for (const load of loadsOf(part)) {
+    const take = load.take.bind(load);
+    load.take = () => take().map(() => 0);
+  }
+}
+
+/** Moves the biases of experts by twice the rate, as if each step did it two times. */
+function moveBiasesTwice({ part }) {
+  for (const load of loadsOf(part)) load.updateRate *= 2;
+}
+
+/** Divides the gradients of experts by the processes that have different ones, which is no mean of anything. */
+function averageExpertGradients({ optimizer, processes }) {
+  const store = optimizer.stores.find(({ ranges }) => ranges[0].parameter.placement.view === 'expert');
+  const { size } = processes.groups.ep;
+  afterReduction(optimizer, () => {
+    const gradient = store.gradient({ start: 0, end: store.ranges.at(-1).end });
+    scale({ output: gradient, input: gradient, factor: 1 / size });
+    gradient.dispose();
+  });
+}
+
+/** Leaves the gate of shared experts with the gradient of this rank's rows. */
+function skipSharedGateSum({ optimizer, part }) {
+  const gates = part.parameters.filter(({ name }) => name.endsWith('gate_weight'));
+  let own;
+  afterReduction(
+    optimizer,
+    () => gates.forEach(({ mainGradient }, index) => void mainGradient.write(own[index])),
+    () => {
+      own = gates.map(({ mainGradient }) => mainGradient.read());
+    },
+  );
+}
+
+/** Calls `after` once gradients are reduced, each time, and `before` just before. */
+function afterReduction(optimizer, after, before = () => {}) {
+  const reduce = optimizer.reduceGradients.bind(optimizer);
+  const launch = optimizer.launchStep.bind(optimizer);
+  let isReduced = false;
+  optimizer.reduceGradients = () => {
+    if (isReduced) return;
+    before();
+    reduce();
+    after();
+    isReduced = true;
+  };
+  optimizer.launchStep = (options) => {
+    launch(options);
+    isReduced = false;
+  };
 }
 
 /** The weight of the head, where the last stage is. */

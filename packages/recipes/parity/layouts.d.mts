@@ -1,7 +1,7 @@
 import type { RunOptions } from '@mtl/configuration';
 
 export interface ParityLayout {
-  readonly model: 'gpt' | 'bert' | 'llama';
+  readonly model: 'gpt' | 'bert' | 'llama' | 'qwen-moe' | 'deepseek';
   readonly name: string;
   /** Sizes along axes of the mesh above 1. */
   readonly sizes: Readonly<Record<string, number>>;

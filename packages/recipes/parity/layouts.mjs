@@ -7,6 +7,8 @@
 import { mergeOptions } from '../test/support/merge-options.mjs';
 
 const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
+/** Sizes along axes of the processes that experts alone have. */
+const expertSizeOptions = { ep: 'expertModelParallelSize', etp: 'expertTensorParallelSize' };
 
 /** What a layout can do in addition to having sizes, and the options that ask for it. */
 export const traits = {
@@ -20,6 +22,12 @@ export const traits = {
   },
 };
 const [sequence, distributed, selective, full] = Object.keys(traits);
+const [gathered, inPairs, moe] = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
+traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
+traits[inPairs] = { training: { microBatchSize: 2 } };
+traits[moe] = {
+  training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
+};
 
 const schedule = (name, numChunks) => ({
   layout: {
@@ -54,13 +62,22 @@ const numLayersOf = ({ pp }, with_) =>
 /** Deeper models take longer than they prove more. */
 const mostLayers = 16;
 
-/** @param sizes along tp, pp and dp; what is left out is 1 */
+/**
+ * @param sizes along tp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size of
+ *   tp
+ */
 function layout(sizes, with_ = [], precision = 'fp32') {
-  const numProcesses = Object.values(sizes).reduce((product, size) => product * size, 1);
+  const { tp = 1, pp = 1, dp = 1 } = sizes;
+  const numProcesses = tp * pp * dp;
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
   const mesh = axes.length === 0 ? 'one process' : axes.join(' x ');
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
-  const sizesOfMesh = Object.entries(sizeOptions).map(([axis, option]) => [option, sizes[axis] ?? 1]);
+  const sizesOfMesh = [
+    ...Object.entries(sizeOptions).map(([axis, option]) => [option, sizes[axis] ?? 1]),
+    ...Object.entries(expertSizeOptions).flatMap(([axis, option]) =>
+      sizes[axis] === undefined ? [] : [[option, sizes[axis]]],
+    ),
+  ];
   return {
     model: 'gpt',
     name,
@@ -114,11 +131,94 @@ const llama = (layoutOfGpt) => ({
   name: `Llama: ${layoutOfGpt.name}`,
   options: mergeOptions(layoutOfGpt.options, llamaBlocks),
 });
+
+/** Experts as in Qwen2-MoE and Qwen3-MoE: softmax over the chosen ones, gated shared experts, in all layers. */
+const qwenExperts = {
+  model: {
+    ...llamaBlocks.model,
+    numExperts: 8,
+    moeRouterTopk: 2,
+    moeFfnHiddenSize: 48,
+    moeSharedExpertIntermediateSize: 64,
+    moeSharedExpertGate: true,
+    moeRouterLoadBalancingType: ['seq_aux_loss'],
+    moeAuxLossCoeff: [0.01],
+    moeZLossCoeff: 0.001,
+  },
+};
+/** Experts as in DeepSeek-V3: sigmoid, groups, a bias that loads move, in every second layer. */
+const deepseekExperts = {
+  model: {
+    ...llamaBlocks.model,
+    numExperts: 8,
+    moeLayerFreq: 2,
+    moeRouterTopk: 3,
+    moeFfnHiddenSize: 32,
+    moeRouterScoreFunction: 'sigmoid',
+    moeRouterTopkScalingFactor: 2.5,
+    moeRouterNumGroups: 4,
+    moeRouterGroupTopk: 2,
+    moeRouterEnableExpertBias: true,
+    // large enough that a step changes choices
+    moeRouterBiasUpdateRate: 0.01,
+    moeRouterLoadBalancingType: ['seq_aux_loss', 'global_aux_loss'],
+    moeAuxLossCoeff: [0.001, 0.01],
+    moeSharedExpertIntermediateSize: 48,
+  },
+};
+const withExperts = (model, name, options) => (layoutOfGpt) => ({
+  ...layoutOfGpt,
+  model,
+  name: `${name}: ${layoutOfGpt.name}`,
+  options: mergeOptions(layoutOfGpt.options, options),
+});
+const qwen = withExperts('qwen-moe', 'Qwen-MoE', qwenExperts);
+const deepseek = withExperts('deepseek', 'DeepSeek', deepseekExperts);
 /** What distinguishes models; a run without processes needs it too. */
-export const modelOptions = { gpt: {}, bert: { model: { kind: 'bert' } }, llama: llamaBlocks };
+export const modelOptions = {
+  gpt: {},
+  bert: { model: { kind: 'bert' } },
+  llama: llamaBlocks,
+  'qwen-moe': qwenExperts,
+  deepseek: deepseekExperts,
+};
 
 /** Marks what `--few` chooses, and CI runs: every axis, model and precision once, together with others. */
 const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
+
+/**
+ * Experts: every axis and their own, both ways to reach them, all recomputations, micro-batches of two sizes.
+ */
+const expertLayouts = [
+  qwen(layout({}, [full])),
+  qwen(layout({}, [inPairs])),
+  qwen(layout({ dp: 2, ep: 2 }, [moe, distributed])),
+  deepseek(layout({ tp: 2 }, [moe, sequence])),
+  qwen(layout({ dp: 2, ep: 2 })),
+  qwen(layout({ dp: 2 }, [distributed, inPairs])),
+  qwen(layout({ dp: 4, ep: 2 }, [distributed, full])),
+  qwen(layout({ dp: 4, ep: 4 }, [gathered])),
+  qwen(layout({ tp: 2 })),
+  qwen(layout({ tp: 2, ep: 2, etp: 1 }, [inPairs])),
+  qwen(layout({ tp: 2 }, [sequence, full])),
+  qwen(layout({ tp: 4, ep: 2, etp: 2 }, [sequence, selective])),
+  qwen(layout({ tp: 2, dp: 2, ep: 2 }, [gathered, distributed])),
+  few(qwen(layout({ tp: 2, dp: 2, ep: 2 }, [sequence, distributed, full]))),
+  qwen(layout({ tp: 2, dp: 2, ep: 4, etp: 1 }, [sequence, distributed])),
+  qwen(layout({ tp: 2, dp: 4, ep: 4, etp: 2 }, [sequence, distributed])),
+  qwen(layout({ pp: 2 }, ['1f1b'])),
+  qwen(layout({ pp: 2, dp: 2, ep: 2 }, ['zb-h1', distributed])),
+  few(qwen(layout({ pp: 2, tp: 2, dp: 2, ep: 2 }, ['interleaved of 2 chunks', sequence, gathered]))),
+  deepseek(layout({}, [full, inPairs])),
+  deepseek(layout({ dp: 2, ep: 2 }, [distributed, inPairs])),
+  few(deepseek(layout({ dp: 4, ep: 4 }, [full]))),
+  deepseek(layout({ tp: 2, ep: 2, etp: 1 }, [sequence])),
+  deepseek(layout({ tp: 4, ep: 4, etp: 1 })),
+  few(deepseek(layout({ tp: 2, dp: 2, ep: 2, etp: 1 }, [sequence, gathered, full]))),
+  deepseek(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
+  deepseek(layout({ pp: 4, dp: 2, ep: 2 }, ['interleaved of 2 chunks', distributed])),
+  deepseek(layout({ pp: 2, dp: 4, ep: 2 }, ['gpipe', gathered, distributed])),
+];
 
 /**
  * What the command runs unless told otherwise. In float32, where the bounds are sharp, each two of mesh,
@@ -178,6 +278,7 @@ export const layouts = [
   few(llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence]))),
   llama(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
   llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
+  ...expertLayouts,
 ];
 
 /** Everything with everything: 98 runs without pipelines and 210 with, of each model. */
@@ -195,7 +296,7 @@ const crossed = [
     ],
   ]),
 ];
-export const allLayouts = [...crossed, ...crossed.map(bert), ...crossed.map(llama)];
+export const allLayouts = [...crossed, ...crossed.map(bert), ...crossed.map(llama), ...expertLayouts];
 
 /** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
 function pipelinesOf(meshes) {
@@ -297,6 +398,11 @@ export const faults = [
     ...llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence])),
   },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...llama(layout({ pp: 2 }, ['1f1b'])) },
+  few({ fault: 'drop-expert-counts', noticedBy: 'loss', ...deepseek(layout({ dp: 2, ep: 2 })) }),
+  { fault: 'move-biases-twice', noticedBy: 'loss', ...deepseek(layout({ dp: 2, ep: 2 })) },
+  few({ fault: 'average-expert-gradients', noticedBy: 'gradients', ...qwen(layout({ dp: 2, ep: 2 })) }),
+  few({ fault: 'skip-shared-gate-sum', noticedBy: 'gradients', ...qwen(layout({ tp: 2 }, [sequence])) }),
+  { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...deepseek(layout({ dp: 2 })) },
 ];
 
 /**

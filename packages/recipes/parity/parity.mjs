@@ -190,8 +190,14 @@ async function main() {
   for (const [index, each] of cases.entries()) {
     const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
     const broken = exceeded(comparison, boundsOf(each));
+    const { flip } = comparison;
+    if (flip?.isNearTie === false) broken.push('routing');
     const isGood = asked.faults ? broken.includes(each.noticedBy) : broken.length === 0;
-    const verdict = broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok';
+    const tie =
+      flip?.isNearTie === true
+        ? `, up to step ${flip.iteration}: logits of a token differ by ${flip.gap.toExponential(1)} and it goes to another expert`
+        : '';
+    const verdict = (broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok') + tie;
     console.log(row(labelOf(each).padEnd(width), comparison, verdict));
     results.push({ ...each, ...comparison, broken, isGood });
   }

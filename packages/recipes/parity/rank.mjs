@@ -5,7 +5,7 @@
  * longer to start than to train. A training run may have an injected fault.
  */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { configure } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -13,6 +13,7 @@ import { joinProcesses, openTraining } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer/internal';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
+import { recordRouting } from './routing.mjs';
 
 /** Trains as the options say, on the ranks that have joined. */
 async function train(joined, { options, gradients, fault }) {
@@ -32,15 +33,18 @@ async function train(joined, { options, gradients, fault }) {
       barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
     });
   };
+  const routing = recordRouting();
   const training = await openTraining({
     ...joined,
     world,
     configuration,
     corpusDirectory: join('.cache', 'mtl'),
-    extensions: [{ name: 'gradients', onGradients: saveGradients }],
+    extensions: [{ name: 'gradients', onGradients: saveGradients }, routing.extension],
   });
   faultyTraining(training, fault);
+  routing.observe(training);
   await training.run();
+  routing.save(dirname(gradients), world?.rank ?? 0);
   await training.close();
 }
 

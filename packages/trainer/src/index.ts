@@ -1,4 +1,5 @@
 export { EarlyStopping, type EarlyStoppingState } from './early-stopping.js';
+export { ExpertBalance, type ExpertBalanceOptions, type LoadOfExperts } from './experts/expert-balance.js';
 export { Extensions } from './extensions.js';
 export type { LossKind } from './loss-kind.js';
 export { ConsoleReporter, type ConsoleReporterOptions, type ConsoleStream } from './metrics/console-line.js';

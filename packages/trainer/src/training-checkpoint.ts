@@ -153,7 +153,7 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
  * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
  * `momentum_buffer`): what this rank holds of them. States one after the other, each in the order of the
  * parameters, whichever rules keep it: a resumed run may have more rules than the one before, and writes the
- * same bytes. Then the states of matmul precisions, under names like these.
+ * same bytes. Then the states of parameters, such as those of matmul precisions, under names like these.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { groups, state } = optimizer;
@@ -178,14 +178,14 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
       )
       .sort((one, other) => placeOf(one) - placeOf(other));
   });
-  return [...ofRules, ...precisionTensors(optimizer)];
+  return [...ofRules, ...statesOfParameters(optimizer)];
 }
 
-/** The states of matmul precisions, each whole on every rank that holds something of its weight. */
-function precisionTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
+/** The states of parameters themselves, each whole on every rank that holds something of its parameter. */
+function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap(({ ranges, frozen, group }) =>
     [...ranges.map(({ parameter }) => parameter), ...frozen].flatMap((parameter) =>
-      (parameter.precision.state ?? []).map(({ name, tensor }) =>
+      parameter.states.map(({ name, tensor }) =>
         logicalTensor({
           name: `${optimizerPrefix}${name}.${parameter.name}`,
           globalShape: tensor.shape,

@@ -1,76 +1,22 @@
-import type { z } from 'zod';
 import {
   choice,
   count,
   fraction,
+  openToggle,
   patternedText,
   positiveNumber,
   share,
   text,
   toggle,
 } from '../flags/flag-kinds.js';
-import type { ModelKind } from '../model-kind.js';
+import type { ArchitectureField } from './architecture-field.js';
+import { expertFields, gateFields } from './expert-fields.js';
 
 /** As Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
-function windowText(text: string): string | undefined {
+function windowText(text: unknown): unknown {
+  if (typeof text !== 'string') return text;
   const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');
   return window === '-1,0' ? undefined : window;
-}
-
-/** Values of the architecture by the keys of a model's configuration; those that are known so far. */
-export type KnownValues = Readonly<Record<string, unknown>> & {
-  readonly kind?: ModelKind | undefined;
-  readonly hiddenSize?: number | undefined;
-  readonly numAttentionHeads?: number | undefined;
-  readonly groupQueryAttention?: boolean | undefined;
-  readonly swiglu?: boolean | undefined;
-  readonly squaredRelu?: boolean | undefined;
-  readonly sequenceLength?: number | undefined;
-};
-
-/** One property of a model's architecture. */
-export interface ArchitectureField {
-  /** Its flag: kind, range, default and help. */
-  readonly flag: z.ZodType;
-  /** The only kind of model that has it. Absent: all have it. */
-  readonly kind?: ModelKind;
-  /**
-   * What depends on it. `weights`: which weights there are, or what is computed with them; a model that is
-   * loaded must have the same value. `learning`: how the model learns; a resumed run reports another value.
-   * `initial-weights`: the weights of a new model. `padding`: rows that no token has.
-   */
-  readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** Its key in the configuration of a model, with which checkpoints save it. */
-  readonly key: string;
-  /** Whether that value is the opposite of the flag's. */
-  readonly isNegated?: true;
-  /**
-   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
-   */
-  readonly configurationKey?: string;
-  /** Whether Megatron-LM requires the flag. */
-  readonly isRequired?: true;
-  /** Whether it is a count that shapes of weights have. */
-  readonly isSize?: true;
-  /**
-   * The value where neither a flag nor a saved model gives one. Absent: the default of the flag, which
-   * therefore must be what models compute that do not have the property.
-   */
-  readonly otherwise?: (known: KnownValues) => unknown;
-  /** Whether the configuration of a run leaves it open, so that the kind of model decides. */
-  readonly isLeftOpen?: true;
-  /** Whether nothing in a model depends on it, so that its flag cannot be given with the model's others. */
-  readonly isUnused?: (known: KnownValues) => boolean;
-  /** A value of a loaded model that the flag cannot have. */
-  readonly withoutFlag?: unknown;
-  /**
-   * The code of the error about a model whose value a Hugging Face directory cannot record. Which properties
-   * those directories state, @mtl/models knows (`huggingFaceProperties`). Default:
-   * MTL_HUGGING_FACE_ARCHITECTURE.
-   */
-  readonly huggingFaceCode?: `MTL_${string}`;
-  /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
-  readonly replaceable?: unknown;
 }
 
 /**
@@ -225,7 +171,8 @@ export const architectureFields = {
     decides: 'weights',
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isLeftOpen: true,
-    isUnused: ({ swiglu = false, squaredRelu = false }) => swiglu || squaredRelu,
+    isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
+      swiglu || squaredRelu || quickGeglu,
   },
   swiglu: {
     flag: toggle(
@@ -241,6 +188,7 @@ export const architectureFields = {
     key: 'squaredRelu',
     decides: 'weights',
   },
+  ...gateFields,
   'qk-layernorm': {
     flag: toggle(
       'Normalizes queries and keys over the features of their head, by the norm of --normalization.',
@@ -248,6 +196,16 @@ export const architectureFields = {
     kind: 'gpt',
     key: 'qkLayernorm',
     decides: 'weights',
+  },
+  'qk-norm-whole-width': {
+    flag: openToggle(
+      'Lets --qk-layernorm normalize the queries of all heads together, and the keys, as OLMoE does. With --normalization RMSNorm.',
+    ),
+    kind: 'gpt',
+    isOptional: true,
+    key: 'qkNormWholeWidth',
+    decides: 'weights',
+    asModel: (isOn: unknown) => (isOn === true ? true : undefined),
   },
   'disable-bias-linear': {
     flag: toggle('No biases in linear layers.'),
@@ -262,6 +220,7 @@ export const architectureFields = {
     key: 'addQkvBias',
     decides: 'weights',
   },
+  ...expertFields,
   'model-blocks': {
     flag: text(
       'A JavaScript module whose default export gives each layer its block, in place of the one that the flags above describe.',

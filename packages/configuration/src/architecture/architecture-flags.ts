@@ -2,7 +2,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { Flags } from '../flags/flag-schema.js';
 import type { ModelKind } from '../model-kind.js';
 import { architectureFlagNames, fieldsOf } from './fields-of.js';
-import { negatedIf, unstatedValue } from './model-values.js';
+import { flagValue, unstatedValue } from './model-values.js';
 
 /** A GptModelConfiguration or a BertModelConfiguration, as `kind` tells. */
 export interface KindOfModel {
@@ -21,7 +21,7 @@ export const weightFlagNames = architectureFlagNames(({ decides }) => decides ==
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
   const values = fieldsOf(kind).flatMap(([name, field]) => {
-    const value = negatedIf(field, stated[field.key]) ?? unstatedValue(field, stated);
+    const value = flagValue(field, stated[field.key]) ?? unstatedValue(field, stated);
     const isUsed = !(field.isUnused?.(stated) ?? false);
     const hasFlag = isUsed && (field.withoutFlag === undefined || value !== field.withoutFlag);
     return value !== undefined && hasFlag ? [[name, value] as const] : [];

@@ -9,6 +9,15 @@ import { gptModelOf } from './gpt-model-of.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
+/** A GPT without experts, and one that has every part of a mixture of them. */
+const linesOfGpts = [
+  '--preset char-10m',
+  '--preset char-10m --quick-geglu --disable-bias-linear --num-experts 8 --moe-router-score-function sigmoid ' +
+    '--moe-router-enable-expert-bias --moe-router-num-groups 4 --moe-router-group-topk 2 ' +
+    '--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --moe-expert-capacity-factor 1 ' +
+    '--moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001',
+];
+
 /** A property that no model uses: if it counted as used, the others would whatever models do. */
 const unused = { key: 'dummyTracks' };
 
@@ -23,8 +32,10 @@ function keysRead(kind: ModelKind): ReadonlySet<string> {
       },
     });
   if (kind === 'gpt') {
-    const { model } = validateConfiguration(parseFlags(['--preset', 'char-10m']));
-    new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
+    for (const line of linesOfGpts) {
+      const { model } = validateConfiguration(parseFlags([...line.split(' '), '--data-path', 'bundled']));
+      new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
+    }
   } else {
     const flags = parseFlags(['--preset', 'bert-base'], { model: 'bert' });
     new BertStage({ ...common, model: watched(bertModelOf(validateConfiguration(flags), 256)) });

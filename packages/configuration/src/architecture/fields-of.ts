@@ -1,5 +1,7 @@
 import type { ModelKind } from '../model-kind.js';
-import { type ArchitectureField, architectureFields } from './architecture-fields.js';
+import type { ArchitectureField } from './architecture-field.js';
+import { architectureFields } from './architecture-fields.js';
+import { expertFields } from './expert-fields.js';
 
 type Fields = typeof architectureFields;
 
@@ -10,16 +12,22 @@ type FlagsOf<Name extends ArchitectureFlag> = { readonly [Flag in Name]: Fields[
 type BertFlag = {
   [Flag in ArchitectureFlag]: Fields[Flag] extends { readonly kind: 'bert' } ? Flag : never;
 }[ArchitectureFlag];
+type ExpertFlag = keyof typeof expertFields;
 
 const entries = Object.entries(architectureFields) as ReadonlyArray<
   readonly [ArchitectureFlag, ArchitectureField]
 >;
 
-/** The schemas of the flags that a BERT alone has, or of all others. */
+/** The schemas of the flags that a BERT alone has, those of experts, or all others. */
 export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;
-export function schemasOfArchitecture(of: 'others'): FlagsOf<Exclude<ArchitectureFlag, BertFlag>>;
-export function schemasOfArchitecture(of: 'bert' | 'others'): object {
-  const chosen = entries.filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));
+export function schemasOfArchitecture(of: 'experts'): FlagsOf<ExpertFlag>;
+export function schemasOfArchitecture(
+  of: 'others',
+): FlagsOf<Exclude<ArchitectureFlag, BertFlag | ExpertFlag>>;
+export function schemasOfArchitecture(of: 'bert' | 'experts' | 'others'): object {
+  const groupOf = (name: string, { kind }: ArchitectureField) =>
+    kind === 'bert' ? 'bert' : Object.hasOwn(expertFields, name) ? 'experts' : 'others';
+  const chosen = entries.filter(([name, field]) => groupOf(name, field) === of);
   return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
 }
 

@@ -2,6 +2,7 @@ import type { TokenizerOptions } from '@mtl/data';
 import type { FlagName, Flags } from '../flags/flag-schema.js';
 import type { LoadedFlags } from '../flags/loaded-flags.js';
 import { tokenizerFlagsOf } from '../saved/tokenizer-flags-of.js';
+import type { ArchitectureField } from './architecture-field.js';
 import { architectureFlags, type KindOfModel } from './architecture-flags.js';
 import { fieldsOf } from './fields-of.js';
 
@@ -22,7 +23,7 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
   const values = Object.fromEntries(fields.map(([name]) => [name, ofModel[name]])) as Flags;
   const fixed = (decides: string): readonly FlagName[] =>
     fields
-      .filter(([name, field]) => field.decides === decides && !isReplaceable(field.replaceable, values[name]))
+      .filter(([name, field]) => field.decides === decides && !isReplaceable(field, values[name]))
       .map(([name]) => name);
   return {
     source: `Hugging Face directory ${directory}`,
@@ -37,5 +38,5 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
   };
 }
 
-const isReplaceable = (replaceable: unknown, value: unknown): boolean =>
-  replaceable !== undefined && replaceable === value;
+const isReplaceable = ({ replaceable, isReplaceable }: ArchitectureField, value: unknown): boolean =>
+  isReplaceable === true || (replaceable !== undefined && replaceable === value);

@@ -2,7 +2,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { fieldsOf } from './fields-of.js';
-import { negatedIf, unstatedValue } from './model-values.js';
+import { modelValue, unstatedValue } from './model-values.js';
 
 /** The fields of a model that flags decide: all but the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
@@ -16,8 +16,8 @@ export function modelOfConfiguration(
   const values = fieldsOf(kind).map(([, field]) => {
     const { key, configurationKey } = field;
     const stated =
-      configurationKey === undefined ? configured[key] : negatedIf(field, configured[configurationKey]);
-    return [key, stated ?? negatedIf(field, unstatedValue(field, configured))] as const;
+      configurationKey === undefined ? configured[key] : modelValue(field, configured[configurationKey]);
+    return [key, stated ?? modelValue(field, unstatedValue(field, configured))] as const;
   });
   return Object.fromEntries(values) as unknown as ModelFields;
 }

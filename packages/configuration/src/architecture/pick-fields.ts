@@ -1,5 +1,5 @@
 import type { TransformerConfiguration } from '@mtl/models';
-import type { ArchitectureField } from './architecture-fields.js';
+import type { ArchitectureField } from './architecture-field.js';
 import { fieldsOf } from './fields-of.js';
 
 /** The fields of a model that decide one of these, such as how it learns. */

@@ -138,11 +138,19 @@ const withDefaults = {
   }),
 };
 
+/** A BERT has no experts. */
+const {
+  'expert-model-parallel-size': _,
+  'expert-tensor-parallel-size': __,
+  'moe-token-dispatcher-type': ___,
+  ...parallelFlagsOfBert
+} = parallelFlags;
+
 /** The flags of devices, layout, recomputation and services, which mean what they do in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
-  ...parallelFlags,
+  ...parallelFlagsOfBert,
   // not chosen by the model here
   threads: redescribed(parallelFlags.threads, {
     description: 'CPU threads per process.',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flagFacts } from './flag-kinds.js';
+import { flagFacts, takesSeveral } from './flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 
 /** How help shows a flag. */
@@ -19,14 +19,21 @@ export const describeFlag = (name: FlagName): FlagDescription => describeSchema(
 
 /** The help of a flag, for any command that has it. */
 export function describeSchema(schema: z.ZodType): FlagDescription {
-  const { description, kind, placeholder, default: value, defaultText } = flagFacts.get(schema)!;
+  const facts = flagFacts.get(schema)!;
+  const { description, kind, placeholder, default: value, defaultText } = facts;
   const isLong = kind === 'choice' && placeholder.length > 24;
-  const choices = isLong ? ` One of ${placeholder.replaceAll('|', ', ')}.` : '';
+  const names = choicesOf(schema);
+  const choices =
+    kind === 'choices'
+      ? ` One or more of ${names.join(', ')}.`
+      : isLong
+        ? ` One of ${placeholder.replaceAll('|', ', ')}.`
+        : '';
   const shown = defaultText ?? (kind === 'boolean' || value === undefined ? undefined : formatDefault(value));
   return {
     placeholder: isLong ? 'STYLE' : placeholder,
-    takesSeveral: kind === 'texts' || kind === 'integers',
-    choices: kind === 'choice' ? choicesOf(schema) : [],
+    takesSeveral: takesSeveral(facts),
+    choices: names,
     text: `${description}${choices}${shown === undefined ? '' : ` [${shown}]`}`,
   };
 }
@@ -35,8 +42,16 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
 /** Returns the names that a flag takes. */
-const choicesOf = (schema: z.ZodType): readonly string[] =>
-  (z.toJSONSchema(schema) as { readonly enum?: readonly string[] }).enum ?? [];
+function choicesOf(schema: z.ZodType): readonly string[] {
+  const { kind } = flagFacts.get(schema)!;
+  if (kind !== 'choice' && kind !== 'choices') return [];
+  const json = z.toJSONSchema(schema) as NamesOfSchema & { readonly items?: NamesOfSchema };
+  return json.enum ?? json.items?.enum ?? [];
+}
+
+interface NamesOfSchema {
+  readonly enum?: readonly string[];
+}
 
 function formatDefault(value: unknown): string {
   return value === 2 ** 32 ? '2^32' : String(value);

@@ -15,6 +15,7 @@ const lines = [
   ['gpt', 1, '--train-samples 800 --optimizer muon --decoupled-lr 1e-3'],
   ['gpt', 1, '--preset gpt2-4m --lora-rank 4 --load x --save-lora y'],
   ['gpt', 1, '--preset gpt2-4m --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
+  ['gpt', 1, '--preset gpt2-4m --swiglu --disable-bias-linear --num-experts 4'],
   ['bert', 1, ''],
 ] as const;
 

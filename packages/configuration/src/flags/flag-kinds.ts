@@ -5,15 +5,26 @@ import type { SettingsInForce } from './settings-in-force.js';
 export interface FlagFacts {
   /** One or two sentences, without the default and without the choices: help adds both. */
   readonly description: string;
-  readonly kind: 'integer' | 'number' | 'text' | 'choice' | 'boolean' | 'integers' | 'texts';
+  readonly kind:
+    | 'integer'
+    | 'number'
+    | 'text'
+    | 'choice'
+    | 'boolean'
+    | 'integers'
+    | 'numbers'
+    | 'texts'
+    | 'choices';
   /** The placeholder of the value in help, such as `N` or `DIR`; empty for a flag without one. */
   readonly placeholder: string;
   /** The value where neither command line, file nor preset gives one. */
   readonly default?: unknown;
   /** In words, a default that depends on other flags. */
   readonly defaultText?: string;
-  /** A text in the spelling that is kept; undefined: it means the same as leaving the flag out. */
-  readonly canonical?: ((text: string) => string | undefined) | undefined;
+  /** Words of errors for the values that it takes. Default: made from its range. */
+  readonly expected?: string;
+  /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
+  readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
    * Where another value changes how a model learns, so that a resumed run reports it: what is compared.
    * `true`: the flag's own value; else the one in force. Absent: nothing is, as for places, reports and
@@ -27,7 +38,7 @@ export type Learning = true | ((settings: SettingsInForce) => unknown);
 /** The facts of every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
-interface FlagOptions<Value> {
+interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical'> {
   readonly placeholder?: string;
   readonly default?: Value;
   readonly defaultText?: string;
@@ -70,6 +81,12 @@ export const seedNumber: (description: string, options?: FlagOptions<number>) =>
     .max(2 ** 32 - 1),
 );
 
+/** Any number. */
+export const anyNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'number',
+  z.number(),
+);
+
 /** A number above 0. */
 export const positiveNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
@@ -102,7 +119,10 @@ export function text(description: string, options: FlagOptions<string> = {}): z.
 /** Any text of a pattern; `placeholder` is an example of it. */
 export function patternedText(
   description: string,
-  { pattern, ...facts }: { readonly pattern: RegExp } & Pick<FlagFacts, 'placeholder' | 'canonical'>,
+  {
+    pattern,
+    ...facts
+  }: { readonly pattern: RegExp } & Pick<FlagFacts, 'placeholder' | 'expected' | 'defaultText' | 'canonical'>,
 ): z.ZodString {
   return withFacts(z.string().regex(pattern), { description, kind: 'text', ...facts });
 }
@@ -131,6 +151,10 @@ export function toggle(
   });
 }
 
+/** A switch whose value, where it is not given, follows from others. */
+export const openToggle = (description: string): z.ZodBoolean =>
+  withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
+
 /** Texts up to the next flag. */
 export function texts(
   description: string,
@@ -140,6 +164,31 @@ export function texts(
     description,
     kind: 'texts',
     placeholder: 'TEXT ...',
+    ...options,
+  });
+}
+
+/** One of a few names or more, up to the next flag. */
+export function choices<const Names extends readonly [string, ...string[]]>(
+  names: Names,
+  description: string,
+  options: FlagOptions<readonly Names[number][]> = {},
+): z.ZodArray<z.ZodEnum<{ [Name in Names[number]]: Name }>> {
+  const schema = z.array(z.enum(names)).min(1) as unknown as z.ZodArray<
+    z.ZodEnum<{ [Name in Names[number]]: Name }>
+  >;
+  return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
+}
+
+/** One number of 0 or more, or several, up to the next flag. */
+export function numberList(
+  description: string,
+  options: FlagOptions<readonly number[]> = {},
+): z.ZodArray<z.ZodNumber> {
+  return withFacts(z.array(z.number().min(0)).min(1), {
+    description,
+    kind: 'numbers',
+    placeholder: 'X ...',
     ...options,
   });
 }
@@ -165,6 +214,10 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
     placeholder: placeholders,
   });
 }
+
+/** Whether a flag takes all that follows it up to the next flag. */
+export const takesSeveral = ({ kind }: FlagFacts): boolean =>
+  ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
  * A flag of training on another command, which has help and a default of its own; type, range and spelling

@@ -17,6 +17,7 @@ import { trainingFlags } from './training-flags.js';
 
 /** The architecture: GPT-2 with Megatron-LM's names. */
 const modelFlags = schemasOfArchitecture('others');
+const expertFlags = schemasOfArchitecture('experts');
 
 /**
  * The groups of flags, in the order of help and of the printed configuration, and the topics that they are of
@@ -24,6 +25,7 @@ const modelFlags = schemasOfArchitecture('others');
  */
 export const flagGroups = [
   { title: 'Model', topic: 'model', flags: modelFlags },
+  { title: 'Experts', topic: 'model', flags: expertFlags },
   { title: 'BERT', topic: 'model', flags: bertFlags },
   { title: 'Training', topic: 'training', flags: trainingFlags },
   { title: 'Optimizer', topic: 'optimizer', flags: optimizerFlags },
@@ -44,6 +46,7 @@ export const flagGroups = [
 export const flagSchema = z
   .strictObject({
     ...modelFlags,
+    ...expertFlags,
     ...bertFlags,
     ...trainingFlags,
     ...optimizerFlags,

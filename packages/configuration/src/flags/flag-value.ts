@@ -27,8 +27,10 @@ export function readFlagValue(given: GivenValue): unknown {
   if (value === undefined) return undefined;
   const result = schemaIn(given).safeParse(value);
   if (result.success) return result.data;
-  const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
-  const remedy = otherChoices[`${name} ${written}`] ?? nearestChoice(given);
+  const words: readonly unknown[] = Array.isArray(given.value) ? given.value : [given.value];
+  const written = words.map(String).join(' ');
+  const known = words.map((word) => otherChoices[`${name} ${word}`]).find((text) => text !== undefined);
+  const remedy = known ?? nearestChoice(given);
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
     expected: expectedValue(given),
     ...(remedy === undefined ? {} : { remedy }),
@@ -41,9 +43,12 @@ const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))
 
 /** What a flag accepts, in words made from its schema. */
 function expectedValue(given: GivenValue): string {
-  const { kind, placeholder } = factsIn(given);
+  const { kind, placeholder, expected } = factsIn(given);
+  if (expected !== undefined) return expected;
   const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
   if (schema.enum !== undefined) return schema.enum.join(', ');
+  if (kind === 'choices') return `one or more of ${schema.items?.enum?.join(', ')}`;
+  if (kind === 'numbers') return 'one number of 0 or more, or several';
   if (kind === 'boolean') return 'true or false';
   if (kind === 'text') return schema.pattern === undefined ? 'a text' : placeholder;
   if (kind === 'texts') return 'one text or more';
@@ -63,6 +68,7 @@ function expectedValue(given: GivenValue): string {
 interface JsonSchemaOfFlag {
   readonly pattern?: string;
   readonly enum?: readonly string[];
+  readonly items?: { readonly enum?: readonly string[] };
   readonly minimum?: number;
   readonly exclusiveMinimum?: number;
   readonly maximum?: number;
@@ -87,15 +93,17 @@ function converted(given: GivenValue): unknown {
     case 'choice':
       return toText(value);
     case 'texts':
+    case 'choices':
       return (Array.isArray(value) ? value : [value]).map(toText);
     case 'integers':
+    case 'numbers':
       return (Array.isArray(value) ? value : [value]).map(toNumber);
   }
 }
 
 function canonical(given: GivenValue, value: unknown): unknown {
   const { canonical: spelled } = factsIn(given);
-  return spelled === undefined || typeof value !== 'string' ? value : spelled(value);
+  return spelled === undefined ? value : spelled(value);
 }
 
 function toNumber(value: unknown): unknown {
@@ -109,9 +117,13 @@ function toText(value: unknown): unknown {
 function nearestChoice(given: GivenValue): string | undefined {
   const { name, value } = given;
   const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
-  if (schema.enum === undefined || typeof value !== 'string') return undefined;
-  const near = nearestName(value, schema.enum);
-  return near === undefined ? undefined : `write --${name} ${near}`;
+  const names = schema.enum ?? schema.items?.enum;
+  if (names === undefined) return undefined;
+  const words: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const wrong = words.find((word) => typeof word === 'string' && !names.includes(word)) as string | undefined;
+  const near = wrong === undefined ? undefined : nearestName(wrong, names);
+  if (near === undefined) return undefined;
+  return `write --${name} ${words.map((word) => (word === wrong ? near : word)).join(' ')}`;
 }
 
 const asTokenizerJson =
@@ -120,6 +132,9 @@ const asTokenizerJson =
 const asMuonOrAdam = 'there are AdamW and Muon: use --optimizer adam or --optimizer muon';
 const asKnownCoefficients =
   "leave it out for quintic, Megatron-LM's default too: only the coefficients of these two are known here";
+
+const asBalanced =
+  'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
 /** Choices of other programs that are not here, and what to do instead. */
 const otherChoices: Readonly<Record<string, string>> = {
@@ -133,6 +148,10 @@ const otherChoices: Readonly<Record<string, string>> = {
   'muon-coefficient-type aol': asKnownCoefficients,
   'muon-coefficient-type deepseekv4': asKnownCoefficients,
   'muon-coefficient-type cubic5': asKnownCoefficients,
+  'moe-router-load-balancing-type sinkhorn': asBalanced,
+  'moe-router-load-balancing-type quantile_balancing': asBalanced,
+  'moe-token-dispatcher-type flex':
+    'write --moe-token-dispatcher-type alltoall: the kernels of flex are not here',
   'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type Llama2Tokenizer': asTokenizerJson,

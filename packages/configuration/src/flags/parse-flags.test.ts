@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { formatError } from '@mtl/errors';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describeFlag } from './describe-flag.js';
 import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
 import { megatronFlagFamilies } from './megatron/megatron-flag-families.js';
 import { megatronFlags } from './megatron/megatron-flags.js';
@@ -163,18 +164,26 @@ describe('parseFlags', () => {
   });
 });
 
+const choicesIn = (name: FlagName) => describeFlag(name).choices.slice(0, 2);
+
 function sampleValue(name: FlagName): unknown {
   const { kind, placeholder } = factsOf(name);
   // the last choice of an optimizer is another name of two flags
   const choices: Partial<Record<FlagName, string>> = { 'tokenizer-type': 'NullTokenizer', optimizer: 'muon' };
+  const texts: Partial<Record<FlagName, string>> = {
+    'window-size': '7,0',
+    'moe-layer-freq': '[0]*3+[1]*58',
+  };
   if (kind === 'choice') return choices[name] ?? placeholder.split('|').at(-1);
   const samples = {
     integer: 7,
     number: 0.25,
-    text: name === 'window-size' ? '7,0' : 'a b',
+    text: texts[name] ?? 'a b',
     boolean: true,
     integers: placeholder.split(' ').map((_, index) => index + 1),
+    numbers: [0.5, 0],
     texts: ['a', 'b'],
+    choices: choicesIn(name),
   };
   return samples[kind];
 }
@@ -182,11 +191,11 @@ function sampleValue(name: FlagName): unknown {
 describe('flags that cannot be used', () => {
   it('are reported together, each with its reason and what to do, and no notice hides them', () => {
     const line =
-      '--quick-geglu --use-flash-attn --enable-one-logger --hiden-size 64 --one-logger-project a --bf16';
+      '--onnx-safe --use-flash-attn --enable-one-logger --hiden-size 64 --one-logger-project a --bf16';
     expect(errorOf(line)).toBe(
       [
         'error[MTL_FLAG_UNSUPPORTED]: 4 flags on the command line cannot be used:',
-        '  --quick-geglu (feed-forward layers with quick GEGLU in Megatron-LM) is not supported: feed-forward layers have GELU, SwiGLU or squared ReLU; leave it out, or pass --swiglu or --squared-relu',
+        '  --onnx-safe (a variant of GELU for ONNX in Megatron-LM) is not supported: feed-forward layers have GELU, SwiGLU, quick GEGLU or squared ReLU; leave it out, or pass --swiglu, --quick-geglu or --squared-relu',
         '  --enable-one-logger (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
         '  --hiden-size is not a flag; expected --hidden-size; --help lists all flags',
         '  --one-logger-project a (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
@@ -199,12 +208,12 @@ describe('flags that cannot be used', () => {
 describe("a flag of Megatron-LM's that there is no use for", () => {
   it.each([
     [
-      '--quick-geglu',
-      /--quick-geglu on the command line \(feed-forward layers with quick GEGLU in Megatron-LM\) is not supported: feed-forward layers have/,
+      '--onnx-safe',
+      /--onnx-safe on the command line \(a variant of GELU for ONNX in Megatron-LM\) is not supported: feed-forward layers have/,
     ],
     [
-      '--num-experts 8',
-      /MTL_FLAG_UNSUPPORTED.*--num-experts 8 .*a mixture of experts.*\n {2}remedy: leave it out; a wider/,
+      '--moe-latent-size 64',
+      /MTL_FLAG_UNSUPPORTED.*--moe-latent-size 64 .*experts of a narrower input.*\n {2}remedy: leave it out/,
     ],
     [
       '--context-parallel-size 2',
@@ -349,9 +358,9 @@ describe('--config and --preset', () => {
   });
 
   it('reports all keys that cannot be used together', () => {
-    const path = file('run.yaml', 'num-layer: 3\nquick-geglu: true\nlr: 1\n');
+    const path = file('run.yaml', 'num-layer: 3\nonnx-safe: true\nlr: 1\n');
     expect(errorOf(`--config ${path}`)).toMatch(
-      /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--quick-geglu \(/,
+      /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--onnx-safe \(/,
     );
   });
 
@@ -376,7 +385,7 @@ describe('--config and --preset', () => {
     ],
     ['run.yaml', 'num-layers:\n', /MTL_FLAG_VALUE.*--num-layers null in/],
     ['run.yaml', 'bf16: 1\n', /MTL_FLAG_VALUE.*--bf16 1 in .*expected true or false/],
-    ['run.yaml', 'quick-geglu: true\n', /MTL_FLAG_UNSUPPORTED.*--quick-geglu in/],
+    ['run.yaml', 'onnx-safe: true\n', /MTL_FLAG_UNSUPPORTED.*--onnx-safe in/],
     ['run.yaml', 'num-layers: 1\nnum_layers: 2\n', /MTL_CONFIG_FILE.*num-layers is given twice/],
     ['run.yaml', 'lr: 1\nlr: 2\n', /MTL_CONFIG_FILE.*line 2/],
     ['run.yaml', 'lr: [1\nseed: 2\n', /MTL_CONFIG_FILE.*run.yaml, line \d/],

@@ -4,6 +4,7 @@ import { checkModelOfFlags } from './check-model-of-flags.js';
 import { checkModulesOfFile } from './check-modules-of-file.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { findFlagAlias } from './flag-aliases.js';
+import { takesSeveral } from './flag-kinds.js';
 import { type FlagName, type Flags, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import type { LoadedFlags } from './loaded-flags.js';
@@ -208,7 +209,8 @@ function switchedOffBy(name: string): FlagName | undefined {
 }
 
 function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
-  const { kind, placeholder } = factsOf(flag);
+  const facts = factsOf(flag);
+  const { kind, placeholder } = facts;
   if (kind === 'boolean') {
     if (written.name !== flag) {
       noValue(written);
@@ -217,7 +219,7 @@ function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
     if (written.attached === undefined) noValue(written);
     return readFlagValue({ name: flag, value: written.attached ?? true, where });
   }
-  if (kind === 'texts' || kind === 'integers') {
+  if (takesSeveral(facts)) {
     const value = valuesOf(written);
     if (value.length === 0) throw missingValue(flag, placeholder);
     return readFlagValue({ name: flag, value, where });

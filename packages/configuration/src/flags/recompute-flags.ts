@@ -1,4 +1,5 @@
-import { choice, count } from './flag-kinds.js';
+import { recomputableModules } from '@mtl/models';
+import { choice, choices, count } from './flag-kinds.js';
 
 /** Which activations are computed again instead of being kept: of a pretraining and of a fine-tuning. */
 export const recomputeFlags = {
@@ -9,6 +10,11 @@ export const recomputeFlags = {
   'recompute-method': choice(
     ['uniform', 'block'],
     'With full recomputation: chunks of --recompute-num-layers layers each, or that many first layers of a stage.',
+  ),
+  'recompute-modules': choices(
+    recomputableModules,
+    'With selective recomputation: which parts of layers are computed again; moe: mixtures of experts, whose choices are kept. core_attn and moe_act always are.',
+    { defaultText: 'core_attn' },
   ),
   'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
 };

@@ -57,8 +57,8 @@ function readTopic(topic: string, values: unknown, given: Map<FlagName, unknown>
     if (value === undefined || (topic === 'model' && key === 'kind')) continue;
     const name = flags.get(key);
     if (name === undefined) throw unknownOption(topic, key);
-    const read = readFlagValue({ name, value, where: 'in the options' });
-    if (read !== undefined) given.set(name, read);
+    // also undefined, which takes the value of a preset away: numExperts 0
+    given.set(name, readFlagValue({ name, value, where: 'in the options' }));
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Flags } from '../flags/flag-schema.js';
+import { expertPresets } from './expert-presets.js';
 import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
 
@@ -131,6 +132,7 @@ export const gptPresets: Readonly<Record<string, Flags>> = {
     },
   }),
   ...llamaAndQwenPresets,
+  ...expertPresets,
 };
 
 export const presetNames: readonly string[] = Object.keys(gptPresets);

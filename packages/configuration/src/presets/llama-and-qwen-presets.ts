@@ -5,7 +5,7 @@ import { presetTable } from './preset-table.js';
  * Llama 3 and Qwen3 share these: blocks with RMSNorm, SwiGLU and rotary positions, without biases. Tokens are
  * those of their own tokenizers, which the user names; without one a dataset has ids of this vocabulary.
  */
-const blocks: Flags = {
+export const publishedBlocks: Flags = {
   'tokenizer-type': 'NullTokenizer',
   'make-vocab-size-divisible-by': 128,
   'position-embedding-type': 'rope',
@@ -30,7 +30,7 @@ const blocks: Flags = {
  * samples of 8,192. Llama 3.1 is trained on longer ones afterwards: --use-rope-scaling.
  */
 const llama3: Flags = {
-  ...blocks,
+  ...publishedBlocks,
   'vocab-size': 128_256,
   'untie-embeddings-and-output-weights': true,
   'rotary-base': 500_000,
@@ -45,8 +45,8 @@ const llama3: Flags = {
  * Qwen3's dense models (Yang et al. 2025, table 1): samples of 4,096 tokens. The report gives no learning
  * rates or batches: these are Llama 3's, in as many tokens.
  */
-const qwen3: Flags = {
-  ...blocks,
+export const qwen3: Flags = {
+  ...publishedBlocks,
   'vocab-size': 151_936,
   'kv-channels': 128,
   'qk-layernorm': true,

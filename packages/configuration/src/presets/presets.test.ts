@@ -1,12 +1,14 @@
-import { numBertParameters, numParameters } from '@mtl/models';
+import { numActiveParameters, numBertParameters, numParameters } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { bertModelOf } from '../architecture/bert-model-of.js';
 import { gptModelOf } from '../architecture/gpt-model-of.js';
 import { flagSchema } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
+import { configure } from '../options/configure.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
+import { expertPresets } from './expert-presets.js';
 import { gptPresets, presetNames } from './gpt-presets.js';
 import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 
@@ -20,7 +22,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
 
 /** Presets of published models have no data of their own. */
 const dataOf = (name: string): string[] =>
-  Object.hasOwn(llamaAndQwenPresets, name) ? ['--data-path', 'prefix'] : [];
+  Object.hasOwn({ ...llamaAndQwenPresets, ...expertPresets }, name) ? ['--data-path', 'prefix'] : [];
 
 describe('presets', () => {
   it.each(presetNames)('%s is right by the schema and by every check', (name) => {
@@ -90,6 +92,34 @@ describe('presets', () => {
     const vocabularySize = gptPresets[name]!['vocab-size']!;
     expect(numParameters(gptModelOf(model, vocabularySize))).toBe(count);
     expect(Math.round(count / 1e8) / 10).toBe(billions);
+  });
+
+  /** By the shapes of their weights: 46.7 and 30.5 billion, of which a token uses 12.9 and 3.3. */
+  it.each([
+    ['mixtral-8x7b', 46_702_792_704, 12.9],
+    ['qwen3-30b-a3b', 30_532_122_624, 3.3],
+  ] as const)('%s has as many parameters as the published model', (name, count, billionsOfToken) => {
+    const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
+    const { hiddenSize: H, headSize: d, numLayers: L, numExperts: E, moeRouterTopk: k } = model;
+    const queries = model.numAttentionHeads * d;
+    const attention = 2 * H * queries + 2 * H * model.numQueryGroups! * d + (model.qkLayernorm ? 2 * d : 0);
+    const expert = 3 * H * model.moeFfnHiddenSize!;
+    const withExperts = (each: number): number =>
+      2 * gptPresets[name]!['vocab-size']! * H + H + L * (attention + E! * H + each * expert + 2 * H);
+    expect(withExperts(E!)).toBe(count);
+    const architecture = gptModelOf(model, gptPresets[name]!['vocab-size']!);
+    expect(numParameters(architecture)).toBe(count);
+    // to the parameter, but for a quotient in between
+    expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
+    // the reports round in two ways: 12.88 to 12.9, 3.35 to 3.3
+    expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);
+  });
+
+  it('has no experts where options say so', () => {
+    const options = { preset: 'mixtral-8x7b', data: { dataPath: ['prefix'] } };
+    expect(configure(options).model).toMatchObject({ numExperts: 8, moeRouterTopk: 2 });
+    const { model } = configure({ ...options, model: { numExperts: 0 } });
+    expect(model).toMatchObject({ numExperts: undefined, moeRouterTopk: undefined, ffnHiddenSize: 14_336 });
   });
 
   it('of published models need data, and take a tokenizer in place of their vocabulary', () => {

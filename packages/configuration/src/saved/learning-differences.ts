@@ -1,3 +1,4 @@
+import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import { type FlagName, factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
@@ -14,10 +15,8 @@ export interface LearningDifference {
 }
 
 /** The fields of the architecture state what depends on them. */
-const learningFields = new Map<FlagName, string>(
-  fieldsOf().flatMap(([flag, { decides, configurationKey, key }]) =>
-    decides === 'learning' ? [[flag, configurationKey ?? key]] : [],
-  ),
+const learningFields = new Map<FlagName, ArchitectureField>(
+  fieldsOf().filter(([, { decides }]) => decides === 'learning'),
 );
 
 /**
@@ -28,10 +27,14 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { learning, default: otherwise = 'none' } = factsOf(flag);
   if (learning === true) return ({ flags }) => flags[flag] ?? otherwise;
   if (learning !== undefined) return ({ resolved }) => learning(resolved);
-  const key = learningFields.get(flag);
-  if (key === undefined) return undefined;
-  return ({ resolved: { model, bert } }) =>
-    (({ ...model, ...bert }) as Readonly<Record<string, unknown>>)[key];
+  const field = learningFields.get(flag);
+  if (field === undefined) return undefined;
+  const { key, configurationKey = key, isOptional, isUnused } = field;
+  return ({ resolved: { model, bert } }) => {
+    const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
+    // models that may lack it learn otherwise without it
+    return values[configurationKey] ?? (isOptional && !isUnused?.(values) ? 'none' : undefined);
+  };
 }
 
 const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>

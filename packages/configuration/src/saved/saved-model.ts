@@ -25,13 +25,14 @@ export function savedSizesOf(kind: ModelKind): { readonly required: string[]; re
 
 /** What a checkpoint must save of a model of a kind; older ones lack what did not exist yet. */
 export function savedModelSchema(kind: ModelKind): z.ZodType {
-  const values = fieldsOf(kind).map(([, { key, flag, isNegated, isSize, isRequired, withoutFlag }]) => {
+  const values = fieldsOf(kind).map(([, field]) => {
+    const { key, flag, isNegated, isSize, isRequired, withoutFlag, saved } = field;
     const ofFlag = isNegated
       ? z.boolean()
       : withoutFlag === undefined
         ? flag
         : z.union([flag, z.literal(withoutFlag as number)]);
-    const schema = isSize ? z.int() : ofFlag;
+    const schema = saved ?? (isSize ? z.int() : ofFlag);
     return [key, isRequired ? schema : schema.optional()] as const;
   });
   return z.looseObject({ ...Object.fromEntries(values), vocabularySize: z.int() });

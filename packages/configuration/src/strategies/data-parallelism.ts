@@ -22,7 +22,7 @@ const flags = {
 /** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
-  axis: { name: 'dp', word: 'data', sizeOf: ({ dataParallelSize }) => dataParallelSize },
+  axes: [{ name: 'dp', word: 'data', sizeOf: ({ dataParallelSize }) => dataParallelSize }],
   plannedAs: 'data',
   configure: ({ flags: given, worldSize, axes, notices }) => {
     const dataParallelSize = copiesIn(worldSize, axes);
@@ -44,7 +44,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       overlapParamGather: given.required('overlap-param-gather'),
     };
   },
-  groups: () => ({ dp: ['dp'], dense: reductionAxes.dense }),
+  groups: () => ({ dp: ['dp'], dense: reductionAxes.dense, expert: reductionAxes.expert }),
 });
 
 /** How many models the processes are, each split along these axes. */

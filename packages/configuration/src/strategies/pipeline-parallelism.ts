@@ -48,11 +48,13 @@ export type PipelineFlags = FlagsOf<typeof flags>;
 /** Stages of consecutive layers, between which micro-batches move (Narayanan et al. 2021). */
 export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfiguration, LayersOfPipeline>({
   flags,
-  axis: {
-    name: 'pp',
-    word: 'pipeline',
-    sizeOf: ({ pipelineModelParallelSize }) => pipelineModelParallelSize,
-  },
+  axes: [
+    {
+      name: 'pp',
+      word: 'pipeline',
+      sizeOf: ({ pipelineModelParallelSize }) => pipelineModelParallelSize,
+    },
+  ],
   plannedAs: 'pipeline',
   configure: ({ flags: given, model, notices }) => {
     const numStages = given.required('pipeline-model-parallel-size');

@@ -1,14 +1,21 @@
-import { type GroupDeclaration, ProcessMesh } from '@mtl/comm';
+import { denseAxes, type GroupDeclaration, ProcessMesh } from '@mtl/comm';
 import { dataParallelism } from './data-parallelism.js';
+import { expertParallelism } from './expert-parallelism.js';
 import { pipelineParallelism } from './pipeline-parallelism.js';
 import type { AxisSize, FlagFragment, Strategy, StrategyCall } from './strategy.js';
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
- * The forms of parallelism. Data parallelism is last: it gets the processes that the others leave. Everything
- * that a run, its help, its errors, a dry run and a plan know of them follows from this list.
+ * The forms of parallelism. Data parallelism gets the processes that those before it leave; experts are
+ * spread over the processes of a stage, whatever these do with the rest of a layer. Everything that a run,
+ * its help, its errors, a dry run and a plan know of them follows from this list.
  */
-export const strategies = [tensorParallelism, pipelineParallelism, dataParallelism] as const;
+export const strategies = [
+  tensorParallelism,
+  pipelineParallelism,
+  dataParallelism,
+  expertParallelism,
+] as const;
 
 type Known = (typeof strategies)[number];
 type Together<Union> = (Union extends unknown ? (each: Union) => void : never) extends (
@@ -28,18 +35,18 @@ const all = strategies as unknown as readonly AnyStrategy[];
 /** The flags of all of them. */
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
-const axisOf = ({ axis: { name, word, sizeOf } }: AnyStrategy, fields: object): AxisSize => ({
-  axis: name,
-  word,
-  size: sizeOf(fields),
-});
+const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
+  axes.flatMap(({ name, word, sizeOf }) => {
+    const size = sizeOf(fields);
+    return size === undefined ? [] : [{ axis: name, word, size }];
+  });
 
 /** Configures every strategy by the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
   const axes: AxisSize[] = [];
   const configured = all.map((each) => {
     const fields = each.configure({ ...call, axes });
-    axes.push(axisOf(each, fields));
+    axes.push(...axesOf(each, fields));
     return { each, fields };
   });
   const completed = configured.map(({ each, fields }) => each.complete?.(fields, { ...call, axes }));
@@ -49,12 +56,16 @@ export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes
 /** The lengths of the axes of a run, by the names of `StrategyConfiguration`. */
 export type AxisSizes = Pick<
   StrategyConfiguration,
-  'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
+  | 'tensorModelParallelSize'
+  | 'pipelineModelParallelSize'
+  | 'dataParallelSize'
+  | 'expertModelParallelSize'
+  | 'expertTensorParallelSize'
 >;
 
 /** The axes that work is split along, in the order of `strategies`. */
 export function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
-  return all.map((each) => axisOf(each, parallel));
+  return all.flatMap((each) => axesOf(each, parallel));
 }
 
 /** The processes of a run. */
@@ -62,11 +73,20 @@ export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
-/** `tensor 2 x pipeline 1 x data 2` */
+/**
+ * `tensor 2 x pipeline 1 x data 2`; of experts that are spread in another way than the rest of a layer also
+ * how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ */
 export function layoutText(parallel: AxisSizes): string {
-  return axesOfRun(parallel)
-    .map(({ word, size }) => `${word} ${size}`)
-    .join(' x ');
+  const isDense = ({ axis }: AxisSize): boolean => denseAxes.some((dense) => dense === axis);
+  const text = (axes: readonly AxisSize[]): string =>
+    axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
+  const dense = axesOfRun(parallel).filter(isDense);
+  const { sizes } = meshOfRun(parallel);
+  if (sizes.ep === 1 && sizes.etp === sizes.tp) return text(dense);
+  const copies: AxisSize = { axis: 'edp', word: 'data', size: sizes.edp };
+  const experts = [...axesOfRun(parallel).filter((axis) => !isDense(axis)), copies];
+  return `${text(dense)}, experts: ${text(experts.filter(({ size }) => size > 1))}`;
 }
 
 /** A group of processes, and to which part of a step its communication counts. */

@@ -12,6 +12,11 @@ export interface ShardedModel {
   readonly numQueryGroups?: number | undefined;
   readonly ffnHiddenSize: number;
   readonly makeVocabSizeDivisibleBy: number;
+  readonly addBiasLinear?: boolean | undefined;
+  /** Absent: feed-forward networks are dense. */
+  readonly numExperts?: number | undefined;
+  readonly moeFfnHiddenSize?: number | undefined;
+  readonly moeSharedExpertIntermediateSize?: number | undefined;
   /** Absent where sequence parallelism shards packed samples, whatever their length. */
   readonly sequenceLength?: number | undefined;
 }
@@ -53,7 +58,7 @@ export interface StrategyCall<Fragment extends FlagFragment> {
 }
 
 /**
- * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axis of the
+ * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axes of the
  * mesh it splits work, and over which groups it communicates. `strategies` lists them.
  */
 export interface Strategy<
@@ -62,14 +67,16 @@ export interface Strategy<
   Completed extends object = object,
 > {
   readonly flags: Fragment;
-  readonly axis: {
+  /** Axes of one view of the mesh. */
+  readonly axes: readonly {
     readonly name: MeshAxis;
     /** In texts: `tensor`. */
     readonly word: string;
-    readonly sizeOf: (fields: Fields) => number;
-  };
+    /** Undefined: what the mesh has by default. */
+    readonly sizeOf: (fields: Fields) => number | undefined;
+  }[];
   /** To which part of a step predictions of time count its communication. */
-  readonly plannedAs: 'tensor' | 'data' | 'pipeline';
+  readonly plannedAs: 'tensor' | 'expert' | 'data' | 'pipeline';
   /**
    * Checks the flags and returns its part of a run's configuration.
    *

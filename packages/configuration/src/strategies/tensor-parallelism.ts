@@ -1,5 +1,6 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
+import { greatestCommonDivisor } from './greatest-common-divisor.js';
 import { type StrategyCall, strategy } from './strategy.js';
 
 export interface TensorParallelConfiguration {
@@ -20,7 +21,7 @@ const flags = {
  */
 export const tensorParallelism = strategy<typeof flags, TensorParallelConfiguration>({
   flags,
-  axis: { name: 'tp', word: 'tensor', sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize },
+  axes: [{ name: 'tp', word: 'tensor', sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize }],
   plannedAs: 'tensor',
   configure: (call) => {
     const size = call.flags.required('tensor-model-parallel-size');
@@ -40,6 +41,9 @@ function checkEven({ flags: given, model }: StrategyCall<typeof flags>, size: nu
     ['num-attention-heads', model.numAttentionHeads],
     ...(model.groupQueryAttention ? ([['num-query-groups', model.numQueryGroups ?? 1]] as const) : []),
     ['ffn-hidden-size', model.ffnHiddenSize],
+    ...(model.moeSharedExpertIntermediateSize === undefined
+      ? []
+      : ([['moe-shared-expert-intermediate-size', model.moeSharedExpertIntermediateSize]] as const)),
     ['make-vocab-size-divisible-by', model.makeVocabSizeDivisibleBy],
     ...(given.required('sequence-parallel') && model.sequenceLength !== undefined
       ? ([['seq-length', model.sequenceLength]] as const)
@@ -78,8 +82,4 @@ function checkEven({ flags: given, model }: StrategyCall<typeof flags>, size: nu
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);
   return [...new Set([...nearestMultiples(size, total), both])];
-}
-
-function greatestCommonDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }

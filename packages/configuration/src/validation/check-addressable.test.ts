@@ -19,6 +19,19 @@ it('leaves alone what some machine could hold', () => {
   );
 });
 
+it('counts experts where layers have them, and as they are spread', () => {
+  const line = `${small} --num-experts 8000000000 --disable-bias-linear --global-batch-size 8`;
+  const spread = (layers: string) => () => configure(`${line} --moe-layer-freq ${layers}`, 4);
+  expect(spread('1')).toThrow(/--num-experts 8000000000.*: the experts would take 1\.7e\+16 bytes/);
+  expect(spread('4')).toThrow(/the experts would take 4\.2e\+15 bytes/);
+  expect(spread('[0,0,0,1]')).toThrow(/the experts would take 4\.2e\+15 bytes/);
+  expect(spread('4 --expert-model-parallel-size 4')).toThrow(/the experts would take 1\.0e\+15 bytes/);
+  expect(spread('4 --expert-tensor-parallel-size 2')).toThrow(/the experts would take 2\.1e\+15 bytes/);
+  // a width that no layer has takes nothing
+  const wide = '--num-experts 8 --ffn-hidden-size 100000000000 --moe-ffn-hidden-size 64';
+  expect(() => configure(`${small} ${wide}`)).not.toThrow();
+});
+
 refusals(
   [
     [

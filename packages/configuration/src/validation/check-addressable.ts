@@ -16,7 +16,13 @@ export interface CheckAddressableOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly training: Pick<TrainingConfiguration, 'microBatchSize'>;
-  readonly parallel: Pick<ParallelConfiguration, 'tensorModelParallelSize' | 'pipelineModelParallelSize'>;
+  readonly parallel: Pick<
+    ParallelConfiguration,
+    | 'tensorModelParallelSize'
+    | 'pipelineModelParallelSize'
+    | 'expertModelParallelSize'
+    | 'expertTensorParallelSize'
+  >;
 }
 
 /**
@@ -29,13 +35,22 @@ export function checkAddressable({ flags, model, training, parallel }: CheckAddr
   const { numLayers: layers, hiddenSize: hidden, ffnHiddenSize: ffn, sequenceLength } = model;
   const numProcesses = parallel.tensorModelParallelSize * parallel.pipelineModelParallelSize;
   const perParameter = bytesPerParameter / numProcesses;
+  const { numExperts = 0, moeFfnHiddenSize: width = ffn } = model;
+  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = 1 } = parallel;
+  const perExpertParameter = bytesPerParameter / (ep * etp * parallel.pipelineModelParallelSize);
+  const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
   const tokens = training.microBatchSize * sequenceLength;
   // lower bounds: from flags alone
   const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
     [
       'layers',
-      layers * hidden * (4 * hidden + 2 * ffn) * perParameter,
+      hidden * (layers * 4 * hidden + (layers - withExperts) * 2 * ffn) * perParameter,
       ['num-layers', 'hidden-size', 'ffn-hidden-size'],
+    ],
+    [
+      'experts',
+      withExperts * numExperts * hidden * 2 * width * perExpertParameter,
+      ['num-layers', 'hidden-size', 'num-experts', 'moe-ffn-hidden-size', 'ffn-hidden-size'],
     ],
     [
       'position embeddings',
@@ -67,4 +82,10 @@ export function checkAddressable({ flags, model, training, parallel }: CheckAddr
       },
     );
   }
+}
+
+function numLayersWithExperts({ numLayers, moeLayerFreq = 1 }: ModelConfiguration): number {
+  return typeof moeLayerFreq === 'number'
+    ? Math.ceil(numLayers / moeLayerFreq)
+    : moeLayerFreq.filter((layer) => layer === 1).length;
 }

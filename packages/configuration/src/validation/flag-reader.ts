@@ -46,6 +46,11 @@ export class FlagReader {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
+  /** Whether the command line or --config has the flag, whatever its value. */
+  isAsked(name: FlagName): boolean {
+    return this.#resolved.given.has(name);
+  }
+
   /** Whether a value comes from the defaults or from a preset alone. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));

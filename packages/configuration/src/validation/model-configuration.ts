@@ -1,16 +1,18 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { configuredFields } from '../architecture/configured-fields.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
+import { checkExperts } from './check-experts.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** All but what follows from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
- * @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or
- *   `MTL_FLAG_REQUIRED`.
+ * @param notices takes messages for the user
+ * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`,
+ *   `MTL_FLAG_CONFLICT` or `MTL_FLAG_REQUIRED`.
  */
-export function modelConfiguration(flags: FlagReader): ModelConfiguration {
+export function modelConfiguration(flags: FlagReader, notices: string[] = []): ModelConfiguration {
   const hiddenSize = flags.required('hidden-size');
   const numAttentionHeads = flags.required('num-attention-heads');
   const headSize = flags.get('kv-channels') ?? hiddenSize / numAttentionHeads;
@@ -29,6 +31,7 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
   }
   checkQueryGroups(flags, numAttentionHeads);
   checkBlocks(flags);
+  checkExperts(flags, notices);
   checkRotary(flags, headSize);
   const sequenceLength = flags.required('seq-length');
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
@@ -73,12 +76,41 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
 }
 
 function checkBlocks(flags: FlagReader): void {
+  checkQueryKeyNorm(flags);
   if (flags.required('swiglu') && flags.required('squared-relu')) {
     flags.conflict({ flags: ['swiglu', 'squared-relu'], why: 'a feed-forward layer has one activation' });
   }
-  for (const name of ['swiglu', 'squared-relu'] as const) {
-    if (!flags.required(name) || !flags.isGiven('gelu')) continue;
+  for (const name of ['swiglu', 'squared-relu', 'quick-geglu'] as const) {
+    if (flags.get(name) !== true || !flags.isGiven('gelu')) continue;
     flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
+  }
+  checkGates(flags);
+}
+
+function checkQueryKeyNorm(flags: FlagReader): void {
+  const name = 'qk-norm-whole-width';
+  if (flags.get(name) !== true) return;
+  if (flags.get('qk-layernorm') !== true) {
+    flags.needs(name, '--qk-layernorm', 'changes norms of queries and keys, and there are none');
+  }
+  if (flags.get('normalization') === 'RMSNorm') return;
+  flags.needs(name, '--normalization RMSNorm', 'is of RMSNorm');
+}
+
+function checkGates(flags: FlagReader): void {
+  const isQuick = flags.get('quick-geglu') === true;
+  for (const name of ['swiglu', 'squared-relu'] as const) {
+    if (!isQuick || !flags.required(name)) continue;
+    flags.conflict({ flags: ['quick-geglu', name], why: 'a feed-forward layer has one activation' });
+  }
+  if (isQuick || flags.required('swiglu')) return;
+  for (const name of ['glu-linear-offset', 'activation-func-clamp-value'] as const) {
+    if (flags.get(name) === undefined) continue;
+    flags.needs(
+      name,
+      '--swiglu or --quick-geglu',
+      'changes gated feed-forward layers, and these have no gates',
+    );
   }
 }
 

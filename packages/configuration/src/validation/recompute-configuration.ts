@@ -22,6 +22,11 @@ type LayersOfChunks = Pick<
 export function recomputeConfiguration(options: RecomputeConfigurationOptions): Recomputation {
   const { flags, model, parallel } = options;
   const granularity = flags.get('recompute-granularity');
+  const modules = flags.get('recompute-modules');
+  const needsChoice = modules?.some((name) => name !== 'core_attn' && name !== 'moe_act') === true;
+  if (needsChoice && granularity !== 'selective') {
+    flags.needs('recompute-modules', '--recompute-granularity selective', 'names parts of layers');
+  }
   const details = (['recompute-method', 'recompute-num-layers'] as const).filter(
     (name) => flags.get(name) !== undefined,
   );
@@ -30,7 +35,8 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
     if (detail !== undefined) {
       flags.needs(detail, '--recompute-granularity full', 'sets how whole layers are recomputed');
     }
-    return { granularity: granularity ?? 'none' };
+    if (granularity !== 'selective') return { granularity: 'none' };
+    return { granularity, ...(modules !== undefined && { modules }) };
   }
   const method = flags.get('recompute-method');
   if (method === undefined) {

@@ -3,7 +3,7 @@
 //
 //   logits, logitsGradient [..., E] float32 (float64), T rows; row t is of sequence t % numSequences
 //   rowWeights? [T] float32: a row of weight 0 is padding and counts nowhere; all others count once
-//   counts            [N, E] int32: how often an expert is one of the topK of largest scores, of equal ones the lower
+//   counts            [N, E] as logits: how often an expert is one of the topK of largest scores, of equal ones the lower
 //   scoreSums         [N, E] of the logits' dtype: sums of scores; scoreGradients? its gradient
 //   squaredLogSumExp  [N] of the logits' dtype: sums of ln(sum over experts of e^logit)^2; squareGradients? its gradient
 //   entropy           [N] of the logits' dtype: sums of the entropies of scores, in nats
@@ -47,7 +47,7 @@ Status validate_forward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate(call, Op::kLogits, Op::kRowWeights, Op::kScoreFunction, Op::kNumSequences));
   const int64_t experts = call.tensor(Op::kLogits).dim(-1);
   MTL_RETURN_IF_ERROR(expect_shape(call, Op::kCounts, {call.integer(Op::kNumSequences), experts}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kCounts, {DType::kInt32}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kCounts, {call.tensor(Op::kLogits).dtype}));
   MTL_RETURN_IF_ERROR(expect_of_sequences(call, Op::kScoreSums, Op::kLogits, Op::kNumSequences, true));
   MTL_RETURN_IF_ERROR(expect_of_sequences(call, Op::kSquaredLogSumExp, Op::kLogits, Op::kNumSequences, false));
   MTL_RETURN_IF_ERROR(expect_of_sequences(call, Op::kEntropy, Op::kLogits, Op::kNumSequences, false));

@@ -155,5 +155,12 @@ export {
   routerStatisticsBackward,
   routerStatisticsForward,
 } from './router-statistics.js';
+export {
+  type RowGateBackwardOptions,
+  type RowGateForwardOptions,
+  rowGateBackward,
+  rowGateForward,
+} from './row-gate.js';
+export { type RowProductsOptions, rowProducts } from './row-products.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
 export { type TanhBackwardOptions, type TanhForwardOptions, tanhBackward, tanhForward } from './tanh.js';

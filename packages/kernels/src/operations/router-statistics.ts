@@ -4,7 +4,7 @@ import type { Tensor } from '../tensor.js';
 import { type RouterScoreFunction, scoreFunctionNumber } from './router.js';
 
 export interface RouterStatisticsForwardOptions {
-  /** `[N, E]` int32: how often an expert is one of the `topK` of largest scores, of equal ones the lower */
+  /** `[N, E]`, of the dtype of `logits`: how often an expert is one of the `topK` of largest scores, of equal ones the lower */
   readonly counts: Tensor;
   /** `[N, E]`, of the dtype of `logits`: sums of scores */
   readonly scoreSums: Tensor;
@@ -36,11 +36,7 @@ export const routerStatisticsForward = returningOperation<
 >(
   'routerStatisticsForward',
   {
-    counts: ({ logits, numSequences }) => ({
-      shape: [numSequences, logits.dim(-1)],
-      dtype: 'int32',
-      device: logits.device,
-    }),
+    counts: ({ logits, numSequences }) => like(logits, [numSequences, logits.dim(-1)]),
     scoreSums: ({ logits, numSequences }) => like(logits, [numSequences, logits.dim(-1)]),
     squaredLogSumExp: ({ logits, numSequences }) => like(logits, [numSequences]),
     entropy: ({ logits, numSequences }) => like(logits, [numSequences]),

@@ -52,7 +52,7 @@ const forward = (size: Sizes, scoreFunction: RouterScoreFunction, { hasWeights }
     name: nameOf('router_statistics_forward', size, `${scoreFunction}${hasWeights ? ' weights' : ''}`),
     operation: 'router_statistics_forward',
     tensors: {
-      counts: { shape: [sequences, experts], dtype: 'int32', output: true },
+      counts: { shape: [sequences, experts], output: true },
       scoreSums: { shape: [sequences, experts], output: true },
       squaredLogSumExp: { shape: [sequences], output: true },
       entropy: { shape: [sequences], output: true },
@@ -137,10 +137,10 @@ export const cases: readonly OpCase[] = [
 const [rows, experts, sequences] = [6, 5, 2];
 /** The outputs of forward that a gradient case does not look at. */
 function withOthers(body: (others: Record<'counts' | 'sums' | 'vector' | 'entropy', Tensor>) => void): void {
-  const make = (shape: readonly number[], dtype: 'float64' | 'int32' = 'float64'): Tensor =>
-    Tensor.empty({ shape, dtype, device: 'reference' });
+  const make = (shape: readonly number[]): Tensor =>
+    Tensor.empty({ shape, dtype: 'float64', device: 'reference' });
   const others = {
-    counts: make([sequences, experts], 'int32'),
+    counts: make([sequences, experts]),
     sums: make([sequences, experts]),
     vector: make([sequences]),
     entropy: make([sequences]),

@@ -81,7 +81,7 @@ export class ActivatedFeedForward implements Sublayer {
 
   forward(
     tape: Tape,
-    { input, used, residual, dropout }: SublayerInput,
+    { input, used, residual, dropout }: Omit<SublayerInput, 'residual'> & Partial<SublayerInput>,
     context: MicroBatchContext,
   ): Variable {
     const { tensorParallel } = context;

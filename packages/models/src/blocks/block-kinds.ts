@@ -1,5 +1,13 @@
+import type { ExpertsSpecification } from '../experts/experts-specification.js';
+import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 import { ActivatedFeedForward, type FeedForwardSpecification } from './activated-feed-forward.js';
-import { geluActivation, squaredReluActivation, swigluActivation } from './feed-forward-activation.js';
+import {
+  type ClampedGluSpecification,
+  clampedGluActivation,
+  geluActivation,
+  squaredReluActivation,
+  swigluActivation,
+} from './feed-forward-activation.js';
 import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import { KindRegistry } from './kind-registry.js';
 import { LayerNorm } from './layer-norm.js';
@@ -19,7 +27,8 @@ export const attentions = new KindRegistry<SublayerOptions<AttentionSpecificatio
   'self-attention': (options) => new SelfAttention(options),
 });
 
-/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, and those that are registered. */
+/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`,
+ * and those that are registered. */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',
   {
@@ -30,5 +39,11 @@ export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecific
     },
     swiglu: (options) => new ActivatedFeedForward(options, swigluActivation),
     'squared-relu': (options) => new ActivatedFeedForward(options, squaredReluActivation),
+    'clamped-glu': (options) =>
+      new ActivatedFeedForward(
+        options,
+        clampedGluActivation(options.specification as FeedForwardSpecification & ClampedGluSpecification),
+      ),
+    'mixture-of-experts': (options) => new MixtureOfExperts(options as SublayerOptions<ExpertsSpecification>),
   },
 );

@@ -1,5 +1,13 @@
-import { gelu, squaredRelu, swiglu, type Tape, type Variable } from '@mtl/autograd';
-import type { GeluKind } from '@mtl/kernels';
+import {
+  expertActivation,
+  gelu,
+  reshape,
+  squaredRelu,
+  swiglu,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { type GeluKind, Tensor } from '@mtl/kernels';
 import {
   type ColumnParallelLinearOptions,
   columnParallelLinear,
@@ -45,3 +53,37 @@ export const swigluActivation: FeedForwardActivation = {
 export const squaredReluActivation: FeedForwardActivation = elementwiseActivation((tape, input) =>
   squaredRelu(tape, { input }),
 );
+
+/** The fields of the kind `clamped-glu`. */
+export interface ClampedGluSpecification {
+  /** What gates go through: SiLU, or x sigmoid(1.702 x). */
+  readonly gate: 'swiglu' | 'clampedQuickGeglu';
+  /** Gates are at most this, values between it and its negative. Absent: any. */
+  readonly clamp?: number | undefined;
+  /** Added to the values. Absent: 0. */
+  readonly linearOffset?: number | undefined;
+}
+
+/** The first layer has gates and values, which may be clamped, and values an offset (gpt-oss). */
+export const clampedGluActivation = ({
+  gate: activation,
+  clamp,
+  linearOffset,
+}: ClampedGluSpecification): FeedForwardActivation => ({
+  numParts: 2,
+  ...elementwiseActivation((tape, input) => {
+    const { shape, device } = input.tensor;
+    const width = shape.at(-1)!;
+    const numRows = input.tensor.size / width;
+    // all rows are those of one expert
+    const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
+    const output = expertActivation(tape, {
+      input: reshape(tape, { input, shape: [numRows, 1, width] }),
+      offsets: tape.input(offsets),
+      activation,
+      clamp,
+      linearOffset,
+    });
+    return reshape(tape, { input: output, shape: [...shape.slice(0, -1), width / 2] });
+  }),
+});

@@ -1,6 +1,8 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import type { LayerLosses } from './layer-losses.js';
+import type { RecomputableModule } from './recomputation.js';
 import type { RowCoordinates } from './row-coordinates.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
@@ -52,6 +54,10 @@ export interface MicroBatchContext {
    * (generation).
    */
   readonly losses: LayerLosses | undefined;
+  /** What routers keep of the micro-batch; undefined in generation. */
+  readonly routing?: RoutingOfMicroBatch | undefined;
+  /** Parts of layers that are to be computed again in backward. Default: none. */
+  readonly recomputed?: readonly RecomputableModule[] | undefined;
   /**
    * How layers are sharded in this call: evaluation and generation do not shard the sequence even where
    * training does.

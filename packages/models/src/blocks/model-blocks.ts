@@ -31,12 +31,13 @@ export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
  */
 export function blocksOf(
   model: TransformerConfiguration,
-  standard: BlockSpecification,
+  standard: BlockSpecification | BlockOfLayer,
 ): BlockSpecification | BlockOfLayer {
   const { modelBlocks: name } = model;
   if (name === undefined) return standard;
   const blocks = registered.get(name);
-  if (blocks !== undefined) return (layer) => blocks({ layer, standard, model });
+  const ofLayer = typeof standard === 'function' ? standard : () => standard;
+  if (blocks !== undefined) return (layer) => blocks({ layer, standard: ofLayer(layer), model });
   throw new ConfigurationError('MTL_BLOCK_KIND', `the model has blocks of its own, of ${name}`, {
     expected: 'these blocks, registered: a module is run only where the user names it',
     remedy: `pass --model-blocks ${name} to a training run if you trust it, or call registerModelBlocks`,

@@ -1,12 +1,22 @@
 import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
+ * Parts of layers that `selective` may recompute, by Megatron-LM's names: all of a mixture of experts (its
+ * router's choice is kept), the activations of experts, the shared experts, attention inside its heads.
+ * Attention never keeps its scores, and activations of experts are always computed again.
+ */
+export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_experts'] as const;
+
+export type RecomputableModule = (typeof recomputableModules)[number];
+
+/**
  * Which activations are not kept. `full`: whole layers keep only their input; by `uniform` groups of
  * `numLayers` layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two
  * methods).
  */
 export type Recomputation =
-  | { readonly granularity: 'none' | 'selective' }
+  | { readonly granularity: 'none' }
+  | { readonly granularity: 'selective'; readonly modules?: readonly RecomputableModule[] | undefined }
   | { readonly granularity: 'full'; readonly method: 'uniform' | 'block'; readonly numLayers: number };
 
 type Layer = (tape: Tape, input: Variable) => Variable;

@@ -1,6 +1,7 @@
 import type { PackedRows, Variable } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
 import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
+import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import type { LayerLosses } from './layer-losses.js';
 import type { PositionTables } from './position-tables.js';
 import type { RowCoordinate, RowCoordinates } from './row-coordinates.js';
@@ -50,6 +51,8 @@ export interface StageCall<OnDevice extends DeviceSamples> {
   readonly training: boolean;
   /** Takes the losses of layers; default: they make none. */
   readonly layerLosses?: LayerLosses | undefined;
+  /** What its routers keep. */
+  readonly routing?: RoutingOfMicroBatch | undefined;
 }
 
 /** What a model copies to the device, and through what. */
@@ -68,4 +71,5 @@ export interface ToDevice<Batch> {
 export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
   readonly batch: OnDevice;
   readonly layerLosses: LayerLosses;
+  readonly routing: RoutingOfMicroBatch;
 }

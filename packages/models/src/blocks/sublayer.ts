@@ -1,5 +1,7 @@
 import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
-import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { Device } from '@mtl/kernels';
+import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
+import type { ExpertLoad } from '../experts/expert-load.js';
 import type { BlockAdapter } from './block-adapter.js';
 import type { LoraSpecification } from './lora-specification.js';
 import type { MatmulCost } from './matmul-cost.js';
@@ -26,6 +28,10 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   /** Low-rank adapters of its linear layers. Default: none. */
   readonly lora?: LoraSpecification | undefined;
   readonly tensorParallel: TensorParallel | undefined;
+  /** Where it computes. Default: cpu. */
+  readonly device?: Device | undefined;
+  /** How experts are spread over processes. Default: all are here. */
+  readonly expertParallel?: ExpertParallel | undefined;
 }
 
 export interface SublayerInput {
@@ -62,4 +68,8 @@ export interface Sublayer {
    * again with the same arguments where layers are recomputed.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
+  /** The rows that its experts get, where it has any. */
+  readonly load?: ExpertLoad | undefined;
+  /** Gives back what it holds between passes; parameters are their owner's. Default: nothing. */
+  dispose?(): void;
 }

@@ -1,6 +1,8 @@
+import type { ExpertVariants } from '../experts/expert-variants.js';
 import type { FeedForwardSpecification } from './activated-feed-forward.js';
 import type { BlockSpecification, LayerNormPlacement } from './block-specification.js';
 import type { BlockVariants } from './block-variants.js';
+import type { ClampedGluSpecification } from './feed-forward-activation.js';
 import type { GeluFeedForwardSpecification } from './gelu-feed-forward-specification.js';
 import type { PositionVariants } from './position-variants.js';
 import { rotarySpecification } from './rotary-specification.js';
@@ -14,13 +16,13 @@ import { headSizeOf, type TransformerConfiguration } from './transformer-configu
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export function transformerBlockSpecification(
-  model: TransformerConfiguration & BlockVariants & PositionVariants,
+  model: TransformerConfiguration & BlockVariants & PositionVariants & ExpertVariants,
   normPlacement: LayerNormPlacement,
 ): BlockSpecification {
   const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
   const { groupQueryAttention = false, numQueryGroups = 1 } = model;
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
-  const { normalization = 'LayerNorm', qkLayernorm = false, windowSize } = model;
+  const { normalization = 'LayerNorm', qkLayernorm = false, qkNormWholeWidth = false, windowSize } = model;
   const epsilon = model.layerNormEpsilon;
   const headSize = headSizeOf(model);
   const rotary = rotarySpecification(model, headSize);
@@ -38,7 +40,7 @@ export function transformerBlockSpecification(
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
       ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
-      ...(qkLayernorm && { queryKeyNorm: norm }),
+      ...(qkLayernorm && { queryKeyNorm: { ...norm, ...(qkNormWholeWidth && { wholeWidth: true }) } }),
       ...(rotary !== undefined && { rotary }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
@@ -52,9 +54,24 @@ export function transformerBlockSpecification(
 }
 
 function feedForwardOf(
-  { swiglu = false, squaredRelu = false, geluKind }: TransformerConfiguration & BlockVariants,
+  model: TransformerConfiguration &
+    BlockVariants &
+    Pick<ExpertVariants, 'quickGeglu' | 'gluLinearOffset' | 'activationFuncClampValue'>,
   sizes: Omit<FeedForwardSpecification, 'kind'>,
 ): FeedForwardSpecification {
+  const { swiglu = false, squaredRelu = false, quickGeglu = false, geluKind } = model;
+  const { gluLinearOffset: linearOffset, activationFuncClampValue: clamp } = model;
+  if (quickGeglu || (swiglu && (linearOffset !== undefined || clamp !== undefined))) {
+    const gate = quickGeglu ? 'clampedQuickGeglu' : 'swiglu';
+    const specification: FeedForwardSpecification & ClampedGluSpecification = {
+      kind: 'clamped-glu',
+      ...sizes,
+      gate,
+      ...(clamp !== undefined && { clamp }),
+      ...(linearOffset !== undefined && { linearOffset }),
+    };
+    return specification;
+  }
   if (swiglu) return { kind: 'swiglu', ...sizes };
   if (squaredRelu) return { kind: 'squared-relu', ...sizes };
   const specification: GeluFeedForwardSpecification = { kind: 'gelu', ...sizes, geluKind };

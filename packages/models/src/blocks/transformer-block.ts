@@ -1,5 +1,7 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
-import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { Device } from '@mtl/kernels';
+import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
+import type { ExpertLoad } from '../experts/expert-load.js';
 import type { BlockAdapter } from './block-adapter.js';
 import { attentions, feedForwards, norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
@@ -20,6 +22,10 @@ export interface TransformerBlockOptions {
   readonly lora?: LoraSpecification | undefined;
   /** Shards sublayers over ranks. */
   readonly tensorParallel?: TensorParallel | undefined;
+  /** Where it computes. Default: cpu. */
+  readonly device?: Device | undefined;
+  /** Spreads experts over ranks. */
+  readonly expertParallel?: ExpertParallel | undefined;
 }
 
 /** A sublayer with what surrounds it. */
@@ -47,6 +53,8 @@ export class TransformerBlock {
   readonly losses: readonly string[];
   /** The coordinates of rows that its sublayers read. */
   readonly reads: readonly RowCoordinate[];
+  /** The rows that experts of its sublayers get. */
+  readonly expertLoads: readonly ExpertLoad[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
 
@@ -54,12 +62,13 @@ export class TransformerBlock {
    * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
    *   when heads or feed-forward features cannot be sharded evenly
    */
-  constructor({ layer, stack = 'decoder', specification, lora, tensorParallel }: TransformerBlockOptions) {
+  constructor(options: TransformerBlockOptions) {
+    const { layer, stack = 'decoder', specification, lora, tensorParallel, expertParallel, device } = options;
     const { hiddenSize, norm, attention, feedForward, initialization } = specification;
     const probability = specification.hiddenDropout;
     const isPost = specification.normPlacement === 'post';
     const prefix = `${stack}.layers.${layer}`;
-    const common = { layer, hiddenSize, initialization, lora, tensorParallel };
+    const common = { layer, hiddenSize, initialization, lora, tensorParallel, expertParallel, device };
     const newNorm = (name: string): Norm =>
       norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
     this.specification = specification;
@@ -85,6 +94,7 @@ export class TransformerBlock {
     );
     this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
     this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
+    this.expertLoads = this.#residuals.flatMap(({ sublayer }) => sublayer.load ?? []);
   }
 
   /** [S, B, H] to [S, B, H], S being this rank's shard of it under sequence parallelism. */
@@ -92,6 +102,11 @@ export class TransformerBlock {
     return tape.scope(() =>
       this.#residuals.reduce((hidden, residual) => this.#add(tape, hidden, { residual, context }), input),
     );
+  }
+
+  /** Gives back what its sublayers hold between passes. */
+  dispose(): void {
+    for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }
 
   /** A sublayer with its norm before or after it, dropout and residual. */

@@ -10,7 +10,13 @@ import {
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
-import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { type ExpertParallel, isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import type { ExpertLoad } from '../experts/expert-load.js';
+import {
+  type ObservedChoice,
+  type RoutingObserver,
+  RoutingOfMicroBatch,
+} from '../experts/routing-of-micro-batch.js';
 import { norms } from './block-kinds.js';
 import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
 import { LayerLosses } from './layer-losses.js';
@@ -68,6 +74,8 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly sequence?: SequencePartition | undefined;
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
+  /** The processes among which experts are spread; default: all experts here. */
+  readonly expertParallel?: ExpertParallel | undefined;
 }
 
 /** What distinguishes the stages of GPT and BERT, apart from heads and batches. */
@@ -115,6 +123,8 @@ export abstract class TransformerStage<
   readonly tensorParallel: TensorParallel | undefined;
   /** Those that its layers read, on its device. */
   readonly positionTables: PositionTables;
+  /** Told what the routers of its layers choose in forward passes of training. Default: nobody is. */
+  observeRouting: RoutingObserver | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
   /** What the layers of the whole model are built from. */
@@ -162,6 +172,8 @@ export abstract class TransformerStage<
         specification: block(layer),
         lora: options.lora,
         tensorParallel,
+        expertParallel: options.expertParallel,
+        device: options.device,
       });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
@@ -190,6 +202,11 @@ export abstract class TransformerStage<
   /** What the matmuls of its layers cost. */
   get matmuls(): MatmulCost {
     return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
+  }
+
+  /** The rows that the experts of its layers get. */
+  get expertLoads(): readonly ExpertLoad[] {
+    return this.blocks.flatMap(({ expertLoads }) => expertLoads);
   }
 
   get #units(): StageUnits {
@@ -355,6 +372,7 @@ export abstract class TransformerStage<
   /** Gives back what passes share, between passes; parameters are their owner's. */
   dispose(): void {
     this.positionTables.dispose();
+    for (const block of this.blocks) block.dispose();
   }
   readonly [Symbol.dispose] = this.dispose;
 
@@ -451,8 +469,8 @@ export abstract class TransformerStage<
     const positions = this.#positionsOf(call.batch, { training });
     // what `load` of this stage made, if the caller has called it
     const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
-    const { batch, layerLosses } = loaded;
-    const stageCall = { batch, positions, training, layerLosses };
+    const { batch, layerLosses, routing } = loaded;
+    const stageCall = { batch, positions, training, layerLosses, routing };
     const boundary =
       call.input === undefined
         ? undefined
@@ -466,6 +484,7 @@ export abstract class TransformerStage<
         return head === undefined ? result : tape.within(head, () => this.losses(tape, result, stageCall));
       });
       layerLosses.endForward();
+      routing.endForward();
       return { tape, loaded, input: boundary, outputs: [outputs].flat() };
     } catch (error) {
       release({ tape, loaded, input: boundary, outputs: [] });
@@ -485,11 +504,17 @@ export abstract class TransformerStage<
       const positions = this.#positionsOf(host, { training });
       const tables = this.positionTables;
       const batch = this.toDevice({ batch: host, lossFactors, reads, tables, training, upload }, positions);
+      const observer = this.observeRouting;
+      const observe =
+        observer &&
+        ((choice: Omit<ObservedChoice, 'samples'>) => observer({ ...choice, samples: batch.samples.tensor }));
+      const routing = new RoutingOfMicroBatch({ training, observe });
       const release = (): void => {
         layerLosses.release();
+        routing.release();
         batch.release();
       };
-      return { batch, layerLosses, variant: batch.variant, release };
+      return { batch, layerLosses, routing, variant: batch.variant, release };
     } catch (error) {
       layerLosses.release();
       throw error;
@@ -541,6 +566,8 @@ export abstract class TransformerStage<
       regionDropout: (site, firstColumn) => this.#regionDropout(site, firstColumn, call),
       rows: call.batch.rows,
       losses: call.layerLosses,
+      routing: call.routing,
+      recomputed: this.#recomputation.granularity === 'selective' ? this.#recomputation.modules : undefined,
       tensorParallel: this.tensorParallelOf(call.positions),
     };
   }

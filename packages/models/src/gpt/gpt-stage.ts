@@ -11,7 +11,7 @@ import type { AttentionMask, Positions, StageCall, ToDevice } from '../blocks/st
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import { TransformerStage, type TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { vocabularyTable } from '../blocks/vocabulary-table.js';
-import { gptBlock } from './gpt-block.js';
+import { gptBlocks } from './gpt-block.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
 
@@ -35,7 +35,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
-    const { model, block = blocksOf(options.model, gptBlock(options.model)), tensorParallel } = options;
+    const { model, block = blocksOf(options.model, gptBlocks(options.model)), tensorParallel } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',

@@ -60,7 +60,7 @@ export interface FusedAttentionOperation extends Variant {
 
 /** The ranks of a collective. */
 export interface RankGroup {
-  readonly axis: 'tensor' | 'pipeline' | 'data';
+  readonly axis: 'tensor' | 'expert' | 'pipeline' | 'data';
   readonly size: number;
   /** Ranks of the group on one node. */
   readonly perNode: number;

@@ -85,6 +85,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
       ...scaled(passes, 1 / numRanks),
       host: passes.host / numRanks + slowest.host,
       tensorCommunication: passes.tensorCommunication / numRanks + slowest.tensorCommunication,
+      expertCommunication: passes.expertCommunication / numRanks + slowest.expertCommunication,
       pipelineCommunication: (gather * numGathers) / numRanks + slowest.pipelineCommunication,
       dataCommunication: slowest.dataCommunication,
       bubble: simulation.ranks.reduce((sum, rank) => sum + rank.idle, 0) / numRanks,
@@ -138,6 +139,7 @@ interface EndSeconds {
   readonly dataCommunication: number;
   readonly pipelineCommunication: number;
   readonly tensorCommunication: number;
+  readonly expertCommunication: number;
   readonly optimizer: number;
   /** What the host does once a step. */
   readonly host: number;
@@ -169,6 +171,7 @@ function secondsOfEnd(
       along('data'),
     pipelineCommunication: along('pipeline'),
     tensorCommunication: along('tensor'),
+    expertCommunication: along('expert'),
     optimizer: passSeconds(operationsSeconds(kernels, profile)),
     host: hardware.state === 'measured' ? (hardware.rates[0]!.host?.stepSeconds ?? 0) : 0,
   };

@@ -1,4 +1,4 @@
-import type { Operation } from '../operations/operation.js';
+import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { hardwareTimes } from './hardware-times.js';
@@ -11,12 +11,14 @@ export interface PassSeconds {
   kernels: number;
   /** Tensor-parallel collectives that computation waits for, and what hidden ones cost it. */
   tensorCommunication: number;
+  /** The same of tokens on their way to the processes of their experts and back. */
+  expertCommunication: number;
   /** The GPU waits for the host to start operations. */
   host: number;
 }
 
 export function noSeconds(): PassSeconds {
-  return { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, host: 0 };
+  return { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, expertCommunication: 0, host: 0 };
 }
 
 /** Time of operations that run one after the other on one GPU. */
@@ -40,7 +42,7 @@ class PassClock {
   readonly #profile: Profile;
   readonly #times: OperationTimes;
   /** What is left of started collectives, in their order. */
-  readonly #running = new Map<number, number>();
+  readonly #running = new Map<number, { readonly collective: CollectiveOperation; remaining: number }>();
 
   constructor(profile: Profile) {
     this.#profile = profile;
@@ -59,10 +61,13 @@ class PassClock {
         this.#compute('attention', this.#times.attention(operation));
         return;
       case 'collective':
-        this.seconds.tensorCommunication += collectiveSeconds(operation, this.#profile);
+        this.#communicate(operation, collectiveSeconds(operation, this.#profile));
         return;
       case 'start':
-        this.#running.set(operation.id, collectiveSeconds(operation.collective, this.#profile));
+        this.#running.set(operation.id, {
+          collective: operation.collective,
+          remaining: collectiveSeconds(operation.collective, this.#profile),
+        });
         return;
       case 'wait':
         this.#wait(operation.id);
@@ -71,9 +76,11 @@ class PassClock {
         const computing = this.#times.matmul(operation.behind);
         const communicating = collectiveSeconds(operation.collective, this.#profile);
         this.seconds[operation.behind.time] += computing;
-        this.seconds.tensorCommunication +=
+        this.#communicate(
+          operation.collective,
           Math.max(0, communicating - computing) +
-          Math.min(communicating, computing) * this.#profile.hardware.overlapCost.value;
+            Math.min(communicating, computing) * this.#profile.hardware.overlapCost.value,
+        );
       }
     }
   }
@@ -81,20 +88,24 @@ class PassClock {
   #compute(time: 'matmuls' | 'attention' | 'kernels', seconds: number): void {
     this.seconds[time] += seconds;
     let left = seconds;
-    for (const [id, remaining] of this.#running) {
+    for (const running of this.#running.values()) {
       if (left <= 0) break;
-      const hidden = Math.min(left, remaining);
+      const hidden = Math.min(left, running.remaining);
       left -= hidden;
-      this.#running.set(id, remaining - hidden);
-      this.seconds.tensorCommunication += hidden * this.#profile.hardware.overlapCost.value;
+      running.remaining -= hidden;
+      this.#communicate(running.collective, hidden * this.#profile.hardware.overlapCost.value);
     }
+  }
+
+  #communicate({ group }: CollectiveOperation, seconds: number): void {
+    this.seconds[group.axis === 'expert' ? 'expertCommunication' : 'tensorCommunication'] += seconds;
   }
 
   /** Nothing for a collective that was started in another pass, which has ended by then. */
   #wait(id: number): void {
-    for (const [each, remaining] of this.#running) {
+    for (const [each, { collective, remaining }] of this.#running) {
       if (each > id) break;
-      this.seconds.tensorCommunication += remaining;
+      this.#communicate(collective, remaining);
       this.#running.delete(each);
     }
   }

@@ -7,6 +7,7 @@ import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { modelFlops, stepRecording } from '@mtl/trainer';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
+import type { AssumedRouting } from '../models/model-part.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { newTrainer } from '../training/new-trainer.js';
 import { optimizerOfRun, partOfRun } from '../training/part-of-run.js';
@@ -14,10 +15,27 @@ import { TrainingProcesses } from '../training/training-processes.js';
 import { type MemoryByKind, PeakMemory } from './memory-by-kind.js';
 import type { MetaRun } from './meta-run.js';
 
+/** The groups of each scope, in the order in which one that serves several counts for the first. */
+const groupsOfScopes = {
+  tp: 'tp',
+  ep: 'ep',
+  etp: 'etp',
+  experts: 'experts',
+  dp: 'dp',
+  edp: 'expert',
+  pp: 'pp',
+  embedding: 'embedding',
+  world: 'world',
+} as const satisfies Readonly<Record<string, keyof ParallelGroups>>;
+
 /**
- * Who a rank communicates with: the ranks along an axis, the other owner of a tied embedding, or all ranks.
+ * Who a rank communicates with: the ranks along an axis, those among which experts are along both of theirs,
+ * the other owner of a tied embedding, or all ranks.
  */
-export type CommunicationScope = 'tp' | 'dp' | 'pp' | 'embedding' | 'world';
+export type CommunicationScope = keyof typeof groupsOfScopes;
+
+/** In which passes communicate, each micro-batch. */
+const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set(['tp', 'ep', 'etp', 'experts', 'pp']);
 
 /** What a training run takes on one rank. */
 export interface DryRunRank {
@@ -49,6 +67,8 @@ export interface DryRunRankOptions {
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
+  /** Of a model with experts. Default even. */
+  readonly assumedRouting?: AssumedRouting | undefined;
 }
 
 /**
@@ -65,7 +85,13 @@ export async function dryRunRank(
 ): Promise<DryRunRank> {
   const { parallel } = configuration;
   const { device } = parallel;
-  const { rank, model, numSteps = parallel.cudaGraphs ? stepsOfGraphs : 1, listener } = options;
+  const {
+    rank,
+    model,
+    numSteps = parallel.cudaGraphs ? stepsOfGraphs : 1,
+    listener,
+    assumedRouting,
+  } = options;
   trimMemory(device);
   const { bytesInUse } = memoryStatistics(device);
   resetPeakMemory(device);
@@ -80,7 +106,7 @@ export async function dryRunRank(
     },
   };
   const run = { configuration, processes, onMessage: () => {} };
-  const part = partOfRun(run, { model, recorder });
+  const part = partOfRun(run, { model, recorder, assumedRouting });
   const optimizer = optimizerOfRun(run, { part });
   const lossScaler = new LossScaler(configuration.optimizer.lossScale);
   try {
@@ -135,15 +161,15 @@ function processesOf(
   const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
   const hooks = listener && { onOperation: listener.onOperation, onWait: listener.onWait };
   const world = size === 1 ? undefined : new MetaWorld({ rank, size, ...hooks });
-  return new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
+  return new TrainingProcesses({ world, parallel, areApart: true, ends: [placement[0]!, placement.at(-1)!] });
 }
 
 /** Bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
 export function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, number> {
   const seen = new Set<unknown>();
   const sent = new Map<CommunicationScope, number>();
-  for (const scope of ['tp', 'dp', 'pp', 'embedding', 'world'] as const) {
-    const group = groups[scope];
+  for (const [scope, name] of entriesOf(groupsOfScopes)) {
+    const group = groups[name];
     if (group === undefined || seen.has(group)) continue;
     seen.add(group);
     sent.set(
@@ -153,6 +179,9 @@ export function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationSc
   }
   return sent;
 }
+
+const entriesOf = <Key extends string, Value>(record: Readonly<Record<Key, Value>>) =>
+  Object.entries(record) as [Key, Value][];
 
 /** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
 class CountedPasses implements PipelineRecorder {
@@ -178,6 +207,6 @@ class CountedPasses implements PipelineRecorder {
 
   /** Gradients are reduced once a step, also where that begins within the last pass. */
   sentBytes(scope: CommunicationScope): number {
-    return scope === 'tp' || scope === 'pp' ? (this.#sentBytes.get(scope) ?? 0) : 0;
+    return scopesOfPasses.has(scope) ? (this.#sentBytes.get(scope) ?? 0) : 0;
   }
 }

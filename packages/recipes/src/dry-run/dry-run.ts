@@ -12,11 +12,18 @@ import { metaRun } from './meta-run.js';
 export interface DryRun extends DryRunModel {
   /** Of the whole model. */
   readonly numParameters: number;
+  /** Of them, those that a token uses; absent where these are all. */
+  readonly numActiveParameters?: number | undefined;
   /**
    * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
    * first and the last stage the last one too. All other ranks are as one of these.
    */
   readonly ranks: readonly DryRunRank[];
+  /**
+   * Peak of the rank that takes the most if all tokens choose the experts of one rank, in bytes: the ranks
+   * above have even routing. Absent where experts are not spread over ranks.
+   */
+  readonly unevenPeakBytes?: number;
 }
 
 export interface DryRunOptions {
@@ -49,7 +56,20 @@ export async function dryRun(
     const listener = listenerOf?.(mesh.coordinatesOf(rank));
     ranks.push(await dryRunRank(run, { rank, model, listener }));
   }
-  return { vocabularySize, model, numParameters: recipeOf(configuration).numParameters(model), ranks };
+  const uneven: number[] = [];
+  for (const { rank, coordinates } of ranks) {
+    // of each stage once: the first ranks of all have the first experts
+    if (mesh.sizes.ep === 1 || coordinates.tp > 0) continue;
+    uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
+  }
+  return {
+    vocabularySize,
+    model,
+    numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
+    ranks,
+    ...(uneven.length === 0 ? {} : { unevenPeakBytes: Math.max(...uneven) }),
+  };
 }
 
 /**

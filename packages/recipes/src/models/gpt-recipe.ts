@@ -7,6 +7,7 @@ import {
   gptEmbeddingAndHeadCost,
   gptMatmuls,
   gptParameterNames,
+  numActiveParameters,
   numLossTokens,
   numParameters,
   readHuggingFaceGpt,
@@ -15,6 +16,7 @@ import {
 } from '@mtl/models';
 import { endTokensOf } from '../conversations/end-tokens-of.js';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { expertLosses } from './expert-losses.js';
 import { gptSample } from './gpt-sample.js';
 import type { ModelRecipe } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
@@ -55,12 +57,13 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   },
   modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
+  numActiveParameters: (model) => (model.numExperts === undefined ? undefined : numActiveParameters(model)),
   parameterNames: gptParameterNames,
   matmulsOf: (_, model) => gptMatmuls(model),
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,
-  losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+  losses: (model) => [{ name: 'lm_loss', per: 'token', count: numLossTokens }, ...expertLosses(model)],
   openHuggingFace: ({ model }, directory) =>
     readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   saveHuggingFace: ({ tokenizer, ...options }) =>

@@ -24,6 +24,11 @@ import { loraOf } from './lora-of.js';
 import type { ModelChunk } from './model-chunk.js';
 import { recordsPasses } from './records-passes.js';
 
+/** See `ExpertParallel`. */
+export type AssumedRouting = NonNullable<
+  NonNullable<BuildStagesOptions<never>['expertParallel']>['assumedRouting']
+>;
+
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
   readonly configuration: Pick<PretrainingConfiguration, 'lora'> & {
     readonly parallel: ScheduleConfiguration &
@@ -32,6 +37,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
         | 'device'
         | 'layerLayout'
         | 'sequenceParallel'
+        | 'moeTokenDispatcherType'
         | 'cudaGraphs'
         | 'overlapGradReduce'
         | 'useDistributedOptimizer'
@@ -44,6 +50,8 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
+  /** Of a dry run. */
+  readonly assumedRouting?: AssumedRouting | undefined;
   readonly recorder: PipelineRecorder | undefined;
   readonly onMessage: (text: string) => void;
 }
@@ -79,7 +87,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, pp, dp } = processes.groups;
+  const { tp, pp, dp, ep, etp, experts } = processes.groups;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -91,6 +99,13 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     seed: training.seed,
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+    expertParallel: {
+      spread: ep,
+      sharing: etp,
+      all: experts,
+      dispatcher: parallel.moeTokenDispatcherType,
+      assumedRouting: options.assumedRouting,
+    },
   });
   const { numMicroBatches } = training;
   const { releasesValues } = stores[storeOf(parallel)];

@@ -11,7 +11,9 @@ import { withDeviceOfProfile } from './with-device-of-profile.js';
 /** FLOPs of matmuls, and of attention as its operations count them. */
 function flopsOf(operations: readonly Operation[]): number {
   return operations.reduce((sum, operation) => {
-    if (operation.kind === 'matmul') return sum + 2 * operation.rows * operation.columns * operation.depth;
+    if (operation.kind === 'matmul') {
+      return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
+    }
     if (operation.kind !== 'fused-attention') return sum;
     // half of it is computed, and in backward a fifth matmul
     return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
@@ -62,6 +64,63 @@ describe('recordRun', () => {
   });
 });
 
+/** Experts in every second layer, over both data-parallel ranks. */
+const experts: RunOptions = {
+  model: {
+    disableBiasLinear: true,
+    numExperts: 4,
+    moeLayerFreq: '2',
+    moeFfnHiddenSize: 48,
+    moeRouterTopk: 2,
+    moeSharedExpertIntermediateSize: 32,
+  },
+  training: { globalBatchSize: 8 },
+  layout: { expertModelParallelSize: 2 },
+};
+
+describe('recordRun of experts', () => {
+  const passes = async (options: RunOptions, worldSize = 2) =>
+    await recordRun(configureTinyGpt(mergeOptions(experts, options), worldSize), { gpusPerNode: 8 });
+
+  it('has a matmul for each expert, and all FLOPs', async () => {
+    const { step, ranks } = await passes({});
+    const recorded = step.schedule.actions
+      .flat()
+      .reduce((sum, { kind, chunk }) => sum + flopsOf(step.chunks[chunk]![kind]!), 0);
+    expect(recorded).toBe(ranks[0]!.flops);
+    // of 2 x 2 processes' rows of 2 x 32 tokens for 2 experts each, half here
+    const grouped = step.chunks[0]!.F!.filter(
+      (operation) => operation.kind === 'matmul' && operation.name === 'grouped_matmul',
+    );
+    expect(grouped).toHaveLength(2 * 2);
+    expect(grouped[0]).toMatchObject({ batch: 2, rows: (2 * 64 * 2) / 2 / 2, columns: 48, depth: 64 });
+    const gradients = step.chunks[0]!.B!.filter(
+      (operation) => operation.kind === 'matmul' && operation.name === 'grouped_weight_gradient',
+    );
+    expect(gradients.at(-1)).toMatchObject({ batch: 2, rows: 48, columns: 64, depth: 64 });
+  });
+
+  it.each<[string, RunOptions]>([
+    ['by all-to-all', {}],
+    ['by all-gather', { layout: { moeTokenDispatcherType: 'allgather' } }],
+    ['while gradients are reduced', { layout: { overlapGradReduce: true, useDistributedOptimizer: true } }],
+  ])('tells dispatch from the reduction of gradients of the same processes: %s', async (_, options) => {
+    const { step, groups } = await passes(options);
+    const axesOf = (operations: readonly Operation[]) =>
+      operations.flatMap((operation) =>
+        operation.kind === 'start' ? [operation.collective.group.axis] : [],
+      );
+    expect(new Set(axesOf(step.chunks[0]!.F!))).toEqual(new Set(['expert']));
+    const [{ reduction }] = step.ends as [(typeof step.ends)[number]];
+    expect(new Set(reduction.operations.map(({ group }) => group.axis))).toEqual(new Set(['data']));
+    const names = reduction.operations.map(({ collective }) => collective);
+    const isSharded = options.layout?.useDistributedOptimizer === true;
+    expect(new Set(names)).toEqual(new Set([isSharded ? 'reduce-scatter' : 'all-reduce']));
+    // one communicator for both, and that of all processes, which are the same two
+    expect(groups[0]!.map(({ group }) => group.size)).toEqual([2, 2]);
+  });
+});
+
 describe('recordRun on device cuda', () => {
   const options: RunOptions = { training: { globalBatchSize: 8, bf16: true }, layout: { device: 'cuda' } };
 
@@ -108,6 +167,40 @@ describe('withDeviceOfProfile', () => {
     expect(deviceOf({})).toBe('cuda');
     expect(deviceOf({ device: 'cpu' })).toBe('cpu');
     expect(deviceOf({}, 'measured')).toBe('cpu');
+  });
+});
+
+describe('planRun of experts', () => {
+  const profile = loadProfile('a100-80gb');
+  const planOf = async (options: RunOptions, worldSize: number) =>
+    await planRun(
+      configureTinyGpt(mergeOptions(experts, { layout: { device: 'cuda' } }, options), worldSize),
+      {
+        profile,
+      },
+    );
+
+  it('has the time of dispatch as a part of the step, apart from that of gradients', async () => {
+    const spread = await planOf({}, 2);
+    const { expertCommunication, dataCommunication } = spread.breakdown;
+    expect(expertCommunication).toBeGreaterThan(0);
+    expect(dataCommunication).toBeGreaterThan(0);
+    const whole = await planOf({ layout: { expertModelParallelSize: 1 } }, 2);
+    expect(whole.breakdown.expertCommunication).toBe(0);
+    // experts' gradients are reduced, too, where each process has all of them
+    expect(whole.breakdown.dataCommunication).toBeGreaterThan(dataCommunication);
+  });
+
+  it('says what a rank takes whose experts all tokens choose', async () => {
+    const spread = await planOf({}, 2);
+    const most = Math.max(...spread.ranks.map(wholeMemory));
+    expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
+    // in each of 2 layers a process gets 2 times 64 tokens for 2 experts instead of half of them: rows and
+    // their gradients, two widths and the permuted ones; what is not rows is the same
+    expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
+    expect((await planOf({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
+    const gathered = await planOf({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
+    expect(gathered.unevenMemoryBytes).toBeGreaterThan(Math.max(...gathered.ranks.map(wholeMemory)));
   });
 });
 

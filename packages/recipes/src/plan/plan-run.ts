@@ -46,6 +46,8 @@ export interface PlannedRanks {
 /** What a training run takes, before it is started. */
 export interface RunPlan {
   readonly numParameters: number;
+  /** Of them, those that a token uses; absent where these are all. */
+  readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
   readonly teraflopsPerGpu: number;
@@ -58,6 +60,11 @@ export interface RunPlan {
   /** What there is for each process. */
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
+  /**
+   * Bytes of the rank that takes the most if all tokens choose the experts of one rank; all else is of even
+   * routing. Absent where experts are not spread over ranks.
+   */
+  readonly unevenMemoryBytes?: number;
   /** Seconds of a step by what they are spent on. */
   readonly breakdown: StepBreakdown;
   /** The step on a clock, a time unit of which is a millisecond. */
@@ -79,7 +86,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   const { worldSize: numProcesses } = parallel;
   const profile = profileOfRun({ profile: options.profile, numProcesses, numThreads });
   const { memoryBytes = profile.hardware.memoryBytes.value } = options;
-  const { model, ranks, prediction } =
+  const { model, ranks, prediction, unevenPeakBytes } =
     profile.software.operations === 'recorded'
       ? await recordedPlan(configuration, profile)
       : await listedPlan(configuration, profile);
@@ -92,6 +99,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations, training.start);
   return {
     numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
     iterationSeconds,
     teraflopsPerGpu: rateOf('full') / 1e12,
     utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },
@@ -99,6 +107,9 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
     fits: ranks.every((each) => wholeMemory(each) <= memoryBytes),
     capacityBytes: memoryBytes,
     ranks,
+    ...(unevenPeakBytes === undefined
+      ? {}
+      : { unevenMemoryBytes: unevenPeakBytes + Math.max(...ranks.map(librariesOf)) }),
     breakdown: prediction.breakdown,
     simulation: inMilliseconds(prediction.simulation),
   };
@@ -112,10 +123,14 @@ function withThreads(
   return { ...configuration, parallel: { ...configuration.parallel, threads } };
 }
 
+const librariesOf = (ranks: PlannedRanks): number => wholeMemory(ranks) - ranks.memoryBytes;
+
 interface Parts {
   readonly model: TransformerConfiguration;
   readonly ranks: readonly PlannedRanks[];
   readonly prediction: StepPrediction;
+  /** See `DryRun`. */
+  readonly unevenPeakBytes?: number | undefined;
 }
 
 async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
@@ -134,6 +149,7 @@ async function recordedPlan(configuration: PretrainingConfiguration, profile: Pr
   );
   return {
     model: run.model,
+    unevenPeakBytes: run.unevenPeakBytes,
     ranks: groupedRanks(configuration, (tp, pp) => memoryOf.get(`${pp} ${tp}`) ?? memoryOf.get(`${pp} 0`)!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };

@@ -30,6 +30,23 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
   };
 }
 
+/**
+ * The name of the communicator of a group: the first that is declared with the same members, which share one
+ * in a run, though a dry run tells them apart.
+ */
+export function communicatorNames(parallel: AxisSizes): (name: string) => string {
+  const mesh = meshOfRun(parallel);
+  const declared = Object.entries(groupsOfRun(mesh));
+  const membersOfGroup = (name: string): string | undefined => {
+    const [, group] = declared.find(([each]) => each === name) ?? [];
+    return group && membersOf(group.declaration, { mesh, rank: 0 }).join(' ');
+  };
+  return (name) => {
+    const members = membersOfGroup(name);
+    return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
+  };
+}
+
 /** Whether neighbouring stages of a pipeline are on one node. */
 export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
   return meshOfRun(parallel).worldSize <= gpusPerNode;

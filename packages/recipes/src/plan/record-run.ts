@@ -2,7 +2,7 @@ import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuratio
 import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { GroupUse, RecordedPasses, RecordedStep } from '@mtl/planner';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
-import { isPipelineInside, rankGroups } from './rank-groups.js';
+import { communicatorNames, isPipelineInside, rankGroups } from './rank-groups.js';
 import { StepRecording } from './step-recording.js';
 
 /** A dry run, with what the time of its step depends on. */
@@ -32,13 +32,16 @@ export async function recordRun(
 ): Promise<RecordedRun> {
   const { parallel, training } = configuration;
   const groupNamed = rankGroups(parallel, gpusPerNode);
+  const communicatorOf = communicatorNames(parallel);
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
     ...(isRun === undefined ? {} : { isRun }),
     // tensor-parallel ranks run the same operations
     listenerOf: ({ tp, pp }) => {
       if (tp > 0) return undefined;
-      const recording = new StepRecording(groupNamed, {
+      const recording = new StepRecording({
+        groupNamed,
+        communicatorOf,
         device: metaDeviceOf(parallel.device),
         overlapsGather: parallel.overlapParamGather,
       });

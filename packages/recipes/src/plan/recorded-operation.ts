@@ -81,13 +81,17 @@ function hasWindow({ windowSize, starts, key }: Operands): boolean {
   return windowSize + 1 < (key as Tensor).dim(0);
 }
 
-/** A matmul by its result, and the depth that its FLOPs give. */
+/**
+ * A matmul by its result, and the depth that its FLOPs give; of experts as many matmuls as there are, with as
+ * many rows each.
+ */
 function matmulOf(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
   flops: number,
 ): MatmulOperation {
   const result = (operands.output ?? operands.weightGradient ?? operands.inputGradient) as Tensor;
   const columns = result.shape.at(-1)!;
+  const batch = groupsOf(name, operands);
   const isAdded = operands.accumulate === true || name === 'linear_weight_gradient';
   const isOnGpu = metaDeviceOf(result.device) === 'meta-cuda';
   const added = fused[name]?.[isOnGpu ? 'onGpu' : 'onCpu'] ?? 0;
@@ -96,12 +100,18 @@ function matmulOf(
     name,
     dtype,
     time: 'matmuls',
-    batch: 1,
-    rows: result.size / columns,
+    batch,
+    rows: result.size / columns / batch,
     columns,
     depth: flops / (2 * result.size),
     resultBytes: ((isAdded ? 2 : 1) + added) * (result.bytes / result.size),
   };
+}
+
+/** Groups of rows, each of which is multiplied with a matrix of its own. */
+function groupsOf(name: string, { weights, weightGradient }: Operands): number {
+  if (!name.startsWith('grouped_')) return 1;
+  return ((weights ?? weightGradient) as Tensor).dim(0);
 }
 
 /** The first operand that is computed with. */

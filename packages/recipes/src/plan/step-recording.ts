@@ -9,6 +9,9 @@ import { smallestBucket } from './smallest-bucket.js';
 import { UsedGroups } from './used-groups.js';
 
 export interface StepRecordingOptions {
+  readonly groupNamed: GroupNamed;
+  /** See `communicatorNames`. */
+  readonly communicatorOf: (name: string) => string;
   /** Of the dry run: where bytes are counted. */
   readonly device: Device;
   readonly overlapsGather: boolean;
@@ -42,9 +45,9 @@ export class StepRecording implements StepListener {
   /** After the first step: others repeat it. */
   #isRecorded = false;
 
-  constructor(groupNamed: GroupNamed, { device, overlapsGather }: StepRecordingOptions) {
+  constructor({ groupNamed, communicatorOf, device, overlapsGather }: StepRecordingOptions) {
     this.#groupNamed = groupNamed;
-    this.groups = new UsedGroups(groupNamed);
+    this.groups = new UsedGroups(groupNamed, communicatorOf);
     this.#device = device;
     this.#overlapsGather = overlapsGather;
   }

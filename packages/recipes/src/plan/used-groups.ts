@@ -11,14 +11,18 @@ interface Use {
 /** Which groups a rank of a dry run communicates in on its device, and how. */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;
+  readonly #communicatorOf: (name: string) => string;
   readonly #uses = new Map<string, Use>();
 
-  constructor(groupNamed: GroupNamed) {
+  /** @param communicatorOf see `communicatorNames` */
+  constructor(groupNamed: GroupNamed, communicatorOf: (name: string) => string) {
     this.#groupNamed = groupNamed;
+    this.#communicatorOf = communicatorOf;
   }
 
-  add({ group, operation, isOnDevice, peer }: MetaOperation): void {
+  add({ group: name, operation, isOnDevice, peer }: MetaOperation): void {
     if (!isOnDevice) return;
+    const group = this.#communicatorOf(name);
     const use = this.#uses.get(group) ?? {
       hasCollectives: false,
       receivers: new Set<number>(),

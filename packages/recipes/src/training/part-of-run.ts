@@ -24,7 +24,7 @@ interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, neve
  */
 export function partOfRun(
   { configuration, processes, onMessage }: PartedRun,
-  parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder'>,
+  parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder' | 'assumedRouting'>,
 ): PartOfRun {
   const { embeddingAndHeadCost, buildStages } = recipeOf(configuration);
   return modelPart({

@@ -130,8 +130,12 @@ interface ComparedPart {
  * waits.
  */
 function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
-  const { tensorCommunication, pipelineCommunication, dataCommunication, bubble } = breakdown;
-  const communication = tensorCommunication + pipelineCommunication + dataCommunication;
+  const { bubble } = breakdown;
+  const communication =
+    breakdown.tensorCommunication +
+    breakdown.expertCommunication +
+    breakdown.pipelineCommunication +
+    breakdown.dataCommunication;
   if (simulation.ranks.length > 1) {
     const waiting = communication + simulation.ranks[0]!.idle / 1000;
     const computing = measured.matmuls + measured.attention + measured.rest;

@@ -6,17 +6,20 @@ import { nameOfTotal } from '@mtl/trainer/internal';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import type { DataOfRun } from './data-of-run.js';
+import { expertBalanceOf } from './expert-balance-of.js';
 import { hostNames } from './host-names.js';
 import type { StartOfRun } from './load-start.js';
 import { type NewTrainerOptions, newTrainer } from './new-trainer.js';
 import type { OpenedRun } from './open-run.js';
+import type { PartOfRun } from './part-of-run.js';
 import { rankWatchOf } from './rank-watch-of.js';
 import { trainingSamplerOf } from './samplers-of.js';
 import { spikeGuardOf } from './spike-guard-of.js';
 
 /** What the loop of a run is made of. */
-export interface TrainerOfRunOptions
-  extends Pick<NewTrainerOptions, 'part' | 'optimizer' | 'lossScaler' | 'batches'> {
+export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
+  /** This rank's part of the model. */
+  readonly part: Pick<PartOfRun, 'pipeline' | 'stages'>;
   readonly start: StartOfRun;
   readonly data: DataOfRun;
   readonly model: TransformerConfiguration;
@@ -53,6 +56,7 @@ export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Traine
         reports: processes.isFirst,
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
+      expertBalanceOf(configuration, { model, part: parts.part, processes }),
       rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),

@@ -17,6 +17,11 @@ export interface TrainingProcessesOptions {
   readonly parallel: AxisSizes;
   /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
   readonly ends?: readonly [number, number] | undefined;
+  /**
+   * Whether groups of several strategies are kept apart though they have the same members, so that a dry run
+   * counts what each sends. Default false: they share a communicator.
+   */
+  readonly areApart?: boolean;
 }
 
 /**
@@ -31,13 +36,13 @@ export class TrainingProcesses {
   /** Rank 0: the one that reports. */
   readonly isFirst: boolean;
 
-  constructor({ world, parallel, ends }: TrainingProcessesOptions) {
+  constructor({ world, parallel, ends, areApart = false }: TrainingProcessesOptions) {
     this.mesh = meshOfRun(parallel);
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
     this.groups =
-      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, ends });
+      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, ends, areApart });
   }
 
   /** Rank 0's value, which must be JSON, on all ranks. */
@@ -89,15 +94,25 @@ export class TrainingProcesses {
 /** The groups of a process that its run's strategies need, made by all in the same order. */
 function groupsAlong(
   world: World,
-  { mesh, ends }: { readonly mesh: ProcessMesh; readonly ends: readonly [number, number] | undefined },
+  {
+    mesh,
+    ends,
+    areApart,
+  }: Pick<TrainingProcessesOptions, 'ends'> & { readonly mesh: ProcessMesh; readonly areApart: boolean },
 ): ParallelGroups {
   const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
     'stages' in declaration ? declaration.axes : declaration;
-  const declared = Object.entries(groupsOfRun(mesh, { ends }))
-    .map(([name, { declaration }]) => [name, declaration] as const)
-    .filter(([, declaration]) => axesOf(declaration).some((axis) => mesh.sizes[axis] > 1));
-  const { close: _, ...groups } = createMeshGroups(world, mesh, Object.fromEntries(declared));
-  return { ...groups, world: world.group };
+  const declared = Object.entries(groupsOfRun(mesh, { ends })).filter(([, { declaration }]) =>
+    axesOf(declaration).some((axis) => mesh.sizes[axis] > 1),
+  );
+  const parts = areApart ? [...new Set(declared.map(([, { plannedAs }]) => plannedAs))] : [undefined];
+  const created = parts.map((part) => {
+    const own = declared.filter(([, { plannedAs }]) => part === undefined || plannedAs === part);
+    const declarations = own.map(([name, { declaration }]) => [name, declaration] as const);
+    const { close: _, ...groups } = createMeshGroups(world, mesh, Object.fromEntries(declarations));
+    return groups;
+  });
+  return Object.assign({}, ...created, { world: world.group });
 }
 
 /** Resolves when a promise does, or after a time; rejects when it does. */

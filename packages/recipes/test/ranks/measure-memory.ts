@@ -1,4 +1,4 @@
-import type { World } from '@mtl/comm';
+import type { ProcessGroup, World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
 import {
@@ -16,8 +16,8 @@ export interface MeasuredMemory {
   readonly peak: number;
   /** Of a step, as operations count them. */
   readonly flops: number;
-  /** Bytes that the rank sent in a step, by what engines count. */
-  readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
+  /** Bytes that the rank sent in a step, by what engines count, of each group by its scopes: `dp+ep`. */
+  readonly sentBytes: Readonly<Record<string, number>>;
   /** The same training on device meta. */
   readonly dry: DryRunRank;
 }
@@ -51,7 +51,10 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
   const sentBytes = Object.fromEntries(
-    sentBytesOf(training).map(([scope, bytes], index) => [scope, (bytes - sentBefore[index]![1]) / numSteps]),
+    sentBytesOf(training).map(([scopes, bytes], index) => [
+      scopes,
+      (bytes - sentBefore[index]![1]) / numSteps,
+    ]),
   );
   await training.close();
   const dry = await dryRunRank(metaRun(configuration), {
@@ -62,13 +65,16 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   return { peak, flops, sentBytes, dry };
 }
 
-function sentBytesOf({ processes }: Pretraining): readonly (readonly [CommunicationScope, number])[] {
-  const { tp, dp, pp } = processes.groups;
-  return Object.entries({ tp, dp, pp }).flatMap(([scope, group]) => {
-    if (group === undefined) return [];
-    const counts = Object.values(group.statistics());
-    return [
-      [scope as CommunicationScope, counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0)] as const,
-    ];
-  });
+/** By the scopes that a group serves, which a dry run tells apart: `dp+ep`. */
+function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
+  const { tp, ep, etp, experts, dp, expert: edp, pp } = processes.groups;
+  const scopesOf = new Map<ProcessGroup, CommunicationScope[]>();
+  for (const [scope, group] of Object.entries({ tp, ep, etp, experts, dp, edp, pp })) {
+    if (group === undefined) continue;
+    scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope as CommunicationScope]);
+  }
+  return [...scopesOf].map(([group, scopes]) => [
+    scopes.join('+'),
+    Object.values(group.statistics()).reduce((sum, { sentBytes }) => sum + sentBytes, 0),
+  ]);
 }

@@ -4,8 +4,18 @@ import { type MegatronFlag, refused } from './megatron-flag.js';
  * Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts.
  */
 export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
-  ...refused('feed-forward layers are dense; there are no experts', 'leave it out', {
-    'moe-': 'mixtures of experts',
+  ...refused(
+    'tokens go to the processes of their experts by the collectives of --distributed-backend',
+    'use --moe-token-dispatcher-type alltoall',
+    {
+      'moe-deepep-': 'the flex dispatcher of tokens',
+      'moe-hybridep-': 'the flex dispatcher of tokens',
+      'moe-ncclep-': 'the flex dispatcher of tokens',
+      'moe-flex-': 'the flex dispatcher of tokens',
+    },
+  ),
+  ...refused('experts are made new; making them from dense layers is not built yet', 'leave it out', {
+    'moe-upcycling-': 'experts made from dense layers',
   }),
   ...refused('matmuls are computed in fp32, bf16 or fp16', 'use --bf16', {
     'fp8-': 'training in FP8',

@@ -1,5 +1,6 @@
 import type { FlagName } from '../flag-schema.js';
 import type { UnusableFlag } from '../unusable-flags-error.js';
+import { megatronExpertFlags } from './megatron-expert-flags.js';
 import type { MegatronFlag } from './megatron-flag.js';
 import { megatronFlagFamilies } from './megatron-flag-families.js';
 import { megatronKernelFlags } from './megatron-kernel-flags.js';
@@ -11,6 +12,7 @@ import { megatronTrainingFlags } from './megatron-training-flags.js';
 /** What is known of Megatron-LM's flags that are not in the schema, by name. */
 export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronModelFlags,
+  ...megatronExpertFlags,
   ...megatronKernelFlags,
   ...megatronParallelFlags,
   ...megatronTrainingFlags,

@@ -154,12 +154,6 @@ const implementation: Record<string, MegatronFlag> = {
   ...idleSetting('memory comes from one caching allocator', {
     'empty-unused-memory-level': 'returning memory to the device',
   }),
-  'recompute-modules': only(
-    ['core_attn'],
-    'a choice of modules to recompute',
-    '--recompute-granularity selective recomputes attention',
-    'use --recompute-granularity selective or full',
-  ),
   ...refused('activations stay on the device', 'use --recompute-granularity to save memory', {
     'cpu-offloading': 'activations moved to the host',
     'cpu-offloading-num-layers': 'activations moved to the host',

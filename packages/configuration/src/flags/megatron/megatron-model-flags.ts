@@ -12,14 +12,9 @@ const architecture: Record<string, MegatronFlag> = {
   },
   'rope-type': only(['rope'], 'the kind of rotary positions', 'angles are those of rope'),
   ...refused(
-    'feed-forward layers have GELU, SwiGLU or squared ReLU',
-    'leave it out, or pass --swiglu or --squared-relu',
-    {
-      'quick-geglu': 'feed-forward layers with quick GEGLU',
-      'onnx-safe': 'a variant of GELU for ONNX',
-      'glu-linear-offset': 'an offset in gated feed-forward layers',
-      'activation-func-clamp-value': 'clamped activations',
-    },
+    'feed-forward layers have GELU, SwiGLU, quick GEGLU or squared ReLU',
+    'leave it out, or pass --swiglu, --quick-geglu or --squared-relu',
+    { 'onnx-safe': 'a variant of GELU for ONNX' },
   ),
   ...refused(
     'positions are learned embeddings, rope or none',
@@ -105,47 +100,5 @@ const architecture: Record<string, MegatronFlag> = {
   }),
 };
 
-/** Mixture of experts. */
-const experts = refused(
-  'feed-forward layers are dense; there are no experts',
-  'leave it out; a wider dense layer is --ffn-hidden-size',
-  {
-    'num-experts': 'a mixture of experts',
-    'moe-layer-freq': 'which layers have experts',
-    'moe-ffn-hidden-size': 'the width of an expert',
-    'moe-shared-expert-intermediate-size': 'shared experts',
-    'moe-shared-expert-overlap': 'shared experts',
-    'moe-router-topk': 'experts per token',
-    'moe-router-load-balancing-type': 'balancing of experts',
-    'moe-router-score-function': 'scores of experts',
-    'moe-router-dtype': 'the precision of routing',
-    'moe-router-num-groups': 'groups of experts',
-    'moe-router-group-topk': 'groups of experts',
-    'moe-router-topk-scaling-factor': 'scores of experts',
-    'moe-router-enable-expert-bias': 'balancing of experts by bias',
-    'moe-router-bias-update-rate': 'balancing of experts by bias',
-    'moe-router-pre-softmax': 'scores of experts',
-    'moe-router-fusion': 'fused routing',
-    'moe-router-force-load-balancing': 'forced balancing',
-    'moe-aux-loss-coeff': 'the auxiliary loss of routing',
-    'moe-z-loss-coeff': 'the z-loss of routing',
-    'moe-input-jitter-eps': 'noise in routing',
-    'moe-token-dispatcher-type': 'communication of tokens between experts',
-    'moe-flex-dispatcher-backend': 'communication of tokens between experts',
-    'moe-enable-deepep': 'communication of tokens between experts',
-    'moe-token-drop-policy': 'capacity of experts',
-    'moe-expert-capacity-factor': 'capacity of experts',
-    'moe-pad-expert-input-to-capacity': 'capacity of experts',
-    'moe-grouped-gemm': 'grouped GEMMs of experts',
-    'moe-use-legacy-grouped-gemm': 'grouped GEMMs of experts',
-    'moe-permute-fusion': 'fused permutation of tokens',
-    'moe-layer-recompute': 'recomputation of experts',
-    'moe-per-layer-logging': 'metrics of experts',
-    'moe-extended-tp': 'experts over tensor-parallel ranks',
-    'moe-use-upcycling': 'experts made from dense layers',
-    'overlap-moe-expert-parallel-comm': 'overlapped communication of tokens',
-  },
-);
-
 /** Megatron-LM's flags about other models. */
-export const megatronModelFlags: Readonly<Record<string, MegatronFlag>> = { ...architecture, ...experts };
+export const megatronModelFlags: Readonly<Record<string, MegatronFlag>> = { ...architecture };

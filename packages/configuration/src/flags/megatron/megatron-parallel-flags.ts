@@ -24,7 +24,6 @@ const parallelism: Record<string, MegatronFlag> = {
     'replicas of the distributed optimizer',
     'optimizer state is split over all data-parallel ranks',
   ),
-  'expert-tensor-parallel-size': only(['1'], 'processes per expert', 'there are no experts'),
   'high-priority-stream-groups': {
     what: 'priorities of communication',
     why: 'the schedule and the layers decide what overlaps',
@@ -43,7 +42,6 @@ const parallelism: Record<string, MegatronFlag> = {
     'there is no context parallelism',
   ),
   'cp-comm-type': only([], 'communication of context parallelism', 'there is no context parallelism'),
-  'expert-model-parallel-size': only(['1'], 'experts split over processes', 'there are no experts'),
   'virtual-pipeline-model-parallel-size': only(
     ['1'],
     'chunks per stage',

@@ -110,7 +110,7 @@ Status forward_with(const OpCall& call) {
     return sum;
   };
   for (int64_t at = 0; at < sizes.sequences * sizes.experts; ++at) {
-    call.data<int32_t>(Op::kCounts)[at] = static_cast<int32_t>(total(at, &Part::counts));
+    call.data<float>(Op::kCounts)[at] = static_cast<float>(total(at, &Part::counts));
     call.data<float>(Op::kScoreSums)[at] = static_cast<float>(total(at, &Part::score_sums));
   }
   for (int64_t at = 0; at < sizes.sequences; ++at) {

@@ -87,8 +87,7 @@ __global__ void __launch_bounds__(kRowThreads) sum_rows_kernel(Forward f) {
 }
 
 struct Totals {
-  int32_t* counts;
-  float *score_sums, *squares, *entropies;
+  float *counts, *score_sums, *squares, *entropies;
   const double* partial;
   int64_t experts, sequences, parts;
 };
@@ -102,7 +101,7 @@ __global__ void add_parts_kernel(Totals t) {
   if (which < t.experts) {
     t.score_sums[sequence * t.experts + which] = static_cast<float>(total);
   } else if (which < 2 * t.experts) {
-    t.counts[sequence * t.experts + which - t.experts] = static_cast<int32_t>(total);
+    t.counts[sequence * t.experts + which - t.experts] = static_cast<float>(total);
   } else if (which == 2 * t.experts) {
     t.squares[sequence] = static_cast<float>(total);
   } else {
@@ -174,10 +173,14 @@ Status forward(const OpCall& call) {
   Launch launch = grid_of(parts.sequences * parts.count(), kRowThreads);
   launch.shared_bytes = static_cast<size_t>(experts) * (2 * sizeof(double) + 2 * sizeof(float));
   MTL_RUN_KERNEL(call, sum_rows_kernel, launch, f);
-  const Totals totals = {call.data<int32_t>(Op::kCounts),          call.data<float>(Op::kScoreSums),
-                         call.data<float>(Op::kSquaredLogSumExp), call.data<float>(Op::kEntropy),
-                         scratch.as<double>(0),                    parts.experts,
-                         parts.sequences,                          parts.count()};
+  const Totals totals = {call.data<float>(Op::kCounts),
+                         call.data<float>(Op::kScoreSums),
+                         call.data<float>(Op::kSquaredLogSumExp),
+                         call.data<float>(Op::kEntropy),
+                         scratch.as<double>(0),
+                         parts.experts,
+                         parts.sequences,
+                         parts.count()};
   MTL_RUN_KERNEL(call, add_parts_kernel, grid_of(ceiling(parts.sequences * parts.sums(), kThreads), kThreads), totals);
   return ok_status();
 }

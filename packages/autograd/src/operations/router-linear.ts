@@ -1,0 +1,73 @@
+import { cast, checkedOperation, type DType, matmul, Tensor } from '@mtl/kernels';
+import type { Parameter } from '../parameter.js';
+import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
+import type { Variable } from '../variable.js';
+import { addBiasGradient } from './linear.js';
+
+export interface RouterLinearOptions {
+  /** [..., H] */
+  readonly input: Variable;
+  /** [E, H] */
+  readonly weight: Parameter;
+  /** [E] */
+  readonly bias?: Parameter | undefined;
+}
+
+const wideDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
+
+/** Runs `body` with a tensor in float32: itself, or a temporary copy. */
+function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Result {
+  const dtype = wideDtype(tensor.dtype);
+  if (dtype === tensor.dtype) return body(tensor);
+  using wide = cast({ input: tensor, dtype });
+  return body(wide);
+}
+
+/**
+ * The logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows of the
+ * leading dimensions one after the other. Gradients are computed in float32 as well, and that of the input is
+ * rounded once: which experts are chosen must not depend on the rounding of 16-bit logits.
+ */
+export const routerLinear = checkedOperation(
+  'routerLinear',
+  (tape: Tape, { input, weight, bias }: RouterLinearOptions): Variable => {
+    const { dtype, device, shape } = input.tensor;
+    const [numExperts, hiddenSize] = weight.shape as [number, number];
+    const numRows = input.tensor.size / hiddenSize;
+    const logits = Tensor.empty({ shape: [numRows, numExperts], dtype: wideDtype(dtype), device });
+    using rows = input.tensor.reshape([numRows, hiddenSize]);
+    matmul({ output: logits, left: rows, right: weight.data, transposeRight: true, bias: bias?.data });
+    const trained = trainedParameters(weight, bias);
+    const requiresGradient = input.requiresGradient || trained.length > 0;
+    const result = tape.result(logits, { requiresGradient });
+    tape.record(result, () => {
+      const saved = tape.save(input);
+      return {
+        name: `routerLinear ${weight.name}`,
+        inputs: [input],
+        parameters: trained,
+        saved: [saved],
+        backward: ({ parts, outputGradient }) => {
+          if (parts.weight && !weight.isFrozen) {
+            const { gradient, accumulate } = weight.takeMainGradient();
+            using left = saved.tensor.reshape([numRows, hiddenSize]);
+            inFloat32(left, (right) =>
+              matmul({ output: gradient, left: outputGradient!, right, transposeLeft: true, accumulate }),
+            );
+          }
+          if (parts.weight && bias !== undefined && !bias.isFrozen) addBiasGradient(bias, outputGradient!);
+          if (!parts.input || !input.requiresGradient) return [];
+          const wide = Tensor.empty({ shape, dtype: wideDtype(dtype), device });
+          using output = wide.reshape([numRows, hiddenSize]);
+          inFloat32(weight.data, (right) => matmul({ output, left: outputGradient!, right }));
+          if (wide.dtype === dtype) return [wide];
+          const gradient = cast({ input: wide, dtype });
+          wide.dispose();
+          return [gradient];
+        },
+      };
+    });
+    return result;
+  },
+);

@@ -1,0 +1,73 @@
+import type { z } from 'zod';
+import type { ModelKind } from '../model-kind.js';
+
+/** Values of the architecture by the keys of a model's configuration; those that are known so far. */
+export type KnownValues = Readonly<Record<string, unknown>> & {
+  readonly kind?: ModelKind | undefined;
+  readonly hiddenSize?: number | undefined;
+  readonly numAttentionHeads?: number | undefined;
+  readonly groupQueryAttention?: boolean | undefined;
+  readonly ffnHiddenSize?: number | undefined;
+  readonly swiglu?: boolean | undefined;
+  readonly squaredRelu?: boolean | undefined;
+  readonly quickGeglu?: boolean | undefined;
+  readonly numExperts?: number | undefined;
+  readonly sequenceLength?: number | undefined;
+};
+
+/** One property of a model's architecture. */
+export interface ArchitectureField {
+  /** Its flag: kind, range, default and help. */
+  readonly flag: z.ZodType;
+  /** The only kind of model that has it. Absent: all have it. */
+  readonly kind?: ModelKind;
+  /**
+   * What depends on it. `weights`: which weights there are, or what is computed with them; a model that is
+   * loaded must have the same value. `learning`: how the model learns; a resumed run reports another value.
+   * `initial-weights`: the weights of a new model. `padding`: rows that no token has.
+   */
+  readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
+  /** Its key in the configuration of a model, with which checkpoints save it. */
+  readonly key: string;
+  /** Whether that value is the opposite of the flag's. */
+  readonly isNegated?: true;
+  /** Makes that value from the flag's, where they differ in another way, and the flag's from it. */
+  readonly asModel?: (flag: unknown) => unknown;
+  readonly asFlag?: (model: unknown) => unknown;
+  /** The schema of that value. Absent: that of the flag. */
+  readonly saved?: z.ZodType;
+  /**
+   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
+   */
+  readonly configurationKey?: string;
+  /** Whether Megatron-LM requires the flag. */
+  readonly isRequired?: true;
+  /** Whether it is a count that shapes of weights have. */
+  readonly isSize?: true;
+  /**
+   * The value where neither a flag nor a saved model gives one. Absent: the default of the flag, which
+   * therefore must be what models compute that do not have the property.
+   */
+  readonly otherwise?: (known: KnownValues) => unknown;
+  /** Whether the configuration of a run leaves it open, so that the kind of model decides. */
+  readonly isLeftOpen?: true;
+  /**
+   * Whether models may lack it: the configuration of a run and of a model then has no value by its key, and
+   * the flag no default.
+   */
+  readonly isOptional?: true;
+  /** Whether nothing in a model depends on it, so that its flag cannot be given with the model's others. */
+  readonly isUnused?: (known: KnownValues) => boolean;
+  /** A value of a loaded model that the flag cannot have. */
+  readonly withoutFlag?: unknown;
+  /**
+   * The code of the error about a model whose value a Hugging Face directory cannot record. Which properties
+   * those directories state, @mtl/models knows (`huggingFaceProperties`). Default:
+   * MTL_HUGGING_FACE_ARCHITECTURE.
+   */
+  readonly huggingFaceCode?: `MTL_${string}`;
+  /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
+  readonly replaceable?: unknown;
+  /** Whether a run may replace all values. */
+  readonly isReplaceable?: true;
+}

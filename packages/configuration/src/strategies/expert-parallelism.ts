@@ -1,0 +1,144 @@
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { choice, count } from '../flags/flag-kinds.js';
+import { greatestCommonDivisor } from './greatest-common-divisor.js';
+import { type StrategyCall, strategy } from './strategy.js';
+
+/** Absent in runs without experts. */
+export interface ExpertParallelConfiguration {
+  /** Processes over which the experts of a layer are divided. */
+  readonly expertModelParallelSize?: number;
+  /** Processes that share an expert. */
+  readonly expertTensorParallelSize?: number;
+  readonly moeTokenDispatcherType?: 'alltoall' | 'allgather';
+}
+
+/** The flags by which it is asked for. */
+export const expertParallelFlags = {
+  'expert-model-parallel-size': count(
+    'Processes over which the experts of a layer are divided. They are those of tensor and data parallelism: it takes no more.',
+    { defaultText: '1' },
+  ),
+  'expert-tensor-parallel-size': count('Processes that share an expert.', {
+    defaultText: '--tensor-model-parallel-size',
+  }),
+  'moe-token-dispatcher-type': choice(
+    ['alltoall', 'allgather'],
+    "How tokens reach the processes of their experts: each goes to those alone, or all go to all. Megatron-LM's default is allgather.",
+    { defaultText: 'alltoall' },
+  ),
+};
+
+type Call = StrategyCall<typeof expertParallelFlags>;
+
+/**
+ * The experts of a layer, divided over processes that otherwise split samples or matrices (Lepikhin et
+ * al. 2020); with sizes of their own for them (parallel folding, Liu et al. 2025).
+ */
+export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
+  flags: expertParallelFlags,
+  axes: [
+    {
+      name: 'etp',
+      word: 'tensor',
+      sizeOf: ({ expertTensorParallelSize }) => expertTensorParallelSize,
+    },
+    {
+      name: 'ep',
+      word: 'expert',
+      sizeOf: ({ expertModelParallelSize }) => expertModelParallelSize,
+    },
+  ],
+  plannedAs: 'expert',
+  configure: (call) => {
+    const { numExperts } = call.model;
+    if (numExperts === undefined) return withoutExperts(call);
+    const sizes = stageOf(call);
+    checkExpertTensorSize(call, sizes);
+    checkExpertSize(call, { ...sizes, numExperts });
+    return {
+      expertModelParallelSize: sizes.ep,
+      expertTensorParallelSize: sizes.etp,
+      moeTokenDispatcherType: call.flags.get('moe-token-dispatcher-type') ?? 'alltoall',
+    };
+  },
+  groups: () => ({ ep: ['ep'], etp: ['etp'], experts: ['etp', 'ep'] }),
+});
+
+/** Sizes that are those of dense layers anyway change nothing; others would have no experts to spread. */
+function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelConfiguration {
+  const tp = axes.find(({ axis }) => axis === 'tp')!.size;
+  const meant = { 'expert-model-parallel-size': [1], 'expert-tensor-parallel-size': [1, tp] } as const;
+  for (const name of Object.keys(meant) as (keyof typeof meant)[]) {
+    const size = given.get(name);
+    if (size !== undefined && !meant[name].includes(size as 1)) {
+      given.needs(name, '--num-experts', 'spreads experts over processes, and there are none');
+    }
+  }
+  for (const name of Object.keys(expertParallelFlags) as (keyof typeof expertParallelFlags)[]) {
+    if (given.get(name) !== undefined) notices.push(`--${name} has no effect without --num-experts`);
+  }
+  return {};
+}
+
+interface SizesOfStage {
+  readonly etp: number;
+  readonly ep: number;
+  readonly tp: number;
+  readonly dp: number;
+  /** Processes of a stage: tp x dp. */
+  readonly stage: number;
+}
+
+function stageOf({ flags: given, axes }: Call): SizesOfStage {
+  const sizeOf = (name: string): number => axes.find(({ axis }) => axis === name)!.size;
+  const [tp, dp] = [sizeOf('tp'), sizeOf('dp')];
+  const etp = given.get('expert-tensor-parallel-size') ?? tp;
+  return { etp, ep: given.get('expert-model-parallel-size') ?? 1, tp, dp, stage: tp * dp };
+}
+
+/** An expert must split evenly, over processes of a stage. */
+function checkExpertTensorSize({ flags: given, model }: Call, { etp, tp, dp, stage }: SizesOfStage): void {
+  const name = 'expert-tensor-parallel-size';
+  const written =
+    given.get(name) === undefined
+      ? `${given.written('tensor-model-parallel-size')}, which is --${name} too,`
+      : given.written(name);
+  const refuse = (problem: string, nearest: readonly number[], otherwise = ''): never => {
+    throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${written} ${problem}`, {
+      expected: nearest.join(' or '),
+      remedy: `pass --${name} ${nearest.at(0)}${otherwise}`,
+      details: { flag: name, size: etp, nearest },
+    });
+  };
+  if (etp > 1 && model.addBiasLinear !== false) {
+    refuse('splits experts, whose biases cannot be split', [1], ', or add --disable-bias-linear');
+  }
+  const width = model.moeFfnHiddenSize ?? model.ffnHiddenSize;
+  const flagOfWidth = width === model.ffnHiddenSize ? 'ffn-hidden-size' : 'moe-ffn-hidden-size';
+  const nearest = nearestDivisors(greatestCommonDivisor(width, stage), etp);
+  if (width % etp !== 0) refuse(`does not divide --${flagOfWidth} ${width}`, nearest);
+  if (stage % etp !== 0) {
+    refuse(`does not divide the ${stage} processes of a stage (tensor ${tp} x data ${dp})`, nearest);
+  }
+}
+
+/** The processes of a stage must divide the experts evenly. */
+function checkExpertSize(
+  { flags: given }: Call,
+  { etp, ep, tp, dp, stage, numExperts }: SizesOfStage & { readonly numExperts: number },
+): void {
+  const name = 'expert-model-parallel-size';
+  const shares = stage / etp;
+  if (numExperts % ep === 0 && shares % ep === 0) return;
+  const nearest = nearestDivisors(greatestCommonDivisor(numExperts, shares), ep);
+  const problem =
+    numExperts % ep === 0
+      ? `does not fit ${stage} processes of a stage (tensor ${tp} x data ${dp}): ` +
+        `${etp} x ${ep} processes that share experts do not divide them`
+      : `does not divide ${given.written('num-experts')}`;
+  throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${given.written(name)} ${problem}`, {
+    expected: nearest.join(' or '),
+    remedy: `pass --${name} ${nearest.at(0)}`,
+    details: { flag: name, size: ep, numExperts, stage, nearest },
+  });
+}

@@ -1,0 +1,215 @@
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { expertFields } from '../architecture/expert-fields.js';
+import { readExpertLayers } from '../architecture/expert-layers.js';
+import type { FlagReader } from './flag-reader.js';
+
+type ExpertFlag = keyof typeof expertFields;
+
+/**
+ * Checks the flags of experts with each other.
+ *
+ * @param notices takes messages for the user
+ * @throws ConfigurationError `MTL_EXPERTS` for sizes that cannot be, with the nearest that can;
+ *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
+ */
+export function checkExperts(flags: FlagReader, notices: string[]): void {
+  const numExperts = flags.get('num-experts');
+  if (numExperts === undefined) {
+    checkDense(flags, notices);
+    return;
+  }
+  checkLayers(flags);
+  checkGroups(flags, numExperts);
+  checkChosen(flags, numExperts);
+  checkScores(flags);
+  checkSharedExperts(flags);
+  checkBalancing(flags, notices);
+  checkCapacity(flags, notices);
+}
+
+/** Flags of experts in a model that has none. */
+function checkDense(flags: FlagReader, notices: string[]): void {
+  const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
+  const [first] = others;
+  if (first === undefined) return;
+  // scripts turn experts off with --num-experts 0 and leave the rest as it is
+  if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
+  notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
+}
+
+const isAsked = (flags: FlagReader, name: ExpertFlag): boolean =>
+  flags.isAsked(name) && ![undefined, false].includes(flags.get(name) as undefined);
+
+function checkLayers(flags: FlagReader): void {
+  const name = 'moe-layer-freq';
+  const [text, numLayers] = [flags.get(name), flags.required('num-layers')];
+  const layers = text === undefined ? 1 : readExpertLayers(text)!;
+  if (typeof layers === 'number') return;
+  if (layers.length !== numLayers) {
+    throw new ConfigurationError(
+      'MTL_EXPERTS',
+      `${flags.written(name)} is a list of ${layers.length} layers, and ${flags.written('num-layers')}`,
+      {
+        expected: `${numLayers} numbers of 0 or 1`,
+        remedy: `write a list of ${numLayers}, such as "([0]+[1]*${numLayers - 1})"`,
+        details: { flag: name, length: layers.length, numLayers },
+      },
+    );
+  }
+  if (layers.includes(1)) return;
+  throw new ConfigurationError('MTL_EXPERTS', `${flags.written(name)}: no layer has experts`, {
+    expected: 'a 1 for each layer that has them',
+    remedy: 'leave it out, so that all layers have experts, or leave --num-experts out',
+    details: { flag: name },
+  });
+}
+
+interface TooMany {
+  readonly flag: ExpertFlag;
+  readonly what: string;
+  /** The nearest values that work. */
+  readonly nearest: readonly number[];
+}
+
+function refuse(flags: FlagReader, { flag, what, nearest }: TooMany): never {
+  throw new ConfigurationError('MTL_EXPERTS', `${flags.written(flag)} ${what}`, {
+    expected: nearest.join(' or '),
+    remedy: `pass --${flag} ${nearest.at(-1)}`,
+    details: { flag, nearest },
+  });
+}
+
+function checkGroups(flags: FlagReader, numExperts: number): void {
+  const [numGroups, groupTopk] = [flags.get('moe-router-num-groups'), flags.get('moe-router-group-topk')];
+  if (numGroups === undefined) {
+    if (groupTopk === undefined) return;
+    flags.needs('moe-router-group-topk', '--moe-router-num-groups', 'chooses groups, and there are none');
+  }
+  if (groupTopk === undefined) {
+    flags.needs('moe-router-num-groups', '--moe-router-group-topk', 'does not say how many a token uses');
+  }
+  if (numExperts % numGroups !== 0) {
+    const nearest = nearestDivisors(numExperts, numGroups);
+    const what = `does not divide ${flags.written('num-experts')}`;
+    refuse(flags, { flag: 'moe-router-num-groups', what, nearest });
+  }
+  if (groupTopk > numGroups) {
+    const what = `is more than ${flags.written('moe-router-num-groups')}`;
+    refuse(flags, { flag: 'moe-router-group-topk', what, nearest: [numGroups] });
+  }
+}
+
+/** How many experts a token uses: of those that there are, and of those in its groups. */
+function checkChosen(flags: FlagReader, numExperts: number): void {
+  const numChosen = flags.get('moe-router-topk') ?? 2;
+  const [numGroups = 1, groupTopk = 1] = [
+    flags.get('moe-router-num-groups'),
+    flags.get('moe-router-group-topk'),
+  ];
+  const most = (numExperts / numGroups) * groupTopk;
+  const written = flags.get('moe-router-topk') === undefined ? '--moe-router-topk 2 (default)' : undefined;
+  if (numChosen > most) {
+    const what =
+      numGroups === 1
+        ? `is more than ${flags.written('num-experts')}`
+        : `is more than the ${most} experts of the ${groupTopk} groups that a token uses`;
+    throw new ConfigurationError('MTL_EXPERTS', `${written ?? flags.written('moe-router-topk')} ${what}`, {
+      expected: `at most ${most}`,
+      remedy: `pass --moe-router-topk ${most}`,
+      details: { flag: 'moe-router-topk', numExperts, most },
+    });
+  }
+  if (groupTopk > numChosen) {
+    const what = `is more than the ${numChosen} experts that a token uses: groups count by their best experts`;
+    refuse(flags, { flag: 'moe-router-group-topk', what, nearest: [numChosen] });
+  }
+}
+
+function checkScores(flags: FlagReader): void {
+  const score = flags.get('moe-router-score-function') ?? 'softmax';
+  const isPre = flags.get('moe-router-pre-softmax') === true;
+  if (flags.get('moe-router-topk') === 1 && score === 'softmax' && !isPre) {
+    flags.needs(
+      'moe-router-topk',
+      '--moe-router-pre-softmax',
+      'gives the one expert of a token the weight 1 whatever the router says, which then learns nothing',
+    );
+  }
+  const hasBias = flags.get('moe-router-enable-expert-bias') === true;
+  if (hasBias && score === 'softmax') {
+    flags.needs(
+      'moe-router-enable-expert-bias',
+      '--moe-router-score-function sigmoid or sqrtsoftplus',
+      'adds to scores of which each is for itself, and those of softmax are not',
+    );
+  }
+  if (!hasBias && isAsked(flags, 'moe-router-bias-update-rate')) {
+    flags.needs(
+      'moe-router-bias-update-rate',
+      '--moe-router-enable-expert-bias',
+      'moves biases, and there are none',
+    );
+  }
+}
+
+function checkSharedExperts(flags: FlagReader): void {
+  const name = 'moe-shared-expert-intermediate-size';
+  if (flags.get(name) === undefined) {
+    if (flags.get('moe-shared-expert-gate') !== true) return;
+    flags.needs('moe-shared-expert-gate', `--${name}`, 'is of shared experts, and there are none');
+  }
+  if (flags.required('disable-bias-linear')) return;
+  flags.needs(name, '--disable-bias-linear', 'has no biases');
+}
+
+function checkBalancing(flags: FlagReader, notices: string[]): void {
+  const name = 'moe-router-load-balancing-type';
+  const types = flags.get(name) ?? ['aux_loss'];
+  const coefficients = flags.get('moe-aux-loss-coeff') ?? [0];
+  if (types.includes('none') && types.length > 1) {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${flags.written(name)}: none and others`, {
+      expected: 'none alone, or losses',
+      remedy: 'leave none out',
+      details: { flag: name, value: types },
+    });
+  }
+  if (new Set(types).size < types.length) {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${flags.written(name)} names a loss twice`, {
+      expected: 'each once',
+      remedy: `pass --${name} ${[...new Set(types)].join(' ')}`,
+      details: { flag: name, value: types },
+    });
+  }
+  if (coefficients.length !== types.length) {
+    const given =
+      flags.get('moe-aux-loss-coeff') === undefined ? 'none given' : `${coefficients.length} given`;
+    throw new ConfigurationError(
+      'MTL_EXPERTS',
+      `--moe-aux-loss-coeff has one number for each of ${flags.written(name)}: ${given}`,
+      {
+        expected: `${types.length}: for ${types.join(', ')}`,
+        remedy: `pass --moe-aux-loss-coeff ${types.map(() => '0.001').join(' ')}`,
+        details: { flag: 'moe-aux-loss-coeff', types, coefficients },
+      },
+    );
+  }
+  if (types[0] === 'none' && coefficients[0]! > 0) {
+    notices.push(`--moe-aux-loss-coeff has no effect with --${name} none`);
+  }
+  if (types.some((type, index) => type === 'aux_loss' && coefficients[index]! > 0)) {
+    notices.push(
+      `--${name} aux_loss depends on how the batch is split over micro-batches and data-parallel ranks; seq_aux_loss does not`,
+    );
+  }
+}
+
+function checkCapacity(flags: FlagReader, notices: string[]): void {
+  const name = 'moe-expert-capacity-factor';
+  if (flags.get(name) !== undefined) {
+    notices.push(
+      `--${name}: which tokens are dropped depends on how the batch is split over micro-batches and data-parallel ranks; without it none is`,
+    );
+  } else if (isAsked(flags, 'moe-token-drop-policy')) {
+    notices.push(`--moe-token-drop-policy has no effect without --${name}`);
+  }
+}

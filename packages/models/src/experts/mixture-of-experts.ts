@@ -1,0 +1,182 @@
+import {
+  biasDropoutResidual,
+  type Parameter,
+  recompute,
+  reshape,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { dropOverCapacity } from '@mtl/kernels';
+import {
+  dispatchTokens,
+  type ExpertParallel,
+  isSharded,
+  joinShares,
+  shareOfRows,
+  type TensorParallel,
+} from '@mtl/tensor-parallel';
+import type { MatmulCost } from '../blocks/matmul-cost.js';
+import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
+import { addBalancingLosses, lossesOf } from './balancing-losses.js';
+import { ExpertLoad } from './expert-load.js';
+import type { ExpertsSpecification } from './experts-specification.js';
+import { RoutedExperts } from './routed-experts.js';
+import { Router, type Routing } from './router.js';
+import { SharedExperts } from './shared-experts.js';
+
+/** Rows of one process: others have others. */
+interface OwnRows {
+  /** [T, 1, H] */
+  readonly rows: Variable;
+  /** The processes whose rows are those of the same sequences; undefined: all are here. */
+  readonly group: ProcessGroup | undefined;
+  /** Whether the group shares out rows that all of it have. */
+  readonly isShare: boolean;
+}
+
+/**
+ * A feed-forward network of experts (Shazeer et al. 2017): a router chooses k of E for each token, whose
+ * outputs are summed by their probabilities. Each process of a tensor-parallel group routes rows of its own:
+ * its shard of the sequence, or without sequence parallelism its share of the rows.
+ */
+export class MixtureOfExperts implements Sublayer {
+  readonly parameters: readonly Parameter[];
+  readonly losses: readonly string[];
+  readonly matmuls: MatmulCost;
+  /** The rows that its experts got. */
+  readonly load: ExpertLoad;
+  readonly #specification: ExpertsSpecification;
+  readonly #expertParallel: ExpertParallel | undefined;
+  readonly #router: Router;
+  readonly #experts: RoutedExperts;
+  readonly #shared: SharedExperts | undefined;
+
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  constructor(options: SublayerOptions<ExpertsSpecification>) {
+    const { name, specification, expertParallel } = options;
+    const { topK, numExperts, router } = specification;
+    this.#specification = specification;
+    this.#expertParallel = expertParallel;
+    this.#router = new Router({ ...options, name: `${name}.router` });
+    this.#experts = new RoutedExperts({ ...options, name: `${name}.experts` }, expertParallel);
+    this.#shared =
+      specification.shared &&
+      new SharedExperts({ ...options, name: `${name}.shared_experts` }, specification.shared);
+    this.parameters = [
+      ...this.#router.parameters,
+      ...this.#experts.parameters,
+      ...(this.#shared?.parameters ?? []),
+    ];
+    this.losses = lossesOf(specification);
+    const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
+    this.matmuls = { weights, attentionFeatures: 0 };
+    const { expertBias } = this.#router;
+    const updateRate = router.expertBias?.updateRate ?? 0;
+    const scored = this.#router.scoredLoad;
+    this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
+  }
+
+  forward(
+    tape: Tape,
+    { input, used, residual, dropout }: SublayerInput,
+    context: MicroBatchContext,
+  ): Variable {
+    const isRecomputed = context.recomputed?.includes('moe') === true;
+    const output = isRecomputed
+      ? recompute(tape, input, (inner, again) => this.#output(inner, again, context))
+      : this.#output(tape, input, context);
+    used();
+    return biasDropoutResidual(tape, { input: output, residual, dropout });
+  }
+
+  /** The experts' outputs together, [S, B, H]. */
+  #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
+    const { shape } = input.tensor;
+    return tape.scope(() => {
+      const own = ownRows(tape, input, context.tensorParallel);
+      const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
+      const combined = this.#compute(tape, own, { routing, context });
+      const whole = own.isShare ? joinShares(tape, combined, own.group!) : combined;
+      const routed = reshape(tape, { input: whole, shape });
+      return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
+    });
+  }
+
+  #route(
+    tape: Tape,
+    { rows, group }: OwnRows,
+    { numSequences, context }: { readonly numSequences: number; readonly context: MicroBatchContext },
+  ): Routing {
+    const logits = this.#router.logits(tape, rows);
+    if (context.losses !== undefined && this.losses.length > 0) {
+      const { losses } = context;
+      addBalancingLosses(tape, {
+        logits,
+        specification: this.#specification,
+        numSequences,
+        group,
+        losses,
+        scoredLoad: this.#router.scoredLoad,
+        countsLoads: context.routing?.countsLoads ?? false,
+      });
+    }
+    return this.#router.route(tape, logits, context.routing);
+  }
+
+  #compute(
+    tape: Tape,
+    { rows }: OwnRows,
+    { routing, context }: { readonly routing: Routing; readonly context: MicroBatchContext },
+  ): Variable {
+    const tokens = dispatchTokens(tape, {
+      input: rows,
+      ...routing,
+      experts: this.#withinCapacity(tape, routing),
+      numExperts: this.#specification.numExperts,
+      expertParallel: this.#expertParallel,
+    });
+    if (context.routing?.countsLoads) this.load.add(tokens.load.tensor);
+    return tokens.combine(tape, this.#experts.forward(tape, tokens));
+  }
+
+  /** The choice without what experts have no room for, which adds nothing: probabilities stay as they are. */
+  #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
+    const { capacity, numExperts } = this.#specification;
+    if (capacity === undefined) return experts;
+    const kept = dropOverCapacity({
+      experts: experts.tensor,
+      probabilities: probabilities.tensor,
+      numExperts,
+      capacity: Math.ceil((experts.tensor.size / numExperts) * capacity.factor),
+      byPosition: capacity.policy === 'position',
+    });
+    return tape.result(kept, { requiresGradient: false });
+  }
+
+  dispose(): void {
+    this.load.dispose();
+  }
+}
+
+/**
+ * The rows that this process routes: all it has where the sequence is sharded or nothing is; else its share
+ * of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained, each
+ * computes all of them.
+ */
+function ownRows(tape: Tape, input: Variable, tensorParallel: TensorParallel | undefined): OwnRows {
+  const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
+  const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
+  if (!isSharded(tensorParallel)) return { rows, group: undefined, isShare: false };
+  const { group, sequenceParallel } = tensorParallel;
+  if (sequenceParallel) return { rows, group, isShare: false };
+  if (length % group.size === 0) return { rows: shareOfRows(tape, rows, group), group, isShare: true };
+  if (!tape.recording) return { rows, group: undefined, isShare: false };
+  throw new ConfigurationError(
+    'MTL_TENSOR_PARALLEL_SIZE',
+    `${length} positions cannot be shared out evenly over ${group.size} tensor-parallel processes, each of which routes its own to experts`,
+    { expected: `a multiple of ${group.size} positions`, details: { length, size: group.size } },
+  );
+}

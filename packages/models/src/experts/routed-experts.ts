@@ -1,0 +1,137 @@
+import {
+  expertActivation,
+  groupedBias,
+  groupedLinear,
+  Parameter,
+  reshape,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
+import { type DispatchedTokens, type ExpertParallel, placeAmongExperts } from '@mtl/tensor-parallel';
+import type { SublayerOptions } from '../blocks/sublayer.js';
+import { type ExpertsSpecification, isGated } from './experts-specification.js';
+
+const whole = (size: number): Slice => ({ start: 0, end: size });
+
+/** The part of `size` things of one of several processes, which must get as many each. */
+function partOf(
+  place: { readonly rank: number; readonly size: number } | undefined,
+  { size, what }: { readonly size: number; readonly what: string },
+): Slice {
+  const { rank, size: numParts } = place ?? { rank: 0, size: 1 };
+  if (size % numParts === 0) {
+    const each = size / numParts;
+    return { start: rank * each, end: (rank + 1) * each };
+  }
+  throw new ConfigurationError(
+    'MTL_EXPERT_PARALLEL_SIZE',
+    `${size} ${what} cannot be divided evenly over ${numParts} processes`,
+    { expected: `${nearestDivisors(size, numParts).join(' or ')} processes`, details: { size, numParts } },
+  );
+}
+
+/**
+ * The experts of this process: feed-forward networks of one shape, each with a matrix in `linear_fc1.weight`
+ * ([E, F, H], gated [E, 2, F, H]) and one in `linear_fc2.weight` [E, H, F], biases [E, F] or [E, 2, F] and
+ * [E, H]. Experts are spread over ep, their features over etp.
+ */
+export class RoutedExperts {
+  readonly parameters: readonly Parameter[];
+  readonly #specification: ExpertsSpecification;
+  readonly #up: Parameter;
+  readonly #upBias: Parameter | undefined;
+  readonly #down: Parameter;
+  readonly #downBias: Parameter | undefined;
+
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  constructor(
+    { name, hiddenSize, specification, initialization }: SublayerOptions<ExpertsSpecification>,
+    expertParallel: ExpertParallel | undefined,
+  ) {
+    const { numExperts, ffnHiddenSize, activation, bias } = specification;
+    const here = partOf(placeAmongExperts(expertParallel), { size: numExperts, what: 'experts' });
+    const features = partOf(expertParallel?.sharing, { size: ffnHiddenSize, what: 'features of an expert' });
+    const parts = isGated(activation) ? [2] : [];
+    const upShape = [numExperts, ...parts, ffnHiddenSize];
+    const upSlices = [here, ...parts.map(whole), features];
+    const upPlacement = { view: 'expert', sharded: { ep: 0, etp: 1 + parts.length } } as const;
+    this.#specification = specification;
+    this.#up = new Parameter({
+      name: `${name}.linear_fc1.weight`,
+      globalShape: [...upShape, hiddenSize],
+      slices: [...upSlices, whole(hiddenSize)],
+      placement: upPlacement,
+      matrices: matricesOf([...upShape, hiddenSize]),
+      initialization: { kind: 'normal', standardDeviation: initialization.standardDeviation },
+    });
+    this.#down = new Parameter({
+      name: `${name}.linear_fc2.weight`,
+      globalShape: [numExperts, hiddenSize, ffnHiddenSize],
+      slices: [here, whole(hiddenSize), features],
+      placement: { view: 'expert', sharded: { ep: 0, etp: 2 } },
+      matrices: matricesOf([numExperts, hiddenSize, ffnHiddenSize]),
+      initialization: { kind: 'normal', standardDeviation: initialization.residualStandardDeviation },
+    });
+    const zeros = { initialization: { kind: 'zeros' }, decays: false } as const;
+    this.#upBias = bias
+      ? new Parameter({
+          ...zeros,
+          name: `${name}.linear_fc1.bias`,
+          globalShape: upShape,
+          slices: upSlices,
+          placement: upPlacement,
+        })
+      : undefined;
+    this.#downBias = bias
+      ? new Parameter({
+          ...zeros,
+          name: `${name}.linear_fc2.bias`,
+          globalShape: [numExperts, hiddenSize],
+          slices: [here, whole(hiddenSize)],
+          placement: { view: 'expert', sharded: { ep: 0 } },
+        })
+      : undefined;
+    this.parameters = [this.#up, this.#upBias, this.#down, this.#downBias].filter(
+      (parameter) => parameter !== undefined,
+    );
+  }
+
+  /** Elements of the matrices of one expert. */
+  get weightsOfExpert(): number {
+    const { numExperts } = this.#specification;
+    const sizeOf = ({ globalShape }: Parameter): number =>
+      globalShape.reduce((product, size) => product * size, 1);
+    return (sizeOf(this.#up) + sizeOf(this.#down)) / numExperts;
+  }
+
+  /** The outputs of the experts, each times the probability of its row: [R, 1, H]. */
+  forward(tape: Tape, { rows, offsets, ...tokens }: DispatchedTokens): Variable {
+    const { kind: activation, clamp, linearOffset } = this.#specification.activation;
+    const probabilities = reshape(tape, { input: tokens.probabilities, shape: [rows.tensor.dim(0)] });
+    const up = groupedLinear(tape, { input: rows, weight: this.#up, offsets });
+    rows.release();
+    const activated = expertActivation(tape, {
+      input: up,
+      bias: this.#upBias,
+      probabilities,
+      offsets,
+      activation,
+      clamp,
+      linearOffset,
+    });
+    up.release();
+    const output = groupedLinear(tape, { input: activated, weight: this.#down, offsets });
+    activated.release();
+    if (this.#downBias === undefined) return output;
+    return groupedBias(tape, { input: output, bias: this.#downBias, probabilities, offsets });
+  }
+}
+
+/** The matrix of each expert as a box of the whole tensor. */
+const matricesOf = ([numExperts, ...shape]: readonly number[]): readonly (readonly Slice[])[] =>
+  Array.from({ length: numExperts! }, (_, expert) => [
+    { start: expert, end: expert + 1 },
+    ...shape.map(whole),
+  ]);

@@ -1,0 +1,93 @@
+import { Parameter, route, routerLinear, type Tape, type Variable } from '@mtl/autograd';
+import { replicatedParameter } from '@mtl/tensor-parallel';
+import type { SublayerOptions } from '../blocks/sublayer.js';
+import type { ExpertsSpecification } from './experts-specification.js';
+import type { RoutingOfMicroBatch } from './routing-of-micro-batch.js';
+import { ScoredLoad } from './scored-load.js';
+
+/** Which experts a row goes to, and how much each of them counts. */
+export interface Routing {
+  /** int32 [T, k] */
+  readonly experts: Variable;
+  /** float32 [T, k] */
+  readonly probabilities: Variable;
+}
+
+/**
+ * Chooses the experts of each row by a linear layer, whose logits and scores are in float32: of equal scores
+ * that of the lower expert. Under tensor parallelism each process routes rows of its own, so that gradients
+ * of its parameters are parts of a sum.
+ */
+export class Router {
+  readonly parameters: readonly Parameter[];
+  /** float32 [E]: moved after each step; undefined where there is none. */
+  readonly expertBias: Parameter | undefined;
+  /** Undefined without `global_aux_loss`. */
+  readonly scoredLoad: ScoredLoad | undefined;
+  readonly #name: string;
+  readonly #specification: ExpertsSpecification;
+  readonly #weight: Parameter;
+  readonly #bias: Parameter | undefined;
+
+  constructor(options: SublayerOptions<ExpertsSpecification>) {
+    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { numExperts, router } = specification;
+    const common = { insideRegions: true, tensorParallel };
+    this.#name = name;
+    this.#specification = specification;
+    this.#weight = replicatedParameter({
+      ...common,
+      name: `${name}.weight`,
+      globalShape: [numExperts, hiddenSize],
+      initialization: { kind: 'normal', standardDeviation: initialization.standardDeviation },
+    });
+    this.#bias = router.bias
+      ? replicatedParameter({
+          ...common,
+          name: `${name}.bias`,
+          globalShape: [numExperts],
+          initialization: { kind: 'zeros' },
+        })
+      : undefined;
+    this.expertBias =
+      router.expertBias &&
+      new Parameter({
+        name: `${name}.expert_bias`,
+        globalShape: [numExperts],
+        initialization: { kind: 'zeros' },
+        isBuffer: true,
+      });
+    if (specification.balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
+      this.scoredLoad = new ScoredLoad({ numExperts, device: options.device ?? 'cpu' });
+      this.#weight.attach(this.scoredLoad);
+    }
+    this.parameters = [this.#weight, this.#bias, this.expertBias].filter(
+      (parameter) => parameter !== undefined,
+    );
+  }
+
+  /** [T, 1, H] to logits, float32 [T, E]. */
+  logits(tape: Tape, input: Variable): Variable {
+    return routerLinear(tape, { input, weight: this.#weight, bias: this.#bias });
+  }
+
+  /** The choice for each row, that of the forward pass where layers are recomputed. */
+  route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
+    const { topK, router } = this.#specification;
+    const { scoreFunction, preSoftmax, scalingFactor, groups } = router;
+    const chosen = passes?.chosen(this.#name);
+    const routing = route(tape, {
+      logits,
+      experts: chosen && tape.input(chosen.view({ shape: chosen.shape })),
+      expertBias: this.expertBias && tape.input(this.expertBias.data.view({ shape: this.expertBias.shape })),
+      topK,
+      scoreFunction,
+      preSoftmax,
+      scalingFactor,
+      numGroups: groups?.number,
+      groupTopK: groups?.topK,
+    });
+    passes?.keep({ router: this.#name, experts: routing.experts.tensor, logits: logits.tensor });
+    return routing;
+  }
+}

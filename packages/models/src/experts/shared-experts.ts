@@ -1,0 +1,92 @@
+import {
+  biasDropoutResidual,
+  type Parameter,
+  recompute,
+  reshape,
+  routerLinear,
+  rowGate,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { replicatedParameter } from '@mtl/tensor-parallel';
+import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
+import {
+  clampedGluActivation,
+  type FeedForwardActivation,
+  geluActivation,
+  squaredReluActivation,
+  swigluActivation,
+} from '../blocks/feed-forward-activation.js';
+import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { SublayerOptions } from '../blocks/sublayer.js';
+import type { ExpertActivationSpecification, ExpertsSpecification } from './experts-specification.js';
+
+/**
+ * Experts that every token uses: one feed-forward network of their widths together, sharded as dense ones
+ * are. With a gate its output is multiplied by the sigmoid of a projection of its input (Qwen2-MoE).
+ */
+export class SharedExperts {
+  readonly parameters: readonly Parameter[];
+  /** Elements of its matrices. */
+  readonly weights: number;
+  readonly #network: ActivatedFeedForward;
+  readonly #gate: Parameter | undefined;
+
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when features cannot be sharded evenly */
+  constructor(
+    options: SublayerOptions<ExpertsSpecification>,
+    { ffnHiddenSize, gate }: NonNullable<ExpertsSpecification['shared']>,
+  ) {
+    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { activation, bias } = specification;
+    const network = { kind: activation.kind, ffnHiddenSize, bias };
+    this.#network = new ActivatedFeedForward(
+      { ...options, specification: network },
+      activationOf(activation),
+    );
+    this.#gate = gate
+      ? replicatedParameter({
+          name: `${name}.gate_weight`,
+          globalShape: [1, hiddenSize],
+          initialization: { kind: 'normal', standardDeviation: initialization.standardDeviation },
+          tensorParallel,
+        })
+      : undefined;
+    this.parameters = [...this.#network.parameters, this.#gate].filter(
+      (parameter) => parameter !== undefined,
+    );
+    this.weights = this.#network.parameters
+      .filter(({ matrices }) => matrices.length > 0)
+      .reduce((sum, { globalShape }) => sum + globalShape.reduce((product, size) => product * size, 1), 0);
+  }
+
+  /** [S, B, H] of its output and `routed`, [S, B, H], together. */
+  add(
+    tape: Tape,
+    { input, routed }: { readonly input: Variable; readonly routed: Variable },
+    context: MicroBatchContext,
+  ): Variable {
+    const isRecomputed = context.recomputed?.includes('shared_experts') === true;
+    const forward = (inner: Tape, own: Variable, residual?: Variable): Variable => {
+      const call = { input: own, used: () => {}, dropout: undefined };
+      return this.#network.forward(inner, { ...call, ...(residual && { residual }) }, context);
+    };
+    if (this.#gate === undefined && !isRecomputed) return forward(tape, input, routed);
+    const output = isRecomputed
+      ? recompute(tape, input, (inner, again) => forward(inner, again))
+      : forward(tape, input);
+    if (this.#gate === undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
+    const logits = routerLinear(tape, { input, weight: this.#gate });
+    const vector = reshape(tape, { input: logits, shape: [logits.tensor.size] });
+    const gated = rowGate(tape, { input: output, logits: vector });
+    return biasDropoutResidual(tape, { input: gated, residual: routed });
+  }
+}
+
+function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
+  if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });
+  if (kind === 'squaredRelu') return squaredReluActivation;
+  if (kind !== 'swiglu') return geluActivation(kind === 'geluErf' ? 'erf' : 'tanh');
+  const isPlain = clamp === undefined && linearOffset === undefined;
+  return isPlain ? swigluActivation : clampedGluActivation({ gate: kind, clamp, linearOffset });
+}

@@ -1,0 +1,347 @@
+import { combineRows, groupByExpert, permuteRows, reshape, type Tape, type Variable } from '@mtl/autograd';
+import { cast, type Device, hasValues, Tensor } from '@mtl/kernels';
+import {
+  communicate,
+  exchangeRows,
+  gatherRowsOfAll,
+  type RowExchange,
+  reversed,
+  sumRowsOfAll,
+} from './communicate.js';
+import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
+
+export interface DispatchTokensOptions {
+  /** [T, 1, H] of this process: other processes have other rows. */
+  readonly input: Variable;
+  /** int32 [T, k]: the experts of each row; -1 for an assignment that is dropped. */
+  readonly experts: Variable;
+  /** float32 [T, k] */
+  readonly probabilities: Variable;
+  /** E */
+  readonly numExperts: number;
+  readonly expertParallel: ExpertParallel | undefined;
+}
+
+/** Rows where their experts are. */
+export interface DispatchedTokens {
+  /** [R, 1, H], by expert; under `sharing` those of all processes that share it. */
+  readonly rows: Variable;
+  /** float32 [R, 1, 1] */
+  readonly probabilities: Variable;
+  /** int32 [experts of this process + 1]: where the rows of each begin. */
+  readonly offsets: Variable;
+  /** int32 [E + 1]: the rows of this process for each expert, as differences. */
+  readonly load: Variable;
+  /** Outputs of the experts [R, 1, H], parts of a sum under `sharing`, to the sums of each token [T, 1, H]. */
+  combine(tape: Tape, outputs: Variable): Variable;
+}
+
+/** A grouping of rows by expert, see `groupByExpert`. */
+interface Grouping {
+  readonly offsets: Variable;
+  readonly positions: Variable;
+  readonly sources: Variable;
+}
+
+/**
+ * Takes each row to the processes of its experts, and their outputs back, where the k outputs of a row are
+ * summed in the order of its choice, in float32: results depend on where experts are by rounding only. Rows
+ * of an expert are in the order of processes, then of tokens. With `alltoall` processes exchange what is for
+ * their experts, after they have told each other how many rows these are; with `allgather` all get all rows.
+ */
+export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): DispatchedTokens {
+  const { expertParallel } = options;
+  const isSpread = (expertParallel?.spread?.size ?? 1) > 1;
+  const isShared = (expertParallel?.sharing?.size ?? 1) > 1;
+  if (!isSpread && !isShared) return dispatchHere(tape, options);
+  const all = groupOfAll(expertParallel!, { isSpread, isShared });
+  const spread = { ...options, all };
+  return expertParallel!.dispatcher === 'allgather'
+    ? dispatchByGathering(tape, spread)
+    : dispatchByExchange(tape, spread);
+}
+
+function groupOfAll(
+  { spread, sharing, all }: ExpertParallel,
+  { isSpread, isShared }: { readonly isSpread: boolean; readonly isShared: boolean },
+) {
+  if (isSpread && isShared) return all!;
+  return isSpread ? spread! : sharing!;
+}
+
+/** Options with the processes that have parts of the experts. */
+interface SpreadOptions extends DispatchTokensOptions {
+  readonly all: NonNullable<ExpertParallel['all']>;
+}
+
+/** float32 [T, k] as rows of one feature each, and the grouping of these rows. */
+function permutedProbabilities(
+  tape: Tape,
+  probabilities: Variable,
+  { positions, sources }: Grouping,
+): Variable {
+  const numSlots = probabilities.tensor.size;
+  const input = reshape(tape, { input: probabilities, shape: [numSlots, 1] });
+  const slots = reshape(tape, { input: positions, shape: [numSlots, 1] });
+  return permuteRows(tape, { input, grouping: { positions: slots, sources } });
+}
+
+function dispatchHere(tape: Tape, options: DispatchTokensOptions): DispatchedTokens {
+  const { input, experts, probabilities, numExperts } = options;
+  const grouping = groupByExpert(tape, { experts, numExperts });
+  return {
+    rows: permuteRows(tape, { input, grouping }),
+    probabilities: permutedProbabilities(tape, probabilities, grouping),
+    offsets: grouping.offsets,
+    load: grouping.offsets,
+    combine: (inner, rows) => combineRows(inner, { rows, grouping, shape: input.tensor.shape }),
+  };
+}
+
+function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedTokens {
+  const { input, experts, probabilities, numExperts, expertParallel } = options;
+  const { device } = input.tensor;
+  const { sharing } = expertParallel!;
+  const numSharing = sharing?.size ?? 1;
+  const grouping = groupByExpert(tape, { experts, numExperts });
+  const counts = countsOfAll(grouping.offsets.tensor, options);
+  const { exchange, here, arrivals } = exchangeOf(counts, options);
+  const own = { ...grouping, sources: firstRows(tape, grouping.sources, counts.numOwn) };
+  const sent = (rows: Variable): Variable => {
+    const arrived = exchange === undefined ? rows : exchangeRows(tape, rows, exchange);
+    return numSharing === 1 ? arrived : gatherRowsOfAll(tape, padded(tape, arrived, here), sharing!);
+  };
+  const rows = sent(permuteRows(tape, { input, grouping: own }));
+  const weights = sent(permutedProbabilities(tape, probabilities, own));
+  const arrived = groupByExpert(tape, {
+    experts: expertIds(tape, arrivals, device),
+    numExperts: numExperts / placeAmongExperts(expertParallel).size,
+  });
+  const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
+  return {
+    rows: permuteRows(tape, { input: rows, grouping: byExpert }),
+    probabilities: permutedProbabilities(tape, weights, byExpert),
+    offsets: byExpert.offsets,
+    load: grouping.offsets,
+    combine: (inner, outputs) => {
+      const unsorted = combineRows(inner, { rows: outputs, grouping: byExpert });
+      const summed =
+        numSharing === 1 ? unsorted : trimmed(inner, sumRowsOfAll(inner, unsorted, sharing!), here);
+      const back = exchange === undefined ? summed : exchangeRows(inner, summed, reversed(exchange));
+      return combineRows(inner, { rows: back, grouping: own, shape: input.tensor.shape });
+    },
+  };
+}
+
+/** All rows of all processes are everywhere; each process takes those of its experts. */
+function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedTokens {
+  const { input, experts, probabilities, numExperts, expertParallel, all } = options;
+  const { device } = input.tensor;
+  const { rank, size } = placeAmongExperts(expertParallel);
+  const numHere = numExperts / size;
+  const { load, ids, numArrived } = idsHere(experts.tensor, {
+    all,
+    first: rank * numHere,
+    numHere,
+    numExperts,
+    routing: expertParallel?.assumedRouting,
+  });
+  const grouping = groupByExpert(tape, {
+    experts: tape.input(
+      Tensor.from(ids, {
+        shape: [ids.length / experts.tensor.dim(1), experts.tensor.dim(1)],
+        dtype: 'int32',
+        device,
+      }),
+    ),
+    numExperts: numHere,
+  });
+  const here = { ...grouping, sources: firstRows(tape, grouping.sources, numArrived) };
+  return {
+    rows: permuteRows(tape, { input: gatherRowsOfAll(tape, input, all), grouping: here }),
+    probabilities: permutedProbabilities(tape, gatherRowsOfAll(tape, probabilities, all), here),
+    offsets: here.offsets,
+    load: tape.input(Tensor.from(load, { shape: [numExperts + 1], dtype: 'int32', device })),
+    combine: (inner, outputs) =>
+      reshape(inner, {
+        input: sumRowsOfAll(inner, combineRows(inner, { rows: outputs, grouping: here }), all),
+        shape: input.tensor.shape,
+      }),
+  };
+}
+
+interface ExpertsHere {
+  readonly all: SpreadOptions['all'];
+  readonly first: number;
+  readonly numHere: number;
+  readonly numExperts: number;
+  readonly routing: AssumedRouting | undefined;
+}
+
+/** The experts of all rows as numbers of those that are here, -1: others; and the rows of this process for each. */
+function idsHere(
+  experts: Tensor,
+  { all, first, numHere, numExperts, routing }: ExpertsHere,
+): { readonly load: Int32Array; readonly ids: Int32Array; readonly numArrived: number } {
+  const numOwn = experts.size;
+  const numAssumed = routing === 'first' ? experts.dim(1) : numExperts;
+  const own = hasValues(experts.device)
+    ? experts.read<'int32'>()
+    : Int32Array.from({ length: numOwn }, (_, index) => index % numAssumed);
+  using input = Tensor.from(own, { shape: [numOwn], dtype: 'int32' });
+  using output = Tensor.empty({ shape: [all.size * numOwn], dtype: 'int32' });
+  all.allGather({ output, input }).wait();
+  const ids = output.read<'int32'>().map((expert) => {
+    const here = expert - first;
+    return expert >= 0 && here >= 0 && here < numHere ? here : -1;
+  });
+  const load = new Int32Array(numExperts + 1);
+  for (const expert of own) if (expert >= 0) load[expert + 1]! += 1;
+  for (let expert = 0; expert < numExperts; expert++) load[expert + 1]! += load[expert]!;
+  return { load, ids, numArrived: ids.filter((expert) => expert >= 0).length };
+}
+
+/** Consecutive rows that arrive for one expert of this process; -1: rows that fill up a part. */
+interface Arrival {
+  readonly expert: number;
+  readonly count: number;
+}
+
+const numOf = (arrivals: readonly Arrival[]): number =>
+  arrivals.reduce((sum, { expert, count }) => sum + (expert < 0 ? 0 : count), 0);
+
+/** How many rows of each process go to each expert. */
+interface Counts {
+  /** Of processes by position in the group of all, then by expert. */
+  readonly of: (process: number, expert: number) => number;
+  /** Rows of this process. */
+  readonly numOwn: number;
+}
+
+const sumOver = (size: number, of: (index: number) => number): number =>
+  Array.from({ length: size }, (_, index) => of(index)).reduce((sum, value) => sum + value, 0);
+
+function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel }: SpreadOptions): Counts {
+  const bounds = hasValues(offsets.device)
+    ? offsets.toArray()
+    : assumedBounds(experts.tensor, { numExperts, routing: expertParallel?.assumedRouting });
+  const own = Array.from({ length: numExperts }, (_, expert) => bounds[expert + 1]! - bounds[expert]!);
+  using input = Tensor.from(own, { shape: [numExperts], dtype: 'int32' });
+  using output = Tensor.empty({ shape: [all.size, numExperts], dtype: 'int32' });
+  all.allGather({ output, input }).wait();
+  const gathered = output.toArray();
+  return {
+    of: (process, expert) => gathered[process * numExperts + expert]!,
+    numOwn: bounds[numExperts]!,
+  };
+}
+
+/**
+ * Where the rows of each expert begin in a dry run: evenly, with as many for each as whole numbers allow and
+ * the most for the first, or all at the first k.
+ */
+function assumedBounds(
+  { size: numSlots, shape }: Tensor,
+  { numExperts, routing }: { readonly numExperts: number; readonly routing: AssumedRouting | undefined },
+): readonly number[] {
+  const [numRows, topK] = shape as [number, number];
+  return Array.from({ length: numExperts + 1 }, (_, expert) =>
+    routing === 'first' ? numRows * Math.min(expert, topK) : Math.ceil((expert * numSlots) / numExperts),
+  );
+}
+
+/** The rows of one process on their way, and the size of the parts that those who share experts gather. */
+interface RowsHere {
+  readonly numRows: number;
+  readonly partSize: number;
+}
+
+function exchangeOf(
+  { of }: Counts,
+  { all, numExperts, expertParallel }: SpreadOptions,
+): {
+  readonly exchange: RowExchange | undefined;
+  readonly here: RowsHere;
+  readonly arrivals: readonly Arrival[];
+} {
+  const { spread, sharing } = expertParallel!;
+  const { rank, size } = placeAmongExperts(expertParallel);
+  const { rank: ownShare, size: numSharing } = sharing ?? { rank: 0, size: 1 };
+  const each = numExperts / size;
+  const processOf = (place: number, share: number): number => place * numSharing + share;
+  const countFor = (place: number, share: number, expert: number): number =>
+    of(processOf(place, share), rank * each + expert);
+  const arriving = (share: number): number =>
+    sumOver(size, (place) => sumOver(each, (expert) => countFor(place, share, expert)));
+  const partSize = Math.max(...Array.from({ length: numSharing }, (_, share) => arriving(share)));
+  const arrivals = Array.from({ length: numSharing }, (_, share) => [
+    ...Array.from({ length: size }, (__, place) =>
+      Array.from({ length: each }, (___, expert) => ({ expert, count: countFor(place, share, expert) })),
+    ).flat(),
+    ...(numSharing === 1 ? [] : [{ expert: -1, count: partSize - arriving(share) }]),
+  ]).flat();
+  const exchange = spread !== undefined &&
+    size > 1 && {
+      group: spread,
+      inputSplits: Array.from({ length: size }, (_, place) =>
+        sumOver(each, (expert) => of(all.rank, place * each + expert)),
+      ),
+      outputSplits: Array.from({ length: size }, (_, place) =>
+        sumOver(each, (expert) => countFor(place, ownShare, expert)),
+      ),
+    };
+  return { exchange: exchange || undefined, here: { numRows: arriving(ownShare), partSize }, arrivals };
+}
+
+/** int32 [N, 1]: the expert of each row that arrives. */
+function expertIds(tape: Tape, arrivals: readonly Arrival[], device: Device): Variable {
+  const numRows = arrivals.reduce((sum, { count }) => sum + count, 0);
+  const ids = new Int32Array(numRows);
+  let start = 0;
+  for (const { expert, count } of arrivals) {
+    ids.fill(expert, start, start + count);
+    start += count;
+  }
+  return tape.input(Tensor.from(ids, { shape: [numRows, 1], dtype: 'int32', device }));
+}
+
+/** The first elements of a vector. */
+function firstRows(tape: Tape, { tensor }: Variable, length: number): Variable {
+  return tape.input(tensor.view({ shape: [length] }));
+}
+
+/** Rows with others behind them that nothing reads, as many as the longest part has. */
+const padded = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
+  resized(tape, input, { from: numRows, to: partSize });
+
+const trimmed = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
+  resized(tape, input, { from: partSize, to: numRows });
+
+function resized(
+  tape: Tape,
+  input: Variable,
+  { from, to }: { readonly from: number; readonly to: number },
+): Variable {
+  if (from === to) return input;
+  return communicate(tape, {
+    name: 'resizedRows',
+    input,
+    forward: (tensor) => withRows(tensor, to),
+    backward: (gradient) => withRows(gradient, from),
+  });
+}
+
+/** The first rows of a tensor, or all of them with rows of any values behind them. */
+function withRows(tensor: Tensor, numRows: number) {
+  const { dtype, device, shape } = tensor;
+  const [before, ...row] = shape as [number, ...number[]];
+  const wanted = [numRows, ...row];
+  if (numRows < before) {
+    const view = tensor.view({ shape: wanted });
+    return { wait: () => view };
+  }
+  const output = Tensor.empty({ shape: wanted, dtype, device });
+  using part = output.view({ shape });
+  cast({ output: part, input: tensor });
+  return { wait: () => output };
+}

@@ -1,0 +1,175 @@
+import {
+  allocateParameters,
+  expertActivation,
+  groupedLinear,
+  initializeParameter,
+  Parameter,
+  reshape,
+  Tape,
+} from '@mtl/autograd';
+import { createMeshGroups, ProcessMesh, type World } from '@mtl/comm';
+import { setNumThreads, Tensor } from '@mtl/kernels';
+import { setPoison } from '@mtl/kernels/internal';
+import { dispatchTokens, type ExpertParallel, type TokenDispatcher } from '../../src/index.js';
+
+export interface DispatchLayout {
+  readonly ep: number;
+  readonly etp: number;
+  readonly dispatcher: TokenDispatcher;
+  /** Which experts rows choose: all kinds, all the same, or only those of one process. */
+  readonly choice: 'mixed' | 'one expert' | 'first half';
+}
+
+/** What a rank has computed of its rows and experts. */
+export interface DispatchedResult {
+  readonly output: readonly number[];
+  readonly inputGradient: readonly number[];
+  readonly probabilitiesGradient: readonly number[];
+  readonly weightGradients: ReadonlyArray<readonly number[]>;
+  readonly load: readonly number[];
+}
+
+const [numExperts, topK, hidden, width] = [4, 2, 6, 8] as const;
+/** Rows of all ranks together. */
+export const numRows = 12;
+
+const value = (index: number): number => Math.sin(1 + index * 0.7);
+
+/** The experts of a row; the third row drops one, the sixth both. */
+function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [number, number] {
+  if (row === 5) return [-1, -1];
+  const first = choice === 'one expert' ? 3 : choice === 'first half' ? row % 2 : (row * row + row) % 4;
+  const second = choice === 'first half' ? 1 - first : (first + 1 + (row % 3)) % 4;
+  return [first, row === 2 ? -1 : second];
+}
+
+/** Two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
+function compute(
+  { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
+  expertParallel: ExpertParallel | undefined,
+): DispatchedResult {
+  const { rank: place, size: numPlaces } = expertParallel?.spread ?? { rank: 0, size: 1 };
+  const { rank: share, size: numShares } = expertParallel?.sharing ?? { rank: 0, size: 1 };
+  const part = (size: number, index: number, of: number) => ({
+    start: (index * size) / of,
+    end: ((index + 1) * size) / of,
+  });
+  const initialization = { kind: 'normal', standardDeviation: 0.5 } as const;
+  const experts = part(numExperts, place, numPlaces);
+  const features = part(width, share, numShares);
+  const whole = { start: 0, end: hidden };
+  const up = new Parameter({
+    name: 'up',
+    globalShape: [numExperts, width, hidden],
+    slices: [experts, features, whole],
+    placement: { view: 'expert', sharded: { ep: 0, etp: 1 } },
+    initialization,
+  });
+  const down = new Parameter({
+    name: 'down',
+    globalShape: [numExperts, hidden, width],
+    slices: [experts, whole, features],
+    placement: { view: 'expert', sharded: { ep: 0, etp: 2 } },
+    initialization,
+  });
+  const weights = [up, down];
+  const storage = allocateParameters(weights, { device: 'cpu', dtype: 'float32', mainGradients: true });
+  for (const weight of weights) initializeParameter(weight, weight.data, 3);
+  const rows = Array.from({ length: last - first }, (_, row) => first + row);
+  using tape = new Tape();
+  const input = tape.input(
+    Tensor.from(
+      rows.flatMap((row) => Array.from({ length: hidden }, (_, h) => value(row * hidden + h))),
+      {
+        shape: [rows.length, 1, hidden],
+        dtype: 'float32',
+      },
+    ),
+    { requiresGradient: true },
+  );
+  const probabilities = tape.input(
+    Tensor.from(
+      rows.flatMap((row) => [value(row) ** 2, value(-row) ** 2]),
+      {
+        shape: [rows.length, topK],
+        dtype: 'float32',
+      },
+    ),
+    { requiresGradient: true },
+  );
+  let load: readonly number[] = [];
+  const output = tape.scope(() => {
+    const tokens = dispatchTokens(tape, {
+      input,
+      experts: tape.input(
+        Tensor.from(
+          rows.flatMap((row) => expertsOf(row, choice)),
+          { shape: [rows.length, topK], dtype: 'int32' },
+        ),
+      ),
+      probabilities,
+      numExperts,
+      expertParallel,
+    });
+    load = tokens.load.tensor.toArray();
+    const { offsets } = tokens;
+    const ofRows = reshape(tape, { input: tokens.probabilities, shape: [tokens.rows.tensor.dim(0)] });
+    const hiddenRows = groupedLinear(tape, { input: tokens.rows, weight: up, offsets });
+    const activated = expertActivation(tape, {
+      input: hiddenRows,
+      probabilities: ofRows,
+      offsets,
+      activation: 'geluTanh',
+    });
+    return tokens.combine(tape, groupedLinear(tape, { input: activated, weight: down, offsets }));
+  });
+  using gradient = Tensor.from(
+    rows.flatMap((row) => Array.from({ length: hidden }, (_, h) => value(3 + row * hidden + h))),
+    { shape: output.tensor.shape, dtype: 'float32' },
+  );
+  const values = output.tensor.toArray();
+  tape.backward(output, gradient);
+  output.release();
+  const taken = [input, probabilities].map((variable) => {
+    using tensor = tape.takeGradient(variable)!;
+    variable.release();
+    return tensor.toArray();
+  });
+  const weightGradients = weights.map(({ mainGradient }) => mainGradient.toArray());
+  storage.dispose();
+  return {
+    output: values,
+    inputGradient: taken[0]!,
+    probabilitiesGradient: taken[1]!,
+    weightGradients,
+    load,
+  };
+}
+
+/** All rows in one process. */
+export const computeAlone = (choice: DispatchLayout['choice']): DispatchedResult =>
+  compute({ first: 0, last: numRows, choice }, undefined);
+
+/** The rows of this rank, experts as the layouts say. */
+export default function compareDispatch(
+  world: World,
+  layouts: readonly DispatchLayout[],
+): readonly DispatchedResult[] {
+  setNumThreads(1);
+  // unwritten memory must not look right because it held the same values before
+  setPoison(true);
+  const each = numRows / world.size;
+  return layouts.map(({ ep, etp, dispatcher, choice }) => {
+    const mesh = new ProcessMesh({ dp: world.size, ep, etp });
+    const { close, ...groups } = createMeshGroups(world, mesh, {
+      ...(ep > 1 && { ep: ['ep'] }),
+      ...(etp > 1 && { etp: ['etp'] }),
+      all: ['etp', 'ep'],
+    });
+    const { ep: spread, etp: sharing, all } = groups as Record<string, ExpertParallel['all']>;
+    const rows = { first: world.rank * each, last: (world.rank + 1) * each, choice };
+    const result = compute(rows, { spread, sharing, all, dispatcher });
+    close();
+    return result;
+  });
+}
