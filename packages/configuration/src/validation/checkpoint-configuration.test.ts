@@ -23,7 +23,12 @@ describe('checkpointConfiguration', () => {
 
 refusals(
   [
-    ['--moe-use-upcycling', 1, 'MTL_FLAG_NEEDS', /makes experts, and there are none; expected --num-experts N/],
+    [
+      '--moe-use-upcycling',
+      1,
+      'MTL_FLAG_NEEDS',
+      /makes experts, and there are none; expected --num-experts N/,
+    ],
     ['--num-experts 4 --moe-use-upcycling', 1, 'MTL_FLAG_NEEDS', /has no dense model to take layers from/],
     ['--num-experts 4 --moe-use-upcycling --load x', 1, 'MTL_FLAG_NEEDS', /expected --finetune/],
     [
