@@ -68,7 +68,7 @@ export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export { numParameters } from './gpt/num-parameters.js';
+export { numActiveParameters, numLayerWeights, numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export {
   type BatchOutline,
