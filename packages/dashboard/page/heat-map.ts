@@ -38,6 +38,8 @@ export class HeatMap {
   readonly #unit = element('span', { class: 'unit' });
   readonly #extra: HTMLElement | undefined;
   #content: HeatMapContent | undefined;
+  /** The cell that the pointer is on. */
+  #pointed: Cell | undefined;
   #drawnWidth = 0;
 
   /** `extra`: what follows the title; `onRow` is told the row that was clicked. */
@@ -77,7 +79,7 @@ export class HeatMap {
       ...(this.#extra === undefined ? [] : [this.#extra]),
       this.#unit,
     );
-    this.#describe(undefined);
+    this.#describe(this.#pointed);
     this.#draw();
   }
 
@@ -90,7 +92,7 @@ export class HeatMap {
     return { width: width / columns.length, height };
   }
 
-  #cellAt({ offsetX, offsetY }: MouseEvent): { readonly row: number; readonly column: number } | undefined {
+  #cellAt({ offsetX, offsetY }: MouseEvent): Cell | undefined {
     const sizes = this.#sizes();
     if (sizes === undefined) return undefined;
     const [row, column] = [Math.floor(offsetY / sizes.height), Math.floor((offsetX - left) / sizes.width)];
@@ -103,10 +105,12 @@ export class HeatMap {
   }
 
   /** What the pointer is on takes the place of what the picture is. */
-  #describe(cell: { readonly row: number; readonly column: number } | undefined): void {
+  #describe(cell: Cell | undefined): void {
+    this.#pointed = cell;
     if (this.#content === undefined) return;
-    const { unit, textOf } = this.#content;
-    this.#unit.textContent = cell === undefined ? unit : textOf(cell.row, cell.column);
+    const { unit, textOf, values } = this.#content;
+    const isThere = cell !== undefined && values[cell.row]?.[cell.column] !== undefined;
+    this.#unit.textContent = isThere ? textOf(cell.row, cell.column) : unit;
   }
 
   #draw(): void {
@@ -166,6 +170,11 @@ export class HeatMap {
       if (column % every === 0 && !isBeyond) context.fillText(text, x, rows.length * sizes.height + 13);
     }
   }
+}
+
+interface Cell {
+  readonly row: number;
+  readonly column: number;
 }
 
 interface Drawing {
