@@ -40,10 +40,8 @@ const hash = (index) => Math.imul(index + 1, 0x9e3779b1) >>> 0;
 
 function random(shape, dtype) {
   const size = shape.reduce((product, dim) => product * dim, 1);
-  return Tensor.from(
-    Float32Array.from({ length: size }, (_, index) => hash(index) / 2 ** 32 - 0.5),
-    { shape, dtype },
-  );
+  const values = Array.from({ length: size }, (_, index) => hash(index) / 2 ** 32 - 0.5);
+  return Tensor.from(values, { shape, dtype });
 }
 
 /**

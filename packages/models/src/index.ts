@@ -58,6 +58,7 @@ export {
 } from './experts/expert-variants.js';
 export type { ExpertsSpecification } from './experts/experts-specification.js';
 export { expertsSpecificationOf } from './experts/experts-specification-of.js';
+export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from './experts/upcycled-tensors.js';
 export { gptBlock, gptBlocks } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
@@ -67,7 +68,7 @@ export type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { gptParameters } from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export { numParameters } from './gpt/num-parameters.js';
+export { numActiveParameters, numLayerWeights, numParameters } from './gpt/num-parameters.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export {
   type BatchOutline,

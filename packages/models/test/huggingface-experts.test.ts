@@ -108,7 +108,7 @@ it('reads the configuration of a mixture of experts', async () => {
 
 it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-qwen3-moe', { num_local_experts: undefined, num_experts: 7 }, { numExperts: 7 }],
-  ['huggingface-mixtral', { num_local_experts: undefined, num_experts: 5 }, { numExperts: 5 }],
+  ['huggingface-mixtral', { num_local_experts: undefined, num_experts: 6 }, { numExperts: 6 }],
   ['huggingface-mixtral', { rope_parameters: undefined }, { rotaryBase: 1e6 }],
   ['huggingface-mixtral', { sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { use_sliding_window: true, sliding_window: 4 }, { windowSize: '3,0' }],
@@ -121,7 +121,7 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
 });
 
 it.each<[ExpertFixture, Fields, string, string]>([
-  ['huggingface-mixtral', { num_experts_per_tok: 6 }, 'num_experts_per_tok is 6', 'at most 5'],
+  ['huggingface-mixtral', { num_experts_per_tok: 7 }, 'num_experts_per_tok is 7', 'at most 6'],
   ['huggingface-mixtral', { num_local_experts: undefined }, 'num_local_experts is missing', 'integer'],
   ['huggingface-mixtral', { router_jitter_noise: 0.1 }, 'noise in the input of the router', '0'],
   ['huggingface-mixtral', { n_routed_experts: 8 }, 'a mixture of experts', 'false'],
@@ -146,7 +146,7 @@ it.each<[ExpertFixture, Fields, string, string]>([
 });
 
 describe('tensors that do not fit', () => {
-  const expertOf = (name: string): string => name.replace('.experts.4.', '.experts.5.');
+  const expertOf = (name: string): string => name.replace('.experts.5.', '.experts.6.');
 
   it.each<[ExpertFixture, (name: string) => string | undefined, string]>([
     [
@@ -156,8 +156,8 @@ describe('tensors that do not fit', () => {
     ],
     [
       'huggingface-mixtral',
-      (name) => (/layers\.1.*experts\.4\.w2/.test(name) ? expertOf(name) : name),
-      'tensor model.layers.1.block_sparse_moe.experts.4.w2.weight not found',
+      (name) => (/layers\.1.*experts\.5\.w2/.test(name) ? expertOf(name) : name),
+      'tensor model.layers.1.block_sparse_moe.experts.5.w2.weight not found',
     ],
     [
       'huggingface-qwen2-moe',
@@ -177,14 +177,14 @@ describe('tensors that do not fit', () => {
   });
 
   it.each<[ExpertFixture, Fields, string]>([
-    ['huggingface-mixtral', { num_local_experts: 4 }, 'gate.weight has the shape [5, 14]'],
+    ['huggingface-mixtral', { num_local_experts: 4 }, 'gate.weight has the shape [6, 14]'],
     ['huggingface-qwen3-moe', { mlp_only_layers: [] }, 'layers.1.mlp.gate.weight not found'],
     [
       'huggingface-qwen3-moe',
       { moe_intermediate_size: 18 },
       'experts.0.gate_proj.weight has the shape [9, 14]',
     ],
-    ['huggingface-mixtral-fused', { intermediate_size: 12 }, 'gate_up_proj has the shape [5, 22, 14]'],
+    ['huggingface-mixtral-fused', { intermediate_size: 12 }, 'gate_up_proj has the shape [6, 20, 14]'],
     ['huggingface-qwen2-moe', { model_type: 'qwen3_moe' }, 'q_norm.weight not found'],
   ])('of %s are refused with %j', async (name, config, message) => {
     await expect(readChanged(name, config)).rejects.toMatchObject({
@@ -206,8 +206,8 @@ it.each(['huggingface-mixtral', 'huggingface-mixtral-fused'] as const)(
     const { source, stage, dispose } = await loadModel(directoryOf(name));
     const whole = parameterTensors(stage.parameters).filter(({ name: own }) => /experts\.linear/.test(own));
     const parts = whole.map(({ name: own, dtype, globalShape, read }) => {
-      // experts 1 and 2 of 5, and features 3 to 6 of 11
-      const features = globalShape.indexOf(11);
+      // experts 1 and 2 of 6, and features 3 to 6 of 10
+      const features = globalShape.indexOf(10);
       const slices = globalShape.map((size, dim) =>
         dim === 0 ? { start: 1, end: 3 } : dim === features ? { start: 3, end: 7 } : { start: 0, end: size },
       );
@@ -308,7 +308,7 @@ it('writes a Mixtral whose dense width is another: it has no dense layers', asyn
     origin: { config: { ...source.origin.config, num_experts: 3, router_aux_loss_coef: 0.02 } },
   });
   const config = await configOf(directory);
-  expect(config).toMatchObject({ intermediate_size: 11, num_local_experts: 5, router_aux_loss_coef: 0.02 });
+  expect(config).toMatchObject({ intermediate_size: 10, num_local_experts: 6, router_aux_loss_coef: 0.02 });
   expect(config).not.toHaveProperty('num_experts');
   dispose();
 });

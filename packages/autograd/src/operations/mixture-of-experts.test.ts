@@ -14,6 +14,7 @@ import {
   permuteRows,
   plainPrecision,
   recompute,
+  rmsNorm,
   route,
   routerStatistics,
   Tape,
@@ -27,6 +28,7 @@ const [device, dtype] = ['reference', 'float64'] as const;
 const shape = [sequence, batch, hidden];
 
 interface Model {
+  readonly gain: Parameter;
   readonly router: Parameter;
   readonly first: Parameter;
   readonly firstBias: Parameter;
@@ -50,6 +52,7 @@ function build(frozen: readonly (keyof Model)[] = []): void {
     return parameter;
   };
   model = {
+    gain: make('gain', [hidden]),
     router: make('router', [experts, hidden]),
     // gates and values are dimensions of their own
     first: make('first', [experts, 2, feedForward, hidden]),
@@ -81,10 +84,11 @@ interface LayerOptions {
 const constant = (values: readonly number[], itsShape: readonly number[]): Variable =>
   new Variable(Tensor.from(values, { shape: itsShape, dtype: 'int32', device }), { requiresGradient: false });
 
-/** x + the sum of k experts' outputs, weighted in front of their second matmul. */
+/** The sum of k experts' outputs for the normalized input, weighted in front of their second matmul. */
 function layerOf({ scoreFunction = 'sigmoid', hasBiases = true, chosen }: LayerOptions) {
-  return (tape: Tape, input: Variable): Variable =>
+  return (tape: Tape, residual: Variable): Variable =>
     tape.scope(() => {
+      const input = rmsNorm(tape, { input: residual, weight: model.gain, epsilon: 1e-5 });
       const logits = linear(tape, { input, weight: model.router });
       const given = chosen && constant(chosen, [sequence * batch, topK]);
       const options = { logits, topK, scoreFunction, scalingFactor: 1.5 };
@@ -155,7 +159,7 @@ describe('a mixture-of-experts layer', () => {
   it('keeping, rematerializing, splitting and recomputing all give the same bits', () => {
     build();
     const expected = run({ tape: { rematerialize: false } });
-    expect(expected.gradients).toHaveLength(5);
+    expect(expected.gradients).toHaveLength(6);
     for (const gradient of [expected.input, ...expected.gradients])
       expect(gradient.some((value) => value !== 0)).toBe(true);
     expect(run({})).toEqual(expected);
@@ -201,7 +205,7 @@ describe('a mixture-of-experts layer', () => {
     build();
     const chosen = Array.from({ length: sequence * batch * topK }, (_, slot) => (slot % 2 === 0 ? 3 : 1));
     const { gradients } = run({ chosen });
-    const [, first, , second] = gradients;
+    const [, , first, , second] = gradients;
     const isIdle = (gradient: number[], expert: number): boolean => {
       const size = gradient.length / experts;
       return gradient.slice(expert * size, (expert + 1) * size).every((value) => value === 0);
@@ -232,8 +236,45 @@ describe('a mixture-of-experts layer', () => {
     build(['first', 'secondBias']);
     const { gradients, ...rest } = run({});
     expect(rest).toEqual({ output: whole.output, input: whole.input });
-    expect(gradients).toEqual([0, 2, 3].map((index) => whole.gradients[index]));
+    expect(gradients).toEqual([0, 1, 3, 4].map((index) => whole.gradients[index]));
     expect(run({ split: true }).gradients).toEqual(gradients);
+  });
+
+  it('keeps the input for backward in place of the permuted rows', () => {
+    build();
+    const gradientOf = (rematerialize: boolean): number[] => {
+      model.first.mainGradient.zero();
+      const tape = new Tape({ rematerialize });
+      const made: Record<string, Variable> = {};
+      const output = tape.scope(() => {
+        const tensor = Tensor.from(inputValues, { shape, dtype, device });
+        const normalized = rmsNorm(tape, {
+          input: tape.input(tensor, { requiresGradient: true }),
+          weight: model.gain,
+          epsilon: 1e-5,
+        });
+        const slots = Array.from({ length: sequence * batch * topK }, (_, slot) => slot % experts);
+        const chosen = constant(slots, [sequence * batch, topK]);
+        const groups = groupByExpert(tape, { experts: chosen, numExperts: experts });
+        chosen.release();
+        const rows = permuteRows(tape, { input: normalized, grouping: groups });
+        Object.assign(made, { normalized, rows });
+        return groupedLinear(tape, { input: rows, weight: model.first, offsets: groups.offsets });
+      });
+      expect(made.rows!.tensor.isDisposed).toBe(rematerialize);
+      expect(made.normalized!.tensor.isDisposed).toBe(!rematerialize);
+      using outputGradient = Tensor.from(
+        Array.from({ length: output.tensor.size }, (_, index) => Math.cos(index)),
+        { shape: output.tensor.shape, dtype, device },
+      );
+      tape.backward(output, outputGradient);
+      output.release();
+      tape.dispose();
+      return model.first.mainGradient.toArray();
+    };
+    const kept = gradientOf(false);
+    expect(kept.some((value) => value !== 0)).toBe(true);
+    expect(gradientOf(true)).toEqual(kept);
   });
 
   it('refuses weights of another precision', () => {

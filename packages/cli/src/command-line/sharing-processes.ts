@@ -1,5 +1,5 @@
 import { sharingFlags } from '@mtl/configuration';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
 import { addFlags } from './flag-options.js';
@@ -9,6 +9,8 @@ import type { MtlCommand } from './new-command.js';
 export interface SharingFlagValues {
   readonly tensorModelParallelSize: number;
   readonly pipelineModelParallelSize: number;
+  /** Default 1: all have all experts. */
+  readonly expertModelParallelSize?: number | undefined;
   /** Where the model runs. */
   readonly device: Device;
 }
@@ -32,12 +34,15 @@ export const addSharingFlags = (command: MtlCommand): MtlCommand =>
 /**
  * Runs a task as one of the processes that a launcher has started, or alone.
  *
- * @throws ConfigurationError `MTL_WORLD_SIZE` unless there are as many as the flags say
+ * @throws ConfigurationError `MTL_WORLD_SIZE` unless there are as many as the flags say;
+ *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over those that share a layer
  */
 export async function withSharingProcesses(
-  { tensorModelParallelSize, pipelineModelParallelSize, device }: SharingFlagValues,
+  flags: SharingFlagValues,
   task: (sharing: SharingProcesses) => Promise<void>,
 ): Promise<void> {
+  const { tensorModelParallelSize, pipelineModelParallelSize, device } = flags;
+  const expertModelParallelSize = checkedExpertSize(flags);
   const { world, local } = await joinProcesses({
     variables: process.env,
     timeoutMinutes: undefined,
@@ -56,7 +61,14 @@ export async function withSharingProcesses(
         },
       );
     }
-    const parallel = { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize: 1 };
+    const parallel = {
+      tensorModelParallelSize,
+      pipelineModelParallelSize,
+      dataParallelSize: 1,
+      expertModelParallelSize,
+      // experts are whole, whether they have biases, which cannot be split, or not
+      expertTensorParallelSize: 1,
+    };
     const processes = world && new TrainingProcesses({ world, parallel });
     await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
   } catch (error) {
@@ -65,4 +77,22 @@ export async function withSharingProcesses(
     throw error;
   }
   world?.close();
+}
+
+/** The processes that share a layer must divide evenly into those that have different experts. */
+function checkedExpertSize({
+  tensorModelParallelSize,
+  expertModelParallelSize = 1,
+}: SharingFlagValues): number {
+  if (tensorModelParallelSize % expertModelParallelSize === 0) return expertModelParallelSize;
+  const nearest = nearestDivisors(tensorModelParallelSize, expertModelParallelSize);
+  throw new ConfigurationError(
+    'MTL_EXPERT_PARALLEL_SIZE',
+    `--expert-model-parallel-size ${expertModelParallelSize} does not divide --tensor-model-parallel-size ${tensorModelParallelSize}`,
+    {
+      expected: nearest.join(' or '),
+      remedy: `pass --expert-model-parallel-size ${nearest.at(0)}, or a larger --tensor-model-parallel-size`,
+      details: { size: expertModelParallelSize, nearest },
+    },
+  );
 }

@@ -9,6 +9,8 @@ export interface TinyGpt {
   readonly save: string;
   readonly prefix: string;
   readonly textFile: string;
+  /** What the training printed. */
+  readonly printed: string;
 }
 
 /** A corpus that a model of 40,000 parameters learns in seconds. */
@@ -21,8 +23,11 @@ function corpus(): string {
   return documents.join('\n\n');
 }
 
-/** Trains a GPT of two layers for 40 steps, as gpt-train does, and saves it twice. */
-export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
+/**
+ * Trains a GPT of two layers for 40 steps, as gpt-train does, and saves it twice. `model`: in addition to its
+ * sizes
+ */
+export async function trainTinyGpt(directory: string, model: TrainOptions['model'] = {}): Promise<TinyGpt> {
   const text = corpus();
   const textFile = join(directory, 'cats.txt');
   writeFileSync(textFile, text);
@@ -32,7 +37,7 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
   const outputPrefix = join(directory, 'cats');
   const { prefix } = await prepareDataset({ inputs: [textFile], outputPrefix, tokenizer, appendEod: true });
   const save = join(directory, 'run');
-  await trainGpt({
+  const printed = await trainGpt({
     preset: 'gpt2-4m',
     data: {
       dataPath: [prefix],
@@ -41,12 +46,12 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
       tokenizerModel,
       seqLength: 32,
     },
-    model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32 },
+    model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32, ...model },
     training: { microBatchSize: 8, globalBatchSize: 8, trainIters: 40, evalIters: 1, evalInterval: 40 },
     optimizer: { lr: 0.01 },
     checkpoint: { save, saveInterval: 20 },
   });
-  return { save, prefix, textFile };
+  return { save, prefix, textFile, printed };
 }
 
 /** Trains to the end, as gpt-train does, and returns what it would have printed. */

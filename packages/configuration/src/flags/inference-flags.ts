@@ -80,4 +80,7 @@ export const sharingFlags = {
   'pipeline-model-parallel-size': redescribed(parallelFlags['pipeline-model-parallel-size'], {
     description: 'Pipeline stages.',
   }),
+  'expert-model-parallel-size': redescribed(parallelFlags['expert-model-parallel-size'], {
+    description: 'Processes over which the experts of a layer are divided: of those that share the layer.',
+  }),
 };

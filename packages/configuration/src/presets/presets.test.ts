@@ -1,4 +1,4 @@
-import { numBertParameters, numParameters } from '@mtl/models';
+import { numActiveParameters, numBertParameters, numParameters } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { bertModelOf } from '../architecture/bert-model-of.js';
 import { gptModelOf } from '../architecture/gpt-model-of.js';
@@ -107,6 +107,10 @@ describe('presets', () => {
     const withExperts = (each: number): number =>
       2 * gptPresets[name]!['vocab-size']! * H + H + L * (attention + E! * H + each * expert + 2 * H);
     expect(withExperts(E!)).toBe(count);
+    const architecture = gptModelOf(model, gptPresets[name]!['vocab-size']!);
+    expect(numParameters(architecture)).toBe(count);
+    // to the parameter, but for a quotient in between
+    expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
     // the reports round in two ways: 12.88 to 12.9, 3.35 to 3.3
     expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);
   });

@@ -326,9 +326,10 @@ export function mappedWeightSources(options: {
         },
       );
     }
+    const stored = mapping.dtype ?? dtype;
     return mapping.sources.map(({ name, shape }, position) => ({
       name: fileName(name),
-      dtype,
+      dtype: stored,
       shape,
       check: {
         place: 'the model to save',
@@ -342,7 +343,7 @@ export function mappedWeightSources(options: {
           const logical = decodeFloats(await read(tensor), writableDtype(tensor), scratch.floats);
           last = { mapping, values: mapping.toSources(logical, scratch.floats) };
         }
-        return encodeFloats(last.values[position]!, dtype);
+        return encodeFloats(last.values[position]!, stored);
       },
     }));
   });

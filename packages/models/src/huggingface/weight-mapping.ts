@@ -20,6 +20,8 @@ export interface WeightMapping {
    * read alone. Absent: all sources are needed for any part.
    */
   readonly sourcesOfEntry?: number;
+  /** What it is stored as, whatever other tensors are. Absent: as the others. */
+  readonly dtype?: 'F32';
   /**
    * Values of the sources, in their order and row-major, to the logical tensor's values; may share memory.
    */

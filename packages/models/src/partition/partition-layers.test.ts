@@ -61,6 +61,61 @@ describe('partitionLayers', () => {
     }
   });
 
+  it.each<[readonly number[], number]>([
+    // dense layers first, as in DeepSeek-V3
+    [[0.4, 0.4, 0.4, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2], 3],
+    // experts in every second layer
+    [[1.6, 0.4, 1.6, 0.4, 1.6, 0.4, 1.6, 0.4], 4],
+    [[1.6, 0.4, 1.6, 0.4, 1.6, 0.4, 1.6, 0.4, 1], 2],
+    [[0.1, 3, 0.1], 3],
+  ])('balances layers of %j in %d chunks as well as any way to deal them out', (layers, numChunks) => {
+    for (const ends of [none, { embedding: 0.1, head: 2.5 }]) {
+      const worksOf = (counts: readonly number[]): number[] => {
+        let start = 0;
+        return counts.map((count, chunk) => {
+          const sum = layers.slice(start, start + count).reduce((total, cost) => total + cost, 0);
+          start += count;
+          return sum + (chunk === 0 ? ends.embedding : 0) + (chunk === numChunks - 1 ? ends.head : 0);
+        });
+      };
+      const ways = [...allWays(layers.length, numChunks)].map(worksOf);
+      const most = Math.min(...ways.map((works) => Math.max(...works)));
+      const squares = (works: readonly number[]): number => works.reduce((sum, each) => sum + each * each, 0);
+      // sums of the same costs in another order
+      const isBest = (works: readonly number[]): boolean => Math.max(...works) < most + 1e-9;
+      const balanced = worksOf(numbers(layers.length, numChunks, 'balanced', { ...ends, layers }));
+      expect(Math.max(...balanced)).toBeCloseTo(most, 9);
+      expect(squares(balanced)).toBeCloseTo(Math.min(...ways.filter(isBest).map(squares)), 9);
+    }
+  });
+
+  it('takes the cost of layers from their experts that a token uses', () => {
+    const model = {
+      hiddenSize: 64,
+      ffnHiddenSize: 128,
+      numAttentionHeads: 4,
+      vocabularySize: 512,
+      numLayers: 4,
+      swiglu: true,
+      addBiasLinear: false,
+      numExperts: 8,
+      moeRouterTopk: 2,
+      moeFfnHiddenSize: 256,
+      moeLayerFreq: [0, 0, 1, 1],
+    } as unknown as GptModelConfiguration;
+    const { head, layers } = gptEmbeddingAndHeadCost(model, 16);
+    // 2 H (4 H + 3 F) and 4 S H, where a token uses two experts of 256
+    const flopsOf = (width: number): number => 2 * 64 * (4 * 64 + 3 * width) + 4 * 16 * 64;
+    const mean = (flopsOf(128) + flopsOf(512)) / 2;
+    expect(head).toBeCloseTo((2 * 512 * 64) / mean, 9);
+    const expected = [flopsOf(128), flopsOf(128), flopsOf(512), flopsOf(512)];
+    expected.forEach((flops, layer) => {
+      expect(layers![layer]).toBeCloseTo(flops / mean, 9);
+    });
+    expect(gptEmbeddingAndHeadCost({ ...model, moeLayerFreq: 1 }, 16).layers).toBeUndefined();
+    expect(numbers(4, 2, 'balanced', { embedding: 0, head: 0, layers: layers! })).toEqual([3, 1]);
+  });
+
   it('gives the head of GPT-2 the weight of 4.5 layers, so that its stage has 4 of 12', () => {
     const gpt2 = {
       hiddenSize: 768,

@@ -7,12 +7,14 @@ import type { Slice } from '@mtl/kernels';
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
-/** The cost of computation outside of layers, in layers. */
+/** The cost of computation outside of layers, in layers, and of layers that differ. */
 export interface EmbeddingAndHeadCost {
   /** Of the first chunk: the embeddings. */
   readonly embedding: number;
   /** Of the last chunk: the head with the loss. */
   readonly head: number;
+  /** Of each layer, 1 on average. Default: all are alike. */
+  readonly layers?: readonly number[];
 }
 
 export interface PartitionLayersOptions {
@@ -44,7 +46,9 @@ export function partitionLayers(options: PartitionLayersOptions): readonly Slice
     );
   }
   if (typeof layout !== 'string') return slicesOf(checkedNumbers(layout, options));
-  return slicesOf(layout === 'even' ? evenNumbers(options) : balancedNumbers(options));
+  if (layout === 'even') return slicesOf(evenNumbers(options));
+  const { layers } = options.work;
+  return slicesOf(layers === undefined ? balancedNumbers(options) : balancedCosts(options, layers));
 }
 
 function slicesOf(numbers: readonly number[]): Slice[] {
@@ -110,6 +114,60 @@ function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions)
     }
   }
   return best!.numbers;
+}
+
+/** A split of the first layers over the first chunks: of each chunk the layers, and its sum of squares. */
+interface Split {
+  readonly squares: number;
+  readonly numbers: readonly number[];
+}
+
+/** As `balancedNumbers`, of layers that differ: the best of all ways, chunk by chunk. */
+function balancedCosts(
+  { numLayers, numChunks, work }: PartitionLayersOptions,
+  layers: readonly number[],
+): readonly number[] {
+  const sums = [0];
+  for (const cost of layers) sums.push(sums.at(-1)! + cost);
+  const workOf = (chunk: number, start: number, end: number): number =>
+    sums[end]! -
+    sums[start]! +
+    (chunk === 0 ? work.embedding : 0) +
+    (chunk === numChunks - 1 ? work.head : 0);
+  const bestWithin = (most: number): Split | undefined => {
+    let splits: (Split | undefined)[] = [{ squares: 0, numbers: [] }];
+    for (let chunk = 0; chunk < numChunks; chunk++) {
+      const next: (Split | undefined)[] = new Array(numLayers + 1).fill(undefined);
+      for (const [start, split] of splits.entries()) {
+        for (let end = start + 1; split !== undefined && end <= numLayers; end++) {
+          const own = workOf(chunk, start, end);
+          if (own > most) break;
+          const squares = split.squares + own * own;
+          const other = next[end];
+          if (other === undefined || squares < other.squares) {
+            next[end] = { squares, numbers: [...split.numbers, end - start] };
+          }
+        }
+      }
+      splits = next;
+    }
+    return splits[numLayers];
+  };
+  // the largest chunk is one of these
+  const candidates = new Set<number>();
+  for (const chunk of new Set([0, Math.min(1, numChunks - 1), numChunks - 1])) {
+    for (let start = 0; start < numLayers; start++) {
+      for (let end = start + 1; end <= numLayers; end++) candidates.add(workOf(chunk, start, end));
+    }
+  }
+  const sorted = [...candidates].sort((a, b) => a - b);
+  let [low, high] = [0, sorted.length - 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (bestWithin(sorted[middle]!) === undefined) low = middle + 1;
+    else high = middle;
+  }
+  return bestWithin(sorted[low]!)!.numbers;
 }
 
 /** Whole numbers of a given sum that differ by one at most, ascending. */

@@ -24,6 +24,7 @@ const model = {
   vocabularySize: 15,
   makeVocabularySizeDivisibleBy: 16,
 };
+const sixExperts = { ffnHiddenSize: 4, numExperts: 6, moeRouterTopk: 6, moeFfnHiddenSize: 4 };
 const numValues = 2 * 12 * 16 + 24 * 4;
 
 let saved = 0;
@@ -68,6 +69,25 @@ describe('the sizes that a checkpoint remembers', () => {
     const checkpoint = await Checkpoint.open(path);
     const own = { ...model, layerNormEpsilon: 1e-5, geluKind: 'tanh' } as never;
     expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: own })).toThrow(message);
+  });
+
+  it.each<[string, object, boolean]>([
+    // an expert of width 4 has 2 * 4 * 4 values in matrices, attention 64; the router is not counted
+    ['more experts than it holds', { numExperts: 8, moeFfnHiddenSize: 4 }, false],
+    ['as many as it holds', { numExperts: 3, moeFfnHiddenSize: 4 }, true],
+    ['so many that lists of them fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
+    // a dense layer of 96: with experts in both it would hold more
+    ['experts in the first layer alone', { ...sixExperts, moeLayerFreq: 2 }, true],
+    ['experts in the second layer alone', { ...sixExperts, moeLayerFreq: [0, 1] }, true],
+    ['too many in one layer', { ...sixExperts, numExperts: 8, moeLayerFreq: [0, 1] }, false],
+    ['too many layers', { ...sixExperts, moeLayerFreq: [1, 1] }, false],
+  ])('count all experts that it has, used or not: %s', async (_, change, isRight) => {
+    const { path } = await save(change);
+    const checkpoint = await Checkpoint.open(path);
+    const own = { ...model, ...change } as never;
+    const check = () => checkSameModel(checkpoint, { kind: 'gpt', model: own });
+    if (isRight) expect(check).not.toThrow();
+    else expect(check).toThrow(/names a model of more than .* experts, /);
   });
 
   it.each([

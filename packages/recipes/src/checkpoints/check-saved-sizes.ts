@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { modelKinds, savedModelKeys, savedSizesOf } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { type GptModelConfiguration, gptMatmuls, numLearnedPositions } from '@mtl/models';
+import { type GptModelConfiguration, numLayerWeights, numLearnedPositions } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
@@ -33,12 +33,11 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
     }
     // a BERT has the same sizes
     const sizes = model as unknown as GptModelConfiguration;
-    const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize } = sizes;
+    const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize, numExperts } = sizes;
     const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
     const padded = Math.ceil(vocabularySize / multiple) * multiple;
     // matrices of layers, and embeddings: not all parameters, but most
-    const { weights } = gptMatmuls({ ...sizes, numLayers: 1 });
-    const atLeast = numLayers * weights + (padded + numLearnedPositions(sizes)) * hiddenSize;
+    const atLeast = numLayerWeights(sizes) + (padded + numLearnedPositions(sizes)) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
       if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);
@@ -46,7 +45,8 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
     if (atLeast > held) {
       fail(
         `a model of more than ${atLeast.toLocaleString('en-US')} parameters (${numLayers} layers, hidden size ` +
-          `${hiddenSize}, MLP ${ffnHiddenSize}, ${maxPositionEmbeddings} positions, vocabulary ${padded})`,
+          `${hiddenSize}, MLP ${ffnHiddenSize}, ${numExperts === undefined ? '' : `${numExperts} experts, `}` +
+          `${maxPositionEmbeddings} positions, vocabulary ${padded})`,
         `the ${held.toLocaleString('en-US')} that it holds`,
       );
     }

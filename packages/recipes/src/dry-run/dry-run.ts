@@ -12,6 +12,8 @@ import { metaRun } from './meta-run.js';
 export interface DryRun extends DryRunModel {
   /** Of the whole model. */
   readonly numParameters: number;
+  /** Of them, those that a token uses; absent where these are all. */
+  readonly numActiveParameters?: number | undefined;
   /**
    * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
    * first and the last stage the last one too. All other ranks are as one of these.
@@ -64,6 +66,7 @@ export async function dryRun(
     vocabularySize,
     model,
     numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
     ranks,
     ...(uneven.length === 0 ? {} : { unevenPeakBytes: Math.max(...uneven) }),
   };

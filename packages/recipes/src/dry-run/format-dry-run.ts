@@ -1,6 +1,7 @@
 import { layoutText, type PretrainingConfiguration } from '@mtl/configuration';
 import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
+import { activeText } from '../training/description-of-run.js';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
@@ -11,7 +12,7 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
   const groups = alike(ranks);
   const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
   return [
-    `dry run: ${of.numParameters.toLocaleString('en-US')} parameters on ${parallel.worldSize} processes ` +
+    `dry run: ${counted(of.numParameters)} parameters${activeText(of.numActiveParameters, counted)} on ${parallel.worldSize} processes ` +
       `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
     ...alignColumns([columns, ...rows]),
     ...(of.unevenPeakBytes === undefined
@@ -21,6 +22,8 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
         ]),
   ].join('\n');
 }
+
+const counted = (count: number): string => count.toLocaleString('en-US');
 
 /** Ranks one after the other whose numbers are the same to the digits that are shown. */
 function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {

@@ -1,5 +1,6 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm';
 import {
+  type Flags,
   type ParsedFlags,
   printConfiguration,
   resolveFlags,
@@ -34,14 +35,24 @@ export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
   const asked = withoutData(options.flags);
   await loadModelBlocks(asked);
   const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
-  const { 'tensor-model-parallel-size': tensor = 1, 'pipeline-model-parallel-size': pipeline = 1 } =
-    flags.values;
-  const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : tensor * pipeline);
+  const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));
   // conversations are: their number is that of the steps
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
+}
+
+/** Those of one copy of the model, or of as many copies as its experts are spread over. */
+function leastProcesses({
+  'tensor-model-parallel-size': tensor = 1,
+  'pipeline-model-parallel-size': pipeline = 1,
+  'expert-model-parallel-size': expert = 1,
+  'expert-tensor-parallel-size': sharing = tensor,
+}: Flags): number {
+  let stage = tensor;
+  while (stage % (expert * sharing) !== 0 && stage < tensor * expert * sharing) stage += tensor;
+  return stage * pipeline;
 }
 
 /** Datasets are not opened, and none needs to be named. */

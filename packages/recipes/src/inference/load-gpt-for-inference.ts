@@ -2,7 +2,7 @@ import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { TrainedOn } from '@mtl/configuration';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
-import { UsageError } from '@mtl/errors';
+import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
@@ -27,7 +27,7 @@ export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
-   * The processes that share the model, along tp and pp. All of them load it and make the same calls.
+   * The processes that share the model, along tp and pp, and its experts along ep and etp. All of them load it and make the same calls.
    * Default: alone.
    */
   readonly processes?: TrainingProcesses | undefined;
@@ -57,13 +57,14 @@ export interface LoadedGpt {
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
  * architecture and tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors
- *   of `openDevice` and `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE,
+ *   MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   const { device, dtype = 'float32' } = options;
   openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
   const weights = await openGptWeights(options);
+  checkExperts(weights, options.processes);
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
@@ -94,6 +95,17 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   };
 }
 
+/** @throws ConfigurationError MTL_FLAG_NEEDS where experts are divided over processes and there are none */
+function checkExperts({ model, path }: GptWeights, processes: TrainingProcesses | undefined): void {
+  const { ep = 1 } = processes?.mesh.sizes ?? {};
+  if (ep === 1 || model.numExperts !== undefined) return;
+  throw new ConfigurationError(
+    'MTL_FLAG_NEEDS',
+    `--expert-model-parallel-size ${ep} divides experts over processes, and ${path} has none`,
+    { remedy: 'leave --expert-model-parallel-size out' },
+  );
+}
+
 /** This process's part: everything, or its stage of a pipeline, and its shard of every layer. */
 function partOf(
   { model, sequenceLength }: GptWeights,
@@ -104,7 +116,7 @@ function partOf(
   },
 ): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
-  const { tp, pp } = processes?.groups ?? {};
+  const { tp, pp, ep, etp, experts } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
     model,
@@ -120,6 +132,7 @@ function partOf(
       work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },
+    expertParallel: { spread: ep, sharing: etp, all: experts },
   });
   const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
   return { whole, stages, parameters };

@@ -57,6 +57,32 @@ describe('explainOutOfMemory', () => {
     expect(namesOf(remedy)[0]).toBe('--micro-batch-size 1');
   });
 
+  it('spreads experts over more of the processes that there are', async () => {
+    const experts: RunOptions = {
+      preset: 'none',
+      model: {
+        numLayers: 2,
+        hiddenSize: 64,
+        numAttentionHeads: 4,
+        maxPositionEmbeddings: 32,
+        disableBiasLinear: true,
+        numExperts: 8,
+      },
+      data: { dataPath: ['a'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 99 },
+      training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 1 },
+      optimizer: { lr: 1 },
+    };
+    const names = namesOf(await remedyOf(experts, { worldSize: 4 }));
+    // 8 does not fit 4 processes
+    expect(names.filter((name) => name.includes('expert'))).toEqual([
+      '--expert-model-parallel-size 2',
+      '--expert-model-parallel-size 4',
+    ]);
+    const spread = { ...experts, layout: { expertModelParallelSize: 2 } };
+    const more = namesOf(await remedyOf(spread, { worldSize: 4 }));
+    expect(more.filter((name) => name.includes('expert'))).toEqual(['--expert-model-parallel-size 4']);
+  });
+
   it('leaves out what is passed already', async () => {
     const layout = { tensorModelParallelSize: 2 };
     const training = { microBatchSize: 1, bf16: true };

@@ -51,13 +51,22 @@ interface Change {
   readonly values: Flags;
 }
 
-function changes({ training, parallel }: PretrainingConfiguration): readonly Change[] {
-  const { tensorModelParallelSize: t, dataParallelSize: d } = parallel;
+function changes({ training, parallel, model }: PretrainingConfiguration): readonly Change[] {
+  const { tensorModelParallelSize: t, dataParallelSize: d, expertModelParallelSize: e = 1 } = parallel;
   const recomputation = '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1';
   const all: readonly (Change | false)[] = [
     !parallel.useDistributedOptimizer &&
       d > 1 && { flags: '--use-distributed-optimizer', values: { 'use-distributed-optimizer': true } },
     parallel.cudaGraphs && { flags: 'no --cuda-graphs', values: { 'cuda-graphs': false } },
+    // sizes that do not fit are refused
+    ...(model.numExperts === undefined
+      ? []
+      : [2, 4, 8].map(
+          (factor): Change => ({
+            flags: `--expert-model-parallel-size ${e * factor}`,
+            values: { 'expert-model-parallel-size': e * factor },
+          }),
+        )),
     t > 1 &&
       !parallel.sequenceParallel && { flags: '--sequence-parallel', values: { 'sequence-parallel': true } },
     training.microBatchSize > 1 && { flags: '--micro-batch-size 1', values: { 'micro-batch-size': 1 } },

@@ -28,6 +28,22 @@ describe('balanceAdvice', () => {
     );
   });
 
+  it('counts layers with experts as what a token computes in them', () => {
+    const experts: RunOptions = {
+      model: {
+        disableBiasLinear: true,
+        numExperts: 8,
+        moeRouterTopk: 4,
+        moeLayerFreq: '([0]*6+[1]*6)',
+        moeFfnHiddenSize: 3072,
+      },
+    };
+    const advice = adviceOf(2, experts, 1000);
+    // by hand: 24 H^2 and 4 S H a token, against 72 H^2 and 4 S H: 0.55 and 1.45
+    expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
+    expect(advice).toContain('balanced (8, 4)');
+  });
+
   it.each<[string, number, RunOptions]>([
     ['balanced layers', 2, { layout: { pipelineModelParallelLayout: 'balanced' } }],
     ['given numbers', 2, { layout: { pipelineModelParallelLayout: 'Ettttttt|tttttL' } }],

@@ -1,4 +1,5 @@
 import type { ParallelConfiguration, TrainingConfiguration } from '@mtl/configuration';
+import type { Slice } from '@mtl/kernels';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -31,15 +32,20 @@ export function balanceAdvice(
   const recomputes = configuration.training.recompute.granularity === 'full';
   const [now, then] = [even, balanced].map((layers) =>
     stepTime(
-      layers.map(({ start, end }) => end - start),
+      layers.map((slice) => costOf(slice, work)),
       { schedule, work, recomputes },
     ),
   ) as [number, number];
   const gain = now / then - 1;
   if (gain < notable) return undefined;
   const counts = balanced.map(({ start, end }) => end - start).join(', ');
+  const { layers = [] } = work;
+  const differing =
+    layers.length === 0
+      ? ''
+      : `, and layers are ${Math.min(...layers).toFixed(1)} to ${Math.max(...layers).toFixed(1)} times their mean`;
   return (
-    `the head is as much work as ${work.head.toFixed(1)} layers: with --pipeline-model-parallel-layout balanced ` +
+    `the head is as much work as ${work.head.toFixed(1)} layers${differing}: with --pipeline-model-parallel-layout balanced ` +
     `(${counts}) a step would be about ${Math.round(100 * gain)} % faster`
   );
 }
@@ -50,10 +56,14 @@ interface StepOptions {
   readonly recomputes: boolean;
 }
 
-/** Time of a step whose chunks have so many layers, in forward passes of a layer. */
-function stepTime(numLayers: readonly number[], { schedule, work, recomputes }: StepOptions): number {
-  const last = numLayers.length - 1;
-  const layers = numLayers.map((count, chunk) => count + (chunk === 0 ? work.embedding : 0));
+/** Of layers, in layers. */
+const costOf = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
+  layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
+
+/** Time of a step whose chunks' layers cost so much, in forward passes of a layer. */
+function stepTime(costs: readonly number[], { schedule, work, recomputes }: StepOptions): number {
+  const last = costs.length - 1;
+  const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
   // the head does nothing in forward: backward makes the logits, once in one sweep and twice in two
   const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;

@@ -59,6 +59,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   },
   modelOf: bertModelOf,
   numParameters: numBertParameters,
+  numActiveParameters: () => undefined,
   parameterNames: bertParameterNames,
   matmulsOf: (configuration, model) => ({
     ...bertMatmuls(model),

@@ -7,6 +7,7 @@ import {
   gptEmbeddingAndHeadCost,
   gptMatmuls,
   gptParameterNames,
+  numActiveParameters,
   numLossTokens,
   numParameters,
   readHuggingFaceGpt,
@@ -56,6 +57,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   },
   modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
+  numActiveParameters: (model) => (model.numExperts === undefined ? undefined : numActiveParameters(model)),
   parameterNames: gptParameterNames,
   matmulsOf: (_, model) => gptMatmuls(model),
   embeddingAndHeadCost: (configuration, model) =>

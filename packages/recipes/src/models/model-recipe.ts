@@ -87,6 +87,8 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** The architecture that flags and a vocabulary describe. */
   modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
+  /** Of these, those that a token uses; undefined where these are all. */
+  numActiveParameters(model: Model): number | undefined;
   /** Adapters included. */
   parameterNames(
     model: Model,

@@ -46,6 +46,8 @@ export interface PlannedRanks {
 /** What a training run takes, before it is started. */
 export interface RunPlan {
   readonly numParameters: number;
+  /** Of them, those that a token uses; absent where these are all. */
+  readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
   readonly teraflopsPerGpu: number;
@@ -97,6 +99,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations, training.start);
   return {
     numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
     iterationSeconds,
     teraflopsPerGpu: rateOf('full') / 1e12,
     utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },

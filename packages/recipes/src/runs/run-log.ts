@@ -161,6 +161,9 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
       tensor: parallel.tensorModelParallelSize,
       pipeline: parallel.pipelineModelParallelSize,
       data: parallel.dataParallelSize,
+      ...(parallel.expertModelParallelSize === undefined
+        ? {}
+        : { expert: parallel.expertModelParallelSize, expertTensor: parallel.expertTensorParallelSize }),
     },
     datasets: datasets(),
   };

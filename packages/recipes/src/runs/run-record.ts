@@ -57,7 +57,15 @@ const startSchema = z.object({
   device: text,
   /** CPU threads of rank 0, and why so many. */
   threads: z.object({ count, reason: text }),
-  layout: z.object({ worldSize: count, tensor: count, pipeline: count, data: count }),
+  layout: z.object({
+    worldSize: count,
+    tensor: count,
+    pipeline: count,
+    data: count,
+    /** Processes over which the experts of a layer are divided, and that share one; absent without experts. */
+    expert: count.optional(),
+    expertTensor: count.optional(),
+  }),
   datasets: z.array(z.union([datasetSchema, taskDataSchema])),
   /** Absent while it runs, and for ever where the process was killed. */
   end: z

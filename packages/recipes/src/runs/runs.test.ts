@@ -113,6 +113,12 @@ describe('the record of a run', () => {
     expect(readdirSync(pathOf('a'))).toEqual(['run.json']);
   });
 
+  it('has over how many processes experts are spread, where there are some', () => {
+    const layout = { worldSize: 1, tensor: 1, pipeline: 1, data: 1, expert: 1, expertTensor: 1 };
+    start('a', { run: { model: { disableBiasLinear: true, numExperts: 4 } } });
+    expect(readRunRecord(pathOf('a'))!.starts[0]!.layout).toEqual(layout);
+  });
+
   it.each([
     ['torn', '{"format":"mtl-run"'],
     ['of another version', '{"format":"mtl-run","version":2,"starts":[]}'],

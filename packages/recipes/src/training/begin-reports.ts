@@ -48,7 +48,8 @@ export async function beginReports(
   const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
   await saveDirectory.prepare({ numBytes });
   const iteration = progress?.iteration ?? 0;
-  const described = { iteration, numParameters, numAdapted, ...data };
+  const numActive = recipeOf(configuration).numActiveParameters(model);
+  const described = { iteration, numParameters, numActive, numAdapted, ...data };
   for (const line of descriptionOfRun(configuration, described)) onMessage(line);
   const threads = await threadsOfTraining({
     configuration: run.configuration,

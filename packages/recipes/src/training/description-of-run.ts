@@ -5,6 +5,8 @@ export interface DescriptionOfRunOptions {
   /** Iterations that are done. */
   readonly iteration: number;
   readonly numParameters: number;
+  /** Of them those that a token uses; absent where these are all. */
+  readonly numActive?: number | undefined;
   /** Of adapters, where they are trained in place of the others. */
   readonly numAdapted: number | undefined;
   readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
@@ -14,18 +16,22 @@ export interface DescriptionOfRunOptions {
 /** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
 export function descriptionOfRun(
   { kind, training }: PretrainingConfiguration,
-  { iteration, numParameters, numAdapted, tokenizer, train }: DescriptionOfRunOptions,
+  { iteration, numParameters, numActive, numAdapted, tokenizer, train }: DescriptionOfRunOptions,
 ): readonly string[] {
   const counted = (count: number): string => count.toLocaleString('en-US');
   return [
     ...noteOfNothingLeft(training, iteration),
-    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${training.precision}, ` +
+    `${kind.toUpperCase()} of ${counted(numParameters)} parameters${activeText(numActive, counted)} in ${training.precision}, ` +
       `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
     ...(numAdapted === undefined
       ? []
       : [`  adapters of ${counted(numAdapted)} parameters are trained; the others stay as they are`]),
   ];
 }
+
+/** `, 3,353,112,576 of them active`; nothing where all are. */
+export const activeText = (numActive: number | undefined, format: (count: number) => string): string =>
+  numActive === undefined ? '' : `, ${format(numActive)} of them active`;
 
 function noteOfNothingLeft(
   { trainIterations, trainSamples, start, globalBatchSize }: PretrainingConfiguration['training'],

@@ -79,9 +79,11 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
   const onMessage = (text: string): void => {
     for (const reporter of reporters.all) reporter.message?.(text);
   };
-  // data-parallel ranks hold the same model: the first of them is enough
+  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = 1 } = configuration.parallel;
+  const hasWholeModel = ep * etp === 1;
+  // data-parallel ranks that hold the same model: the first of them is enough
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> =>
-    processes.coordinates.dp === 0
+    !hasWholeModel || processes.coordinates.dp === 0
       ? await recipeOf(configuration).show({
           configuration,
           part,

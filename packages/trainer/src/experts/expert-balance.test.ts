@@ -1,142 +1,159 @@
-import { describe, expect, it } from 'vitest';
+import { Parameter } from '@mtl/autograd';
+import { Tensor } from '@mtl/kernels';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { StepMetrics } from '../metrics/step-metrics.js';
-import type { TrainingEvent } from '../training-event.js';
 import { ExpertBalance, type LoadOfExperts } from './expert-balance.js';
 
-/** A layer of two experts whose rows a test gives. */
-class FakeLoad implements LoadOfExperts {
-  readonly numExperts = 2;
-  readonly expertBias = undefined;
-  readonly updateRate = 0;
-  #counts: readonly number[] = [0, 0];
-  #numChoices = 0;
-  #sum = 0;
-  #numRows = 0;
-  readonly entropy = {
-    isWatched: false,
-    take: () => {
-      const taken = { sum: this.#sum, numRows: this.#numRows };
-      [this.#sum, this.#numRows] = [0, 0];
-      return taken;
-    },
+const layers = ['decoder.layers.0.mlp', 'decoder.layers.2.mlp'];
+const opened: Tensor[] = [];
+afterEach(() => {
+  for (const tensor of opened.splice(0)) tensor.dispose();
+});
+
+function biasOf(values: readonly number[]): Parameter {
+  const bias = new Parameter({
+    name: 'expert_bias',
+    globalShape: [values.length],
+    initialization: { kind: 'zeros' },
+    isBuffer: true,
+  });
+  const data = Tensor.from([...values], { shape: [values.length], dtype: 'float32' });
+  opened.push(data);
+  bias.assignData(data);
+  return bias;
+}
+
+/** A layer's load whose rows of the next pass are those of `next`. */
+function loadOf(layer: string, options: Partial<LoadOfExperts> = {}) {
+  const next: number[] = [0, 0, 0, 0];
+  const load: LoadOfExperts = {
+    layer,
+    numExperts: 4,
+    expertBias: undefined,
+    updateRate: 0,
+    take: () => next.splice(0, 4, 0, 0, 0, 0),
+    takeChoices: () => 0,
+    entropy: { isWatched: false, take: () => ({ sum: 0, numRows: 0 }) },
+    ...options,
   };
-
-  constructor(readonly layer: string) {}
-
-  /** Rows of a pass, of which those beyond `counts` are dropped, and the entropy of each. */
-  pass(counts: readonly [number, number], { numChoices = counts[0] + counts[1], entropy = 0 } = {}): void {
-    this.#counts = this.#counts.map((sum, expert) => sum + counts[expert]!);
-    this.#numChoices += numChoices;
-    if (!this.entropy.isWatched) return;
-    this.#sum += numChoices * entropy;
-    this.#numRows += numChoices;
-  }
-
-  take(): readonly number[] {
-    const taken = this.#counts;
-    this.#counts = [0, 0];
-    return taken;
-  }
-
-  takeChoices(): number {
-    const taken = this.#numChoices;
-    this.#numChoices = 0;
-    return taken;
-  }
+  return { load, gets: (...counts: number[]) => void next.splice(0, 4, ...counts) };
 }
 
-/** The events of a step of these passes. */
-function step(balance: ExpertBalance, iteration: number, passes: () => void): readonly TrainingEvent[] {
-  balance.aroundPasses(iteration, passes);
-  return balance.afterStep({ iteration, skipped: false } as StepMetrics);
-}
+const step = (iteration: number, more: Partial<StepMetrics> = {}): StepMetrics =>
+  ({ iteration, skipped: false, ...more }) as StepMetrics;
 
-const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
-
-/** Two layers, of which this rank has one or both; sums over ranks are those of this rank times `numRanks`. */
-function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
-  const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
-  return new ExpertBalance({ loads, layers, numExperts: 2, ranks: { sum }, interval });
-}
+const alone = { sum: (values: readonly number[]) => values };
 
 describe('ExpertBalance', () => {
-  it('reports loads and dropped choices of an interval over all ranks, and the entropy of its last step', () => {
-    const loads = layers.map((layer) => new FakeLoad(layer));
-    const balance = balanceOf(loads, { numRanks: 2 });
-    const first = step(balance, 1, () => {
-      loads[0]!.pass([3, 1], { numChoices: 6, entropy: 9 });
-      loads[1]!.pass([2, 4]);
-    });
-    expect(first).toEqual([]);
-    const [event] = step(balance, 2, () => {
-      loads[0]!.pass([2, 2], { numChoices: 4, entropy: 0.5 });
-      loads[0]!.pass([2, 2], { numChoices: 4, entropy: 0.25 });
-      loads[1]!.pass([3, 3]);
-    });
-    expect(event).toMatchObject({ type: 'experts', iteration: 2 });
-    expect(event!.text).toBeUndefined();
-    expect(event!.fields).toEqual({
-      steps: 2,
+  it('moves biases up where experts got fewer rows than the mean, down where more, and not at the mean', () => {
+    const expertBias = biasOf([0, 0.5, 0, 0]);
+    const { load, gets } = loadOf(layers[0]!, { expertBias, updateRate: 0.001 });
+    const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks: alone, interval: 1 });
+    balance.aroundPasses(1, () => gets(1, 2, 2, 3));
+    balance.afterStep(step(1));
+    const near = [0.001, 0.5, 0, -0.001].map((value) => expect.closeTo(value, 7));
+    expect(expertBias.data.toArray()).toEqual(near);
+  });
+
+  it('compares whole numbers: counts that bfloat16 has no values of, one row from the mean', () => {
+    const expertBias = biasOf([0, 0, 0, 0]);
+    const { load, gets } = loadOf(layers[0]!, { expertBias, updateRate: 1 });
+    const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks: alone, interval: 1 });
+    balance.aroundPasses(1, () => gets(40_840, 40_839, 40_841, 40_840));
+    balance.afterStep(step(1));
+    expect(expertBias.data.toArray()).toEqual([0, 1, -1, 0]);
+  });
+
+  it('counts the rows of all ranks, by layer, wherever these layers are', () => {
+    const { load, gets } = loadOf(layers[1]!);
+    const asked: number[][] = [];
+    const ranks = {
+      sum: (values: readonly number[]) => {
+        asked.push([...values]);
+        return values.map((value, index) => value + (index === 0 ? 7 : 1));
+      },
+    };
+    const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
+    balance.aroundPasses(1, () => gets(1, 2, 3, 4));
+    const [event] = balance.afterStep(step(1));
+    // one sum a step: rows, and choices by scores, of both layers; and three numbers of each for the report
+    expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
+    expect(event?.fields).toMatchObject({
       layers,
       loads: [
-        [14, 10],
-        [10, 14],
+        [7, 1, 1, 1],
+        [2, 3, 4, 5],
       ],
-      dropped: [1 - 24 / 28, 0],
-      entropy: [0.375, 0],
     });
   });
 
-  it('has no entropy for a layer without rows, and counts passes that are computed again once', () => {
-    const load = new FakeLoad(layers[1]!);
-    const balance = balanceOf([load], { interval: 1 });
-    const passes = () => load.pass([1, 3], { numChoices: 5, entropy: 0.5 });
-    balance.aroundPasses(1, passes);
-    const [event] = step(balance, 1, passes);
-    expect(event!.fields).toMatchObject({
+  it('counts passes that are computed again once, and moves nothing in a step that is skipped', () => {
+    const expertBias = biasOf([0, 0, 0, 0]);
+    const scored: (readonly number[])[] = [];
+    const { load, gets } = loadOf(layers[0]!, {
+      expertBias,
+      updateRate: 1,
+      scored: { take: () => [1, 0, 0, 0], set: (...counts) => void scored.push(...counts) },
+    });
+    const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks: alone, interval: 1 });
+    for (const _ of [0, 1]) balance.aroundPasses(1, () => gets(4, 0, 0, 0));
+    const [skipped] = balance.afterStep(step(1, { skipped: true }));
+    expect(expertBias.data.toArray()).toEqual([0, 0, 0, 0]);
+    expect(scored).toEqual([]);
+    expect(skipped?.fields).toMatchObject({
       loads: [
-        [0, 0],
-        [1, 3],
+        [4, 0, 0, 0],
+        [0, 0, 0, 0],
       ],
-      dropped: [0, 1 - 4 / 5],
-      entropy: [null, 0.5],
     });
+    balance.aroundPasses(2, () => gets(4, 0, 0, 0));
+    balance.afterStep(step(2));
+    expect(expertBias.data.toArray()).toEqual([-1, 1, 1, 1]);
+    expect(scored).toEqual([[1, 0, 0, 0]]);
   });
 
-  it('names experts that got no tokens, again only when they are others', () => {
-    const loads = layers.map((layer) => new FakeLoad(layer));
-    const balance = balanceOf(loads, { interval: 1 });
-    const textOf = (iteration: number, counts: readonly [number, number]) => {
-      const [event] = step(balance, iteration, () => {
-        loads[0]!.pass(counts);
-        loads[1]!.pass([1, 1]);
+  it('reports the rows of an interval, names idle experts once, and goes on where a checkpoint was', () => {
+    const { load, gets } = loadOf(layers[0]!);
+    const other = loadOf(layers[1]!);
+    const options = { loads: [load, other.load], layers, numExperts: 4, ranks: alone, interval: 2 };
+    const balance = new ExpertBalance(options);
+    const pass = (of: ExpertBalance, iteration: number) => {
+      of.aroundPasses(iteration, () => {
+        gets(1, 0, 2, 1);
+        other.gets(1, 1, 1, 1);
       });
-      return event!.text;
+      return of.afterStep(step(iteration));
     };
-    expect(textOf(1, [4, 0])).toBe('experts that got no tokens in this step: decoder.layers.0.mlp: 1');
-    expect(textOf(2, [4, 0])).toBeUndefined();
-    expect(textOf(3, [0, 4])).toBe('experts that got no tokens in this step: decoder.layers.0.mlp: 0');
-    expect(textOf(4, [2, 2])).toBeUndefined();
+    expect(pass(balance, 1)).toEqual([]);
+    const resumed = new ExpertBalance(options);
+    resumed.restore(JSON.parse(JSON.stringify(balance.state)), 'a checkpoint');
+    const [event] = pass(resumed, 2);
+    expect(event).toMatchObject({
+      type: 'experts',
+      iteration: 2,
+      text: 'experts that got no tokens in the last 2 steps: decoder.layers.0.mlp: 1',
+      fields: {
+        steps: 2,
+        loads: [
+          [2, 0, 4, 2],
+          [2, 2, 2, 2],
+        ],
+      },
+    });
+    pass(resumed, 3);
+    expect(pass(resumed, 4)[0]?.text).toBeUndefined();
+    expect(() => resumed.restore({ reported: [1], steps: 1 }, 'a checkpoint')).toThrow(/experts is wrong/);
+    expect(() => resumed.restore({ reported: 'x' }, 'a checkpoint')).toThrow(/experts is wrong/);
   });
 
-  it('goes on with the counts of a checkpoint, and refuses those of another model', () => {
-    const [load, resumed] = [new FakeLoad(layers[0]!), new FakeLoad(layers[0]!)];
-    const balance = balanceOf([load]);
-    step(balance, 1, () => load.pass([3, 1], { numChoices: 8 }));
-    const state = JSON.parse(JSON.stringify(balance.state)) as object;
-    const other = balanceOf([resumed]);
-    other.restore(state, 'a checkpoint');
-    const [event] = step(other, 2, () => resumed.pass([3, 1], { numChoices: 8 }));
-    expect(event!.fields).toMatchObject({
-      steps: 2,
-      loads: [
-        [6, 2],
-        [0, 0],
-      ],
-      dropped: [0.5, 0],
-    });
-    for (const wrong of [{ choices: [1] }, { reported: [1, 2] }, { steps: -1 }, { choices: [0.5, 0] }]) {
-      expect(() => other.restore({ ...state, ...wrong }, 'a checkpoint')).toThrow(/experts is wrong/);
-    }
+  it('has nothing to say of a step that is left out', () => {
+    const { load } = loadOf(layers[0]!);
+    const ranks = {
+      sum: () => {
+        throw new Error('other ranks are not there');
+      },
+    };
+    const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
+    expect(balance.afterStep(step(1, { isLeftOut: true, skipped: true }))).toEqual([]);
   });
 });

@@ -63,7 +63,10 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   ].join('');
 }
 
-function title({ numParameters }: RunPlan, { configuration, profile }: FormatPlanOptions): string {
+function title(
+  { numParameters, numActiveParameters }: RunPlan,
+  { configuration, profile }: FormatPlanOptions,
+): string {
   const { parallel, training } = configuration;
   const { numMicroBatches, microBatchSize } = training;
   const schedule =
@@ -72,7 +75,9 @@ function title({ numParameters }: RunPlan, { configuration, profile }: FormatPla
       : `, schedule ${scheduleOfStep(parallel, numMicroBatches).name}`;
   const machine = `${parallel.worldSize} x ${profile.name} (${profile.hardware.state})`;
   const layout = `${layoutText(parallel)}${schedule}, ${numMicroBatches} micro-batches of ${microBatchSize}`;
-  return `${wrapText(`${formatCount(numParameters)} parameters on ${machine}`)}\n${wrapText(layout)}\n`;
+  const active =
+    numActiveParameters === undefined ? '' : `, ${formatCount(numActiveParameters)} of them active,`;
+  return `${wrapText(`${formatCount(numParameters)} parameters${active} on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 
 /** Of a GPU, or of a process on the cores of a CPU. */
