@@ -173,6 +173,30 @@ describe('a GPT with experts', () => {
     expect(taken()).toEqual([0, 0]);
   });
 
+  it('counts choices that capacity drops, and adds entropies while they are watched, in training only', () => {
+    const stage = open({ ...sparseGpt, moeExpertCapacityFactor: 0.5 });
+    const numRows = smallBatch().labels.length;
+    const [load] = stage.expertLoads;
+    // scores of a quarter each, of which the first two experts are chosen
+    const router = named(stage, '0.mlp.router.weight');
+    router.data.write(new Float32Array(router.size));
+    stage.evaluate({ microBatch: 1, batch: smallBatch(), lossFactors: { lm_loss: 1 } });
+    for (const loss of stage.takeLosses(1)) loss.dispose();
+    pass(stage);
+    expect([load!.takeChoices(), load!.takeChoices()]).toEqual([2 * numRows, 0]);
+    expect(load!.take()).toEqual([4, 4, 0, 0]);
+    expect(load!.entropy.take()).toEqual({ sum: 0, numRows: 0 });
+    load!.entropy.isWatched = true;
+    stage.evaluate({ microBatch: 1, batch: smallBatch(), lossFactors: { lm_loss: 1 } });
+    for (const loss of stage.takeLosses(1)) loss.dispose();
+    pass(stage);
+    pass(stage);
+    const { sum, numRows: numWatched } = load!.entropy.take();
+    expect(numWatched).toBe(2 * numRows);
+    expect(sum / numWatched).toBeCloseTo(Math.log(4), 6);
+    expect(load!.entropy.take()).toEqual({ sum: 0, numRows: 0 });
+  });
+
   it('keeps expert biases in float32 in a model of bfloat16, where they choose and add nothing', () => {
     const model = {
       ...sparseGpt,

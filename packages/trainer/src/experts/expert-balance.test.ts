@@ -32,6 +32,8 @@ function loadOf(layer: string, options: Partial<LoadOfExperts> = {}) {
     expertBias: undefined,
     updateRate: 0,
     take: () => next.splice(0, 4, 0, 0, 0, 0),
+    takeChoices: () => 0,
+    entropy: { isWatched: false, take: () => ({ sum: 0, numRows: 0 }) },
     ...options,
   };
   return { load, gets: (...counts: number[]) => void next.splice(0, 4, ...counts) };
@@ -74,8 +76,8 @@ describe('ExpertBalance', () => {
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
     balance.aroundPasses(1, () => gets(1, 2, 3, 4));
     const [event] = balance.afterStep(step(1));
-    // one sum a step: rows, and choices by scores, of both layers
-    expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]]);
+    // one sum a step: rows, and choices by scores, of both layers; and three numbers of each for the report
+    expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
     expect(event?.fields).toMatchObject({
       layers,
       loads: [
