@@ -19,6 +19,9 @@ std::vector<Case> expert_cases(int64_t width) {
       {"grouped_sum_rows", {real(kF32, {3, width}), x, of_rows, offsets}, {1}},
       {"grouped_bias_forward", {out, x, real(kCompute, {3, width}), of_rows, offsets}, {}},
       {"grouped_bias_backward", {output(kF32, {15}), x, real(kCompute, {3, width}), offsets}, {}},
+      {"row_gate_forward", {out, x, real(kF32, {15})}, {}},
+      {"row_gate_backward", {out, output(kF32, {15}), x, x, real(kF32, {15})}, {}},
+      {"row_products", {output(kF32, {15}), x, x, real(kCompute, {width})}, {}},
       {"update_expert_bias", {real(kF32, {width}), integers(kI64, {width}, 0, 9)}, {0.1}, {kF32}},
       {"add_counts", {integers(kI64, {width}, 0, 9), steps(kI32, {width + 1}, 0, 3)}, {}, {kF32}},
   };
@@ -51,7 +54,7 @@ std::vector<Case> router_cases(int64_t experts) {
           {"router_backward", {output(kF32, {2, 5, experts}), of_slots, logits, chosen}, {function, before, 2.5}, {kF32}});
     }
     cases.push_back({"router_statistics_forward",
-                     {output(kI32, {5, experts}), output(kF32, {5, experts}), output(kF32, {5}), output(kF32, {5}), logits, weights},
+                     {output(kF32, {5, experts}), output(kF32, {5, experts}), output(kF32, {5}), output(kF32, {5}), logits, weights},
                      {static_cast<double>(k), function, 5},
                      {kF32}});
     cases.push_back({"router_statistics_backward",

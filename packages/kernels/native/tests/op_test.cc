@@ -162,8 +162,14 @@ std::vector<Case> llama_cases(int64_t width) {
   const Spec x = real(kCompute, rows), out = output(kCompute, rows), vector = real(kCompute, column),
              both = real(kCompute, twice), biases = real(kCompute, {2 * width});
   std::vector<Case> cases = {
-      {"rms_norm_forward", {out, output(kF32, per_row), x, vector}, {1e-5}},
-      {"rms_norm_backward", {out, real(kF32, column), x, x, real(kF32, per_row, -4.0), vector, x}, {}},
+      {"rms_norm_forward", {out, output(kF32, per_row), x, vector, absent()}, {1e-5, static_cast<double>(width)}},
+      {"rms_norm_forward", {out, output(kF32, per_row), x, vector, real(kF32, per_row, -50.0)}, {1e-5, 2.0 * width}},
+      {"rms_norm_backward",
+       {out, real(kF32, column), x, x, real(kF32, per_row, -4.0), vector, x, absent()},
+       {static_cast<double>(width)}},
+      {"rms_norm_backward",
+       {out, real(kF32, column), x, x, real(kF32, per_row, -4.0), vector, x, real(kF32, per_row)},
+       {2.0 * width}},
       {"bias_swiglu_forward", {out, both, biases}, {}},
       {"bias_swiglu_backward", {output(kCompute, twice), x, both, biases}, {}},
       {"bias_squared_relu_forward", {out, x, vector}, {}},
