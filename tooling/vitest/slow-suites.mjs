@@ -31,6 +31,7 @@ export const slowSuites = {
     'test/bytes-on-the-wire.test.ts': 41,
     'test/checkpoints-of-eight-ranks.test.ts': 20,
     'test/decoupled-rate.test.ts': 22,
+    'test/experts-of-checkpoints.test.ts': 35,
     'test/fine-tuning-layouts.test.ts': 46,
     'test/fine-tuning-recomputation.test.ts': 12,
     'test/huggingface-llama.test.ts': 15,

@@ -112,7 +112,7 @@ describe('kinds', () => {
     [
       'feed-forward network',
       { feedForward: { ...ownFeedForward, kind: 'maxout' } },
-      'gelu, swiglu, squared-relu, power-relu',
+      'gelu, swiglu, squared-relu, clamped-glu, mixture-of-experts, power-relu',
     ],
   ])('rejects an unknown %s with those that are registered', (what, part, expected) => {
     const block = { ...gptBlock(smallGpt), ...part };
