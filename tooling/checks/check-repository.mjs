@@ -166,6 +166,13 @@ function checkSkips(path, allowedSkips) {
   return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 
+/** Problems of a native file: kernels reach threads through one file. */
+function checkThreads(path, text) {
+  const isNative = path.startsWith('packages/kernels/native/backends/cpu/') && !path.endsWith('/threads.cc');
+  if (!isNative || !/^\s*#\s*(include\s*<omp\.h>|pragma\s+omp\b)/m.test(text)) return [];
+  return [`${path}: OpenMP is used by threads.cc alone`];
+}
+
 function selfTest() {
   const failing = [
     checkFile('packages/a/src/long.ts', 'x\n'.repeat(601)),
@@ -182,6 +189,8 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
+    checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
+    checkThreads('packages/kernels/native/backends/cpu/a.h', '  #pragma omp parallel\n'),
     checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
     checkNames(['packages/a/src/build/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
@@ -210,6 +219,8 @@ function selfTest() {
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
     checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
     checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
+    checkThreads('packages/kernels/native/backends/cpu/threads.cc', '#include <omp.h>\n'),
+    checkThreads('packages/kernels/native/backends/cpu/a.cc', '// #include <omp.h>\n'),
     checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
     checkExample('packages/a/README.md', '```sh\na\n```\n'),
     checkExample(
@@ -252,6 +263,7 @@ if (!process.argv.includes('--self-test')) {
         ...checkComments(path, text),
         ...checkSpreads(path, text),
         ...checkDisposables(path, text),
+        ...checkThreads(path, text),
       ]),
     ...files
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))

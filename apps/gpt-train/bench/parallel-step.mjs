@@ -3,7 +3,7 @@
  * The training step of one batch on several ranks of one thread each against one process with as many
  * threads: tokens/s, the time a step waits for communication, and the memory of a rank.
  *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
- *     [--only pp] [--log FILE]
+ *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]
  * A pipeline, split by work, is compared with one process that accumulates as many micro-batches, times
  * 1 / (1 + bubble): the share of a step that the schedule cannot use, (p - 1) / m.
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are
@@ -26,6 +26,7 @@ const { values } = parseArgs({
     repeat: { type: 'string', default: '3' },
     /** Layouts whose name begins so, and what they are compared with. */
     only: { type: 'string', default: '' },
+    'matmul-library': { type: 'string', default: 'faster' },
     iters: { type: 'string', default: '4' },
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench-parallel.jsonl') },
   },
@@ -51,15 +52,18 @@ const allLayouts = [
   },
 ];
 const isReference = ({ name }) => name === one || name === accumulating;
-const layouts = allLayouts.filter((layout) => isReference(layout) || layout.name.startsWith(values.only));
+const compared = allLayouts.filter((layout) => !isReference(layout) && layout.name.startsWith(values.only));
+const references = new Set(compared.map(({ reference = one }) => reference));
+const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
 /** Asked for in the issue that set the goal: of one process with as many threads as there are ranks. */
 const goal = 0.9;
 const log = [];
 
 function run({ name, flags, numProcesses = Number(ranks) }) {
   const threads = numProcesses === 1 ? [] : ['--threads', '1'];
-  const what = ['--preset', values.preset, '--dtype', values.dtype, '--iters', values.iters];
-  const line = runStep({ name, numProcesses, flags: [...what, '--warmup', '1', ...threads, ...flags] });
+  const what = ['--preset', values.preset, '--dtype', values.dtype, '--iters', values.iters, '--warmup', '1'];
+  const library = ['--matmul-library', values['matmul-library']];
+  const line = runStep({ name, numProcesses, flags: [...what, ...library, ...threads, ...flags] });
   log.push(line);
   return JSON.parse(line);
 }

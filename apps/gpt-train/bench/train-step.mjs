@@ -4,15 +4,24 @@
  * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
  * waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
- *     [--micro-batch N] [--device cuda] [--cuda-graphs]
+ *     [--micro-batch N] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
  * On a GPU also the host's milliseconds of a step: those in which it does not wait for the GPU's results.
  * Where they are as many as the step's, the GPU waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
  * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
  * communication and the bytes handed over.
  */
+import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
-import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tensor } from '@mtl/kernels';
+import {
+  hostInformation,
+  memoryStatistics,
+  operationStatistics,
+  setMatmulLibrary,
+  setNumThreads,
+  synchronize,
+  Tensor,
+} from '@mtl/kernels';
 import {
   buildGptStages,
   gptEmbeddingAndHeadCost,
@@ -47,6 +56,7 @@ const { values } = parseArgs({
     'distributed-optimizer': { type: 'boolean', default: false },
     /** On a GPU, where passes contain no communication: not with --tp. */
     'cuda-graphs': { type: 'boolean', default: false },
+    'matmul-library': { type: 'string', default: 'faster' },
     /** Prints where the time goes, by operation, to standard error. */
     profile: { type: 'boolean', default: false },
   },
@@ -109,6 +119,7 @@ async function* batches() {
 }
 
 setNumThreads(Number(values.threads), { pin: world === undefined });
+setMatmulLibrary(values['matmul-library']);
 const schedule = (count) =>
   pipelineModelParallelSize === 1
     ? oneStage(count)
@@ -259,6 +270,9 @@ const report = JSON.stringify({
   preset: values.preset,
   dtype,
   device,
+  processor: cpus()[0].model.trim(),
+  instruction_set: hostInformation().instructionSet,
+  matmul_library: values['matmul-library'],
   threads: Number(values.threads),
   micro_batch: microBatchSize,
   params: numParameters(model),

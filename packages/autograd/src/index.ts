@@ -56,6 +56,10 @@ export {
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
 export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
+export {
+  type PermuteProbabilitiesOptions,
+  permuteProbabilities,
+} from './operations/permute-probabilities.js';
 export { type PermuteRowsOptions, permuteRows } from './operations/permute-rows.js';
 export {
   type HeadRotation,
@@ -75,6 +79,7 @@ export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { squaredRelu } from './operations/squared-relu.js';
 export { swiglu } from './operations/swiglu.js';
 export { tanh } from './operations/tanh.js';
+export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';
 export {
   type Initialization,
   Parameter,

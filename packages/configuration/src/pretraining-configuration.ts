@@ -191,6 +191,8 @@ export interface CheckpointConfiguration {
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   readonly finetune: boolean;
+  /** Whether experts are copies of the feed-forward layers of a dense model that is loaded. Absent: false. */
+  readonly upcycle?: boolean;
   /**
    * Where learning rate, its schedule or weight decay differ from the checkpoint: refuse it (`same`), use the
    * flags (`override`) or the checkpoint's.

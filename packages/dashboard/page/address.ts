@@ -11,6 +11,7 @@ export function viewOf(search: string): Partial<View> {
   const scale = scales.find((name) => name === query.get('scale'));
   const smoothing = numberIn(query, 'smoothing');
   const [from, to] = [numberIn(query, 'from'), numberIn(query, 'to')];
+  const layer = numberIn(query, 'layer');
   const isRange = from !== undefined && to !== undefined && from < to;
   return {
     ...(query.has('run') ? { chosen: query.getAll('run').filter((id) => id !== '') } : {}),
@@ -22,6 +23,7 @@ export function viewOf(search: string): Partial<View> {
     ...(query.get('events') === 'off' ? { showsMarks: false } : {}),
     ...(query.get('reported') === 'on' ? { showsReported: true } : {}),
     ...(query.has('tab') ? { tab: query.get('tab')! } : {}),
+    ...(layer !== undefined && Number.isSafeInteger(layer) && layer >= 0 ? { layer } : {}),
   };
 }
 
@@ -40,6 +42,7 @@ export function addressOf(view: View): string {
   if (!view.showsMarks) query.set('events', 'off');
   if (view.showsReported) query.set('reported', 'on');
   if (view.tab !== undefined) query.set('tab', view.tab);
+  if (view.layer !== undefined) query.set('layer', String(view.layer));
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

@@ -25,9 +25,16 @@ export interface ChartKind {
 
 type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
 
+/** Without its coefficient, as runs write it. */
+const balancingUnit = '1 where loads are even';
+
 const known: Readonly<Record<string, KnownKind>> = {
   lm_loss: { title: 'Training loss', unit: 'nats per token' },
   'validation.lm_loss': { title: 'Validation loss', unit: 'nats per token' },
+  load_balancing_loss: { title: 'Load balancing loss', unit: balancingUnit },
+  seq_load_balancing_loss: { title: 'Load balancing loss of sequences', unit: balancingUnit },
+  global_load_balancing_loss: { title: 'Load balancing loss of batches', unit: balancingUnit },
+  z_loss: { title: 'Router z-loss', unit: 'squared log-sum-exp' },
   grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
   learning_rate: { title: 'Learning rate', isFromZero: true, canBeSmoothed: false },
   decoupled_learning_rate: { title: 'Decoupled learning rate', isFromZero: true, canBeSmoothed: false },

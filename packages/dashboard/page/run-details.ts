@@ -1,6 +1,7 @@
 import type { RunDetails, RunSummary, SampleOfRun } from '../src/api-types.js';
 import { configurationPanel } from './configuration-panel.js';
 import { element } from './element.js';
+import { ExpertsPanel } from './experts-panel.js';
 import { formatBytes, formatNumber, formatTime } from './format.js';
 import { ranksPanel } from './ranks-panel.js';
 import { classOf } from './run-colours.js';
@@ -14,12 +15,14 @@ export class RunDetailsView {
   readonly #state: State;
   readonly #heading = element('h2', { class: 'run-heading' });
   readonly #timeline = new TimelinePanel();
+  readonly #experts: ExpertsPanel;
   readonly #tabs: Tabs;
   readonly #section: HTMLElement;
   #key = '';
 
   constructor(parent: HTMLElement, state: State) {
     this.#state = state;
+    this.#experts = new ExpertsPanel({ onLayer: (layer) => this.#state.update({ layer }) });
     this.#tabs = new Tabs({
       label: 'Details of a run',
       onChoice: (tab) => {
@@ -42,7 +45,8 @@ export class RunDetailsView {
     this.#section.hidden = summary === undefined || details === undefined;
     if (summary === undefined || details === undefined) return;
     this.#timeline.show(details);
-    const { tab } = this.#state.view;
+    const { tab, layer } = this.#state.view;
+    this.#experts.show(details, { layer, series: data.series.get(summary.id)?.series ?? {} });
     const key = JSON.stringify([details, summary.state, data.problems.get(summary.id), tab]);
     if (key === this.#key) return;
     this.#key = key;
@@ -66,6 +70,7 @@ export class RunDetailsView {
       ['checkpoints', `Checkpoints ${details.checkpoints.length}`, [checkpointsPanel(details)]],
       ['samples', 'Samples', [samplesPanel(details)]],
       ['events', 'Events', [eventsPanel(details)]],
+      ['experts', 'Experts', [details.experts === null ? undefined : this.#experts.panel]],
       ['ranks', 'Ranks', [ranksPanel(details.ranks)]],
       ['timeline', 'Timeline of a step', [details.traceRevision === null ? undefined : this.#timeline.panel]],
       ['configuration', 'Configuration', [configurationPanel(details)]],

@@ -1,4 +1,4 @@
-import type { RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
+import type { ExpertsAnswer, RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
 
 /** Addresses are relative: they begin with the token where one is needed. */
 async function get<Answer>(path: string): Promise<Answer> {
@@ -11,6 +11,8 @@ const pathOf = (id: string): string => `api/runs/${encodeURIComponent(id)}`;
 
 export const getDetails = (id: string): Promise<RunDetails> => get(pathOf(id));
 export const getTrace = (id: string): Promise<TraceAnswer> => get(`${pathOf(id)}/trace`);
+export const getExperts = (id: string, layer: number | undefined): Promise<ExpertsAnswer> =>
+  get(`${pathOf(id)}/experts${layer === undefined ? '' : `?layer=${layer}`}`);
 export const pictureOf = (id: string, index: number): string => `${pathOf(id)}/trace/${index}.svg`;
 
 export function getSeries(id: string, query: Readonly<Record<string, string>>): Promise<SeriesAnswer> {

@@ -24,6 +24,8 @@ export interface View {
   range: Range | undefined;
   /** The part of the details that is shown; undefined for the first. */
   tab: string | undefined;
+  /** The layer whose experts are shown over time; undefined for the first that has experts. */
+  layer: number | undefined;
 }
 
 /** What the page shows. Each change is told to all who asked for it. */
@@ -46,6 +48,7 @@ export class State {
       showsReported: false,
       range: undefined,
       tab: undefined,
+      layer: undefined,
       ...view,
     };
   }

@@ -1,5 +1,5 @@
 import { MtlError } from '@mtl/errors';
-import type { SeriesAnswer } from './api-types.js';
+import type { ExpertsAnswer, SeriesAnswer } from './api-types.js';
 import { HttpProblem } from './http-problem.js';
 import { readSeriesQuery } from './read-series-query.js';
 import type { TraceOfRun } from './read-trace-of-run.js';
@@ -20,6 +20,7 @@ const json = (value: unknown): Answer => ({ type: 'application/json', body: JSON
  * - `/api/runs`: all runs
  * - `/api/runs/ID`: everything of one but its curves
  * - `/api/runs/ID/series?names=...`: curves, see `readSeriesQuery`
+ * - `/api/runs/ID/experts?layer=N`: loads of experts, over time of one layer
  * - `/api/runs/ID/trace`, `/api/runs/ID/trace/N.svg`: its profiled steps; their picture for pipeline N
  *
  * @throws HttpProblem 404 for anything else, 400 for a query that is wrong
@@ -37,6 +38,7 @@ export async function answerApi(folder: RunsFolder, { pathname, searchParams }: 
   if (run === undefined) throw new HttpProblem(404, `there is no run ${name}`);
   if (what === undefined) return json(await run.details());
   if (what === 'series' && picture === undefined) return json(await seriesOf(run, name, searchParams));
+  if (what === 'experts' && picture === undefined) return json(await expertsOf(run, searchParams));
   if (what === 'trace') return await traceOf(run, picture);
   throw notFound(pathname);
 }
@@ -60,6 +62,17 @@ async function seriesOf(run: RunFolder, id: string, query: URLSearchParams): Pro
   });
   const marks = await run.marks(queries[0]!.axis);
   return { id, revision: run.summary.revision, series: Object.fromEntries(found), marks };
+}
+
+async function expertsOf(run: RunFolder, query: URLSearchParams): Promise<ExpertsAnswer> {
+  const layer = query.get('layer');
+  if (layer !== null && !/^\d{1,6}$/.test(layer)) {
+    throw new HttpProblem(400, `layer: ${layer}; expected the number of a layer`);
+  }
+  const index = await run.index();
+  const answer = index.loadsOfExperts(layer === null ? undefined : Number(layer));
+  if (answer === undefined) throw new HttpProblem(404, 'the run has no loads of experts');
+  return answer;
 }
 
 async function traceOf(run: RunFolder, picture: string | undefined): Promise<Answer> {

@@ -91,6 +91,37 @@ export interface RanksOfRun {
   readonly slow: readonly number[];
 }
 
+/** That a run has loads of experts, up to which step, and of how many. */
+export interface ExpertsOfRun {
+  readonly iteration: number;
+  readonly numLayers: number;
+  readonly numExperts: number;
+}
+
+/** Loads of experts, relative to an even one: 1 is even. */
+export interface ExpertsAnswer {
+  /** The numbers of the layers that have experts. */
+  readonly layers: readonly number[];
+  readonly numExperts: number;
+  /** Of the last steps; lists have an element for each layer. */
+  readonly newest: {
+    readonly first: number;
+    readonly last: number;
+    readonly loads: readonly (readonly number[])[];
+    /** The share of choices that were dropped for want of room. */
+    readonly dropped: readonly (number | null)[];
+    /** Mean entropy of the router's scores, in nats. */
+    readonly entropy: readonly (number | null)[];
+  };
+  /** The layer that the rest is of: lists have an element for each interval of steps, oldest first. */
+  readonly layer: number;
+  readonly first: readonly number[];
+  readonly last: readonly number[];
+  readonly loads: readonly (readonly number[])[];
+  readonly dropped: readonly (number | null)[];
+  readonly entropy: readonly (number | null)[];
+}
+
 /** A value of a run; those of two runs that mean the same have the same key. */
 export interface ComparableValueOfRun {
   readonly key: string;
@@ -125,6 +156,7 @@ export interface RunDetails {
   /** The last ones, newest first. */
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
+  readonly experts: ExpertsOfRun | null;
   /** Another text whenever the trace of profiled steps is written; null where the folder has none. */
   readonly traceRevision: string | null;
   /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */

@@ -108,6 +108,7 @@ export class RunFolder {
       samples: this.#samples.toReversed(),
       events: index.events,
       ranks: index.ranks,
+      experts: index.experts,
       traceRevision: (await stampOf(join(this.#path, 'trace.json'))) || null,
       series: index.names,
       notes: notesOf(index),

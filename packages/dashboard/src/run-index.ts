@@ -1,8 +1,9 @@
 import { renamedLosses } from '@mtl/recipes/runs';
-import type { Axis, EventOfRun, RanksOfRun, Series } from './api-types.js';
+import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';
 import { wordsOfEvent } from './event-words.js';
+import { ExpertRecords } from './expert-records.js';
 import { lowerBound } from './lower-bound.js';
 import { medianBand } from './median-band.js';
 import { RankRecords } from './rank-records.js';
@@ -39,6 +40,7 @@ export class RunIndex {
   readonly #lines: AppendedLines;
   #events: EventOfRun[] = [];
   readonly #ranks = new RankRecords();
+  readonly #experts = new ExpertRecords();
   #update: Promise<void> = Promise.resolve();
 
   constructor(path: string) {
@@ -66,6 +68,15 @@ export class RunIndex {
 
   get ranks(): RanksOfRun | null {
     return this.#ranks.current;
+  }
+
+  get experts(): ExpertsOfRun | null {
+    return this.#experts.current;
+  }
+
+  /** Loads of experts, over time of one layer; undefined for a run without any. */
+  loadsOfExperts(layer: number | undefined): ExpertsAnswer | undefined {
+    return this.#experts.answer(layer);
   }
 
   /** A curve with about as many points as asked for; undefined where the run has none of that name. */
@@ -129,6 +140,7 @@ export class RunIndex {
     this.validations.truncate(0);
     this.#events = [];
     this.#ranks.clear();
+    this.#experts.clear();
   }
 
   #add(line: string): void {
@@ -138,11 +150,22 @@ export class RunIndex {
     if (type === undefined) this.steps.add(record);
     else if (type === 'validation') this.validations.add(record);
     else if (type === 'ranks') this.#ranks.addFigures(record);
+    else if (type === 'experts') this.#addExperts(record);
     else if (typeof type === 'string') {
       if (type === 'slow_rank') this.#ranks.addSlowRank(record);
-      this.#events.push(eventOf(type, record));
-      if (this.#events.length > mostEvents) this.#events.shift();
+      this.#push(eventOf(type, record));
     }
+  }
+
+  /** Loads are an event only where experts got no tokens. */
+  #addExperts(record: Fields): void {
+    const text = this.#experts.add(record);
+    if (text !== undefined) this.#push({ ...eventOf('experts', record), text });
+  }
+
+  #push(event: EventOfRun): void {
+    this.#events.push(event);
+    if (this.#events.length > mostEvents) this.#events.shift();
   }
 }
 

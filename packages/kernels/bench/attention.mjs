@@ -1,7 +1,9 @@
-// Attention forward, backward and over a cache, as rates and as shares of what a large matmul of
-// oneDNN reaches on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked
-// first, against the reference.
+// Attention forward, backward and over a cache, as rates and as shares of what a large matmul
+// reaches on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked
+// first, against the reference. MTL_PEER_PYTHON names a Python that has torch: the times of its
+// scaled_dot_product_attention are printed, too.
 //   node bench/attention.mjs [threads]
+import { fileURLToPath } from 'node:url';
 import {
   attentionBackward,
   attentionCachedForward,
@@ -13,9 +15,25 @@ import {
   Tensor,
   tidy,
 } from '../dist/index.js';
+import { Timer } from './timer.mjs';
 
 const seconds = 0.5;
 if (process.argv[2] !== undefined) setNumThreads(Number(process.argv[2]));
+const python = process.env.MTL_PEER_PYTHON;
+const peerProgram = fileURLToPath(new URL('time_attention_of_pytorch.py', import.meta.url));
+const pytorch =
+  python === undefined ? undefined : new Timer(python, [peerProgram, String(hostInformation().numThreads)]);
+console.log(
+  `kernels of ${hostInformation().instructionSet}${pytorch ? `; ${await pytorch.readLine()}` : ''}`,
+);
+
+/** How many times as long PyTorch's two passes take. */
+async function ofPyTorch({ sizes, causal, probability = 0 }, dtype, ours) {
+  if (pytorch === undefined) return '';
+  const theirs = await pytorch.ask([...sizes, causal ? 1 : 0, probability, dtype].join(' '));
+  const ratios = theirs.map((milliseconds, pass) => (milliseconds / ours[pass]).toFixed(2));
+  return `; PyTorch ${theirs.map((value) => value.toFixed(2)).join(' and ')} ms, ${ratios.join(' and ')} times as long`;
+}
 
 function random(shape, dtype, device = 'cpu') {
   let state = 1;
@@ -95,23 +113,22 @@ const shapes = [
 for (const dtype of ['float32', 'bfloat16']) {
   tidy(() => check(dtype));
   const peer = tidy(() => matmulRate(dtype));
-  console.log(`${dtype}, ${hostInformation().numThreads} threads: oneDNN matmul ${peer.toFixed(0)} GFLOP/s`);
-  for (const { sizes, causal, probability } of shapes) {
-    tidy(() => {
+  console.log(`${dtype}, ${hostInformation().numThreads} threads: a large matmul ${peer.toFixed(0)} GFLOP/s`);
+  for (const shape of shapes) {
+    const { sizes, causal, probability } = shape;
+    const [sequence, batch, heads, size] = sizes;
+    const flops = 4 * batch * heads * sequence * sequence * size * (causal ? 0.5 : 1);
+    const [forward, backward] = tidy(() => {
       const call = problem(sizes, { dtype, causal, probability });
-      const [sequence, batch, heads, size] = sizes;
-      const flops = 4 * batch * heads * sequence * sequence * size * (causal ? 0.5 : 1);
-      const forward = fastest(() => attentionForward(call));
-      const backward = fastest(() => attentionBackward(call));
-      const report = (name, milliseconds, work) => {
-        const rate = work / milliseconds / 1e6;
-        return `${name} ${milliseconds.toFixed(2)} ms ${rate.toFixed(0)} GFLOP/s (${((100 * rate) / peer).toFixed(0)} %)`;
-      };
-      const name = `[${sizes}]${causal ? ' causal' : ''}${probability ? ` dropout ${probability}` : ''}`;
-      console.log(
-        `  ${name}: ${report('forward', forward, flops)}, ${report('backward', backward, 2 * flops)}`,
-      );
+      return [fastest(() => attentionForward(call)), fastest(() => attentionBackward(call))];
     });
+    const report = (name, milliseconds, work) => {
+      const rate = work / milliseconds / 1e6;
+      return `${name} ${milliseconds.toFixed(2)} ms ${rate.toFixed(0)} GFLOP/s (${((100 * rate) / peer).toFixed(0)} %)`;
+    };
+    const name = `[${sizes}]${causal ? ' causal' : ''}${probability ? ` dropout ${probability}` : ''}`;
+    const passes = `${report('forward', forward, flops)}, ${report('backward', backward, 2 * flops)}`;
+    console.log(`  ${name}: ${passes}${await ofPyTorch(shape, dtype, [forward, backward])}`);
   }
   tidy(() => {
     const cache = [8, 12, 1024, 64];
@@ -124,3 +141,4 @@ for (const dtype of ['float32', 'bfloat16']) {
     console.log(`  one position over a cache of [${cache}]: ${step.toFixed(2)} ms, ${rate.toFixed(1)} GB/s`);
   });
 }
+pytorch?.end();

@@ -1,8 +1,9 @@
 // Times matmuls by our kernel and by oneDNN, for bench/matmuls.mjs, which names one shape a line:
-//   rows columns inner transpose_left transpose_right accumulate float32|bfloat16
+//   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
 // The answer is the seconds of one call of each. Operands are stored as training stores them, and lie in
 // memory as in training: those of consecutive calls are different ones, as many as it takes to leave the
 // caches.
+//   time_matmuls [plain|avx2|avx512] [all|library]   the kernels' instructions; oneDNN alone
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -22,14 +23,14 @@ constexpr double kSeconds = 0.05;  // of calls of one kernel
 constexpr int64_t kBytes = int64_t{64} << 20;  // of the operands of consecutive calls
 
 struct Shape {
-  int64_t rows, columns, inner;
+  int64_t batch, rows, columns, inner;
   bool transpose_left, transpose_right, accumulate;
   DType dtype;
 
   DType output_dtype() const { return accumulate ? DType::kFloat32 : dtype; }
   int64_t bytes() const {
-    return (rows * inner + inner * columns) * static_cast<int64_t>(size_of(dtype)) +
-           rows * columns * static_cast<int64_t>(size_of(output_dtype()));
+    return batch * ((rows * inner + inner * columns) * static_cast<int64_t>(size_of(dtype)) +
+                    rows * columns * static_cast<int64_t>(size_of(output_dtype())));
   }
 };
 
@@ -54,13 +55,14 @@ class Matrix {
   Scratch memory_;
 };
 
-TensorView matrix_view(Matrix* matrix, DType dtype, int64_t rows, int64_t columns, bool transposed) {
+TensorView matrix_view(Matrix* matrix, DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed) {
   TensorView view;
   view.data = matrix->data();
   view.dtype = dtype;
-  view.rank = 2;
-  view.shape[0] = transposed ? columns : rows;
-  view.shape[1] = transposed ? rows : columns;
+  view.rank = batch == 1 ? 2 : 3;
+  view.shape[0] = batch;
+  view.shape[view.rank - 2] = transposed ? columns : rows;
+  view.shape[view.rank - 1] = transposed ? rows : columns;
   return view;
 }
 
@@ -68,12 +70,12 @@ TensorView matrix_view(Matrix* matrix, DType dtype, int64_t rows, int64_t column
 class Call {
  public:
   explicit Call(const Shape& s)
-      : left_(s.rows * s.inner, s.dtype),
-        right_(s.inner * s.columns, s.dtype),
-        output_(s.rows * s.columns, s.output_dtype()),
-        tensors_{matrix_view(&output_, s.output_dtype(), s.rows, s.columns, false),
-                 matrix_view(&left_, s.dtype, s.rows, s.inner, s.transpose_left),
-                 matrix_view(&right_, s.dtype, s.inner, s.columns, s.transpose_right)},
+      : left_(s.batch * s.rows * s.inner, s.dtype),
+        right_(s.batch * s.inner * s.columns, s.dtype),
+        output_(s.batch * s.rows * s.columns, s.output_dtype()),
+        tensors_{matrix_view(&output_, s.output_dtype(), s.batch, s.rows, s.columns, false),
+                 matrix_view(&left_, s.dtype, s.batch, s.rows, s.inner, s.transpose_left),
+                 matrix_view(&right_, s.dtype, s.batch, s.inner, s.columns, s.transpose_right)},
         attributes_{double(s.transpose_left), double(s.transpose_right), double(s.accumulate)} {}
 
   OpCall op_call() const {
@@ -114,29 +116,45 @@ double time(const std::vector<std::unique_ptr<Call>>& calls, const Body& body) {
   return seconds_since(start) / static_cast<double>(count);
 }
 
-int serve() {
+int serve(bool with_ours) {
   set_matmul_library(MatmulLibrary::kOwn);
   Shape shape;
   std::string dtype, before, line;
   std::vector<std::unique_ptr<Call>> calls;
-  while (std::cin >> shape.rows >> shape.columns >> shape.inner >> shape.transpose_left >> shape.transpose_right >>
+  while (std::cin >> shape.batch >> shape.rows >> shape.columns >> shape.inner >> shape.transpose_left >> shape.transpose_right >>
          shape.accumulate >> dtype) {
     shape.dtype = dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
     calls.clear();
     for (int64_t bytes = 0; bytes < kBytes; bytes += shape.bytes()) calls.push_back(std::make_unique<Call>(shape));
     const KernelFunction kernel = cpu_backend()->find_kernel("matmul");
     const auto library = [](const OpCall& call) { return onednn_matmul(matmul_problem_of(call)); };
-    for (const auto& call : {calls.front().get()}) discard(kernel(call->op_call())), discard(library(call->op_call()));
-    const double ours = time(calls, kernel);
-    std::cout << ours << ' ' << time(calls, library) << std::endl;
+    discard(library(calls.front()->op_call()));
+    if (with_ours) {
+      discard(kernel(calls.front()->op_call()));
+      std::cout << time(calls, kernel) << ' ';
+    }
+    std::cout << time(calls, library) << std::endl;
   }
   return 0;
+}
+
+const char* const kInstructionSets[] = {"plain", "avx2", "avx512"};
+
+// The best that the processor has, unless `name` is another one.
+const char* choose_instruction_set(const std::string& name) {
+  for (int level = 0; level < 3; ++level) {
+    if (name == kInstructionSets[level]) discard(set_instruction_set(static_cast<InstructionSet>(level)));
+  }
+  return kInstructionSets[static_cast<int>(active_instruction_set())];
 }
 
 }  // namespace
 }  // namespace mtl
 
-int main() {
-  std::cout << "oneDNN " << mtl::onednn_version() << ", " << mtl::num_threads() << " threads" << std::endl;
-  return mtl::serve();
+int main(int count, char** arguments) {
+  const char* const instructions = mtl::choose_instruction_set(count > 1 ? arguments[1] : "");
+  const bool with_ours = count < 3 || std::string(arguments[2]) != "library";
+  std::cout << (with_ours ? std::string("kernels of ") + instructions + ", " : "") << "oneDNN " << mtl::onednn_version()
+            << ", " << mtl::num_threads() << " threads" << std::endl;
+  return mtl::serve(with_ours);
 }

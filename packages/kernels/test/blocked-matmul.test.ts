@@ -162,13 +162,13 @@ describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s 
 // As in generation: sums along the rows of the weights, whatever the remainders.
 it.each(
   supported.flatMap((instructionSet) =>
-    [1, 2, 3, 4].flatMap((rows) =>
+    [1, 2, 3, 4, 5, 18, 32].flatMap((rows) =>
       (['float32', 'bfloat16', 'float16'] as const).map((dtype) => ({ instructionSet, rows, dtype })),
     ),
   ),
 )('multiplies $rows rows of $dtype exactly with $instructionSet', ({ instructionSet, rows, dtype }) => {
   setInstructionSet(instructionSet);
-  const [inner, columns] = [205, 27]; // no multiple of seven: every row is another one
+  const [inner, columns] = [rows > 4 ? 311 : 205, 27]; // no multiple of seven: every row is another one
   const small = (index: number): number => (index % 7) - 3;
   const values = (size: number): Float32Array =>
     Float32Array.from({ length: size }, (_, index) => small(index));

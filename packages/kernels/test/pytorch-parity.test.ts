@@ -36,6 +36,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { setPoison } from '../src/internal/index.js';
+import { expertReplays } from './support/expert-replays.js';
 import { projectedBackward, projectedForward } from './support/projected-attention.js';
 import { readSafetensors } from './support/read-safetensors.js';
 
@@ -137,6 +138,7 @@ const replays: Readonly<Record<string, Replay>> = {
     rmsNormBackward({ ...operands, inputGradient, weightGradient: dweight, outputGradient: dy! });
     return { y, dqkv, dweight };
   },
+  ...expertReplays,
   bias_swiglu: ({ x, bias, dy }) => {
     const [y, dx, dbias] = [like(dy!), like(x!), float32(bias!.shape)];
     biasSwigluForward({ output: y, input: x!, bias });
@@ -283,6 +285,8 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_swiglu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_squared_relu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
+  // the same of up to 5 terms, next to which another group's sum may be smaller
+  expert_activation: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dx is computed from y, which was rounded to bfloat16: near 1, half a unit of y is as much of 1 - y^2
   tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },
 };

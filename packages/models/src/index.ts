@@ -58,6 +58,7 @@ export {
 } from './experts/expert-variants.js';
 export type { ExpertsSpecification } from './experts/experts-specification.js';
 export { expertsSpecificationOf } from './experts/experts-specification-of.js';
+export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from './experts/upcycled-tensors.js';
 export { gptBlock, gptBlocks } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';

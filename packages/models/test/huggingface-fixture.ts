@@ -22,7 +22,13 @@ export const llamaNames = [
   'huggingface-qwen2',
   'huggingface-qwen3',
 ] as const;
-export const fixtureNames = [...gpt2Names, ...llamaNames] as const;
+export const expertNames = [
+  'huggingface-mixtral',
+  'huggingface-qwen2-moe',
+  'huggingface-qwen3-moe',
+  'huggingface-olmoe',
+] as const;
+export const fixtureNames = [...gpt2Names, ...llamaNames, ...expertNames] as const;
 export type FixtureName = (typeof fixtureNames)[number];
 
 export function fixtureDirectory(name: FixtureName): string {

@@ -24,6 +24,8 @@ import { sizeOf } from '@mtl/kernels';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { afterAll, describe, expect, it } from 'vitest';
 import {
+  type GptModelConfiguration,
+  hasExperts,
   type MegatronModel,
   modelParameters,
   readHuggingFaceGpt,
@@ -66,6 +68,10 @@ const open = async (
   options: { step?: number; vocabularySize?: number; weightsOnly?: boolean } = {},
 ) => await readMegatron({ directory, ...options });
 
+/** Which layers have experts. */
+const layersOf = (model: MegatronModel['configuration']): readonly boolean[] =>
+  Array.from({ length: model.numLayers }, (_, layer) => hasExperts(model as GptModelConfiguration, layer));
+
 describe.each([
   ['torch-gpt-0', 'huggingface-erf'],
   ['torch-gpt-1', 'huggingface-erf'],
@@ -76,6 +82,11 @@ describe.each([
   ['torch-dist-gpt-1p', 'huggingface-gpt2'],
   ['torch-dist-llama', 'huggingface-llama'],
   ['torch-dist-qwen3', 'huggingface-qwen3'],
+  ['torch-experts-local', 'huggingface-mixtral'],
+  ['torch-experts-grouped', 'huggingface-mixtral'],
+  ['torch-experts-view', 'huggingface-mixtral'],
+  ['torch-dist-experts', 'huggingface-mixtral'],
+  ['torch-dist-experts-layers', 'huggingface-qwen3-moe'],
 ] as const satisfies readonly (readonly [string, FixtureName])[])('%s', (name, huggingFace) => {
   it(`has the weights of ${huggingFace}, bit for bit`, async () => {
     const found = await open(join(fixtures, name), { weightsOnly: true });
@@ -84,7 +95,10 @@ describe.each([
       makeVocabularySizeDivisibleBy: 4,
     });
     expect(found).toMatchObject({ kind: 'gpt', iteration: 12 });
-    expect(found.configuration).toMatchObject(source.configuration);
+    // which layers have experts is a list there
+    const { moeLayerFreq: _, ...others } = source.configuration;
+    expect(found.configuration).toMatchObject(others);
+    expect(layersOf(found.configuration)).toEqual(layersOf(source.configuration));
     const weights = await weightsOf(found, found.load);
     const expected = { kind: 'gpt', configuration: source.configuration } as const;
     expect(weights).toEqual(await weightsOf(expected, source.load));
@@ -115,14 +129,16 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
 });
 
 /**
- * What torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, every value as in the fixture of
- * this name: `tooling/fixtures/megatron.py --check`.
+ * What torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, with experts on 2026-11-27, every
+ * value as in the fixture of this name: `tooling/fixtures/megatron.py --check`.
  */
 const checked = {
   'huggingface-gpt2': '586342b88c37b711c2c7127882c4144b7386a9a2fe6cb413ffbbdd57a6b42bb1',
   'huggingface-erf': '0737479ca17b6e2defe5f7dec4c061345b5a0acc92f04deb63d70e74e6efdda1',
   'huggingface-llama': '95815edc3b3f9121d244ebc91904802a8a7b157fdf435ef564679cbf912e4b9a',
   'huggingface-qwen3': '645537e041af18843c3665099e3e3092918af1b1a403b835c047c41b6e4c28c1',
+  'huggingface-mixtral': '3a2c62c14b484e0a8fa4f7125037e7328fcff725cb0af57496fffe7b9ac5b187',
+  'huggingface-qwen3-moe': 'c041b769637e84495828123c004a687398c19967e7472c38b1ba3d260277bc11',
   bert: '83e7f7864e524b8e95c5e08f34d6d09845b03bd85491a76fea3ad6a7d68fabc5',
 };
 

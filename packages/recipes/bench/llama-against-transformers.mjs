@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 /**
  * The training step of a Llama of SmolLM-135M's size (AdamW and clipping included) against transformers'
- * LlamaForCausalLM, or with `--lora-rank` the step of its adapters against PEFT's: the same weights and the
- * same tokens; losses and gradient norms are compared, both sides step in turn, medians are printed. Exits
+ * LlamaForCausalLM, or with `--lora-rank` the step of its adapters against PEFT's, or of a small Qwen3-MoE
+ * with one of transformers' implementations of experts: the same weights and the same tokens; losses and gradient norms are compared, both sides step in turn, medians are printed. Exits
  * with 1 where a goal is missed. One configuration a run, since the peak of a process's memory never falls.
- *   node bench/llama-against-transformers.mjs [--dtype float32] [--lora-rank 0] [--compile] [--threads 2]
- *     [--rounds 5] [--batch-size 1] [--seq-length 1024]
+ *   node bench/llama-against-transformers.mjs [--model smollm|qwen-moe|qwen-dense] [--experts grouped_mm|eager]
+ *     [--dtype float32] [--lora-rank 0] [--compile] [--threads 2] [--rounds 5] [--batch-size 1]
+ *     [--seq-length 1024]
  * MTL_PEER_PYTHON names a Python with torch, transformers and peft (default python3).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,12 +15,14 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, memoryStatistics, setNumThreads } from '@mtl/kernels';
-import { LlamaSide, randomStep } from './llama-side.mjs';
+import { LlamaSide, models, randomStep } from './llama-side.mjs';
 import { PeerProcess } from './peer-process.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const { values } = parseArgs({
   options: {
+    model: { type: 'string', default: 'smollm' },
+    experts: { type: 'string' },
     dtype: { type: 'string', default: 'float32' },
     'lora-rank': { type: 'string', default: '0' },
     compile: { type: 'boolean', default: false },
@@ -30,7 +33,11 @@ const { values } = parseArgs({
   },
 });
 const { dtype } = values;
-const goals = { speed: { float32: 1.3, bfloat16: 1.4 }[dtype], memory: 0.8 };
+const model = models[values.model];
+const goals = {
+  speed: model.numExperts === undefined ? { float32: 1.3, bfloat16: 1.4 }[dtype] : 1.5,
+  memory: 0.8,
+};
 /** How far losses and gradient norms of the first step may differ: the design's bounds against PyTorch. */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } }[dtype];
 const [threads, loraRank] = [Number(values.threads), Number(values['lora-rank'])];
@@ -47,11 +54,12 @@ console.log(
     `torch ${versions.torch}, transformers ${versions.transformers}; load ${loadavg()[0].toFixed(1)}`,
 );
 const directory = mkdtempSync(join(tmpdir(), 'mtl-llama-bench-'));
-const side = new LlamaSide({ dtype, loraRank });
+const side = new LlamaSide({ dtype, loraRank, model });
 const places = { base: join(directory, 'base'), adapters: loraRank > 0 ? join(directory, 'adapters') : null };
 try {
   await side.save(places);
-  await peer.ask({ do: 'build', ...places, dtype, threads, compiled: values.compile });
+  const { compile: compiled, experts = null } = values;
+  await peer.ask({ do: 'build', ...places, dtype, threads, compiled, experts });
 } finally {
   rmSync(directory, { recursive: true });
 }
@@ -62,6 +70,7 @@ for (let step = 0; step < numWarmUpSteps + Number(values.rounds); step++) {
     step,
     batchSize: Number(values['batch-size']),
     sequenceLength: Number(values['seq-length']),
+    vocabularySize: model.vocabularySize,
   });
   const [theirs, ours] = [await peer.ask({ do: 'step', rows }), side.step(batch)];
   for (const key of step === 0 ? ['loss', 'norm'] : []) {
@@ -80,8 +89,11 @@ const [ours, theirs] = ['ours', 'theirs'].map((name) => median(runs[name].map(({
 const speed = theirs / ours;
 const memory = ourBytes / theirBytes;
 const verdict = (isReached, goal) => `goal ${goal}${isReached ? '' : ' MISSED'}`;
-const what = `${dtype}${loraRank > 0 ? `, LoRA of rank ${loraRank}` : ''}${values.compile ? ', compiled' : ''}`;
-console.log(`${what}: step ${ours.toFixed(3)} s here, ${theirs.toFixed(3)} s there`);
+const passes = median(runs.ours.map((run) => run.passes));
+const what = `${values.model}${values.experts === undefined ? '' : `, experts ${values.experts}`}, ${dtype}${loraRank > 0 ? `, LoRA of rank ${loraRank}` : ''}${values.compile ? ', compiled' : ''}`;
+console.log(
+  `${what}: step ${ours.toFixed(3)} s here (passes ${passes.toFixed(3)} s), ${theirs.toFixed(3)} s there`,
+);
 console.log(`  speed x${speed.toFixed(2)} (${verdict(speed >= goals.speed, goals.speed)})`);
 console.log(
   `  memory ${mebibytes(ourBytes)} here (allocator ${mebibytes(memoryStatistics('cpu').peakBytes)}), ` +

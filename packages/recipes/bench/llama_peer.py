@@ -1,4 +1,4 @@
-"""The other side of llama-against-transformers.mjs: steps of transformers' LlamaForCausalLM, or of PEFT's adapters of it.
+"""The other side of llama-against-transformers.mjs: steps of transformers' LlamaForCausalLM (or Qwen3MoeForCausalLM), or of PEFT's adapters of it.
 
 Commands come as JSON lines on standard input, answers go as JSON lines to standard output. Needs torch and
 transformers, and peft for adapters.
@@ -11,7 +11,7 @@ import time
 
 import torch
 import transformers
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 
 def answer(**values):
@@ -19,10 +19,11 @@ def answer(**values):
 
 
 class Peer:
-    def __init__(self, base, adapters, dtype, threads, compiled):
+    def __init__(self, base, adapters, dtype, threads, compiled, experts):
         torch.set_num_threads(threads)
         self.autocast = dtype == "bfloat16"
-        model = LlamaForCausalLM.from_pretrained(base, attn_implementation="sdpa", dtype=torch.float32)
+        options = {} if experts is None else {"experts_implementation": experts}
+        model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="sdpa", dtype=torch.float32, **options)
         if adapters is not None:
             from peft import PeftModel
             model = PeftModel.from_pretrained(model, adapters, is_trainable=True)

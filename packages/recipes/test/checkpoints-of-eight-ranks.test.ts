@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
+import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
 import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
@@ -69,16 +69,7 @@ async function run(worldSize: number, steps: readonly Step[]): Promise<void> {
 
 const pathOf = (name: string): string => join(at(name), `iter_000000${numSteps}`);
 
-/** The bytes of every tensor put together, by name: weights, and both moments of Adam. */
-async function contentOf(name: string): Promise<ReadonlyMap<string, string>> {
-  const checkpoint = await Checkpoint.open(pathOf(name));
-  const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, globalShape }) => {
-    const bytes = globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
-    return hostTensor({ name, dtype, globalShape, memory: new Uint8Array(bytes) });
-  });
-  await loadCheckpoint({ checkpoint, tensors });
-  return new Map(tensors.map(({ name, memory }) => [name, Buffer.from(memory!).toString('base64')]));
-}
+const contentOf = (name: string): Promise<ReadonlyMap<string, string>> => contentOfCheckpoint(pathOf(name));
 
 /** Hashes of the shards: equal where the same ranks hold the same bits of the same boxes. */
 const shardsOf = (name: string): readonly string[] =>

@@ -19,7 +19,7 @@ export {
 } from './expert-parallel.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSharded } from './is-sharded.js';
-export { type RegionCollectives, regionCollectives } from './region-collectives.js';
+export { type RegionCollectives, regionCollectives, sumOverRanks } from './region-collectives.js';
 export { type ReplicatedParameterOptions, replicatedParameter } from './replicated-parameter.js';
 export { type RowParallelAdapterOptions, rowParallelAdapter } from './row-parallel-adapter.js';
 export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';

@@ -26,6 +26,10 @@ export function regionCollectives(tensorParallel: TensorParallel | undefined): R
   return { enter: gatherSequence(group), leave: reduceScatterSequence(group) };
 }
 
+/** Adds up over the ranks, in place; undefined where nothing is sharded. */
+export const sumOverRanks = (tensorParallel: TensorParallel | undefined): Collective | undefined =>
+  isSharded(tensorParallel) ? allReduce(tensorParallel.group) : undefined;
+
 /** Sums in place: `leave` is only given matmul outputs that have no other reader. */
 function allReduce(group: ProcessGroup): Collective {
   return (tensor) => {

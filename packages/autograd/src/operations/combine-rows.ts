@@ -12,10 +12,11 @@ export interface CombineRowsOptions {
 }
 
 /**
- * For each row the sum of what is in the places of its slots, in the order of the slots and in float32; dropped slots
- * add nothing.
+ * For each row the sum of what is in the places of its slots, in the order of the slots and in float32;
+ * dropped slots add nothing.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
  */
 export const combineRows = checkedOperation(
   'combineRows',

@@ -12,7 +12,9 @@ import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 
 export interface ExpertActivationOptions extends ActivationOptions {
-  /** `[R, 1, W]` (or more dimensions): W is 2F (F gates, then F values) for gated activations, F for others. */
+  /**
+   * `[R, 1, W]` (or more dimensions): W is 2F (F gates, then F values) for gated activations, F for others.
+   */
   readonly input: Variable;
   /** [G, W] */
   readonly bias?: Parameter | undefined;
@@ -23,11 +25,11 @@ export interface ExpertActivationOptions extends ActivationOptions {
 }
 
 /**
- * act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros. Its output is computed
- * again in backward rather than kept, where the tape rematerializes.
+ * act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros. Its output
+ * is computed again in backward rather than kept, where the tape rematerializes.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for offsets
- *   that are none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for offsets that are none
  */
 export const expertActivation = checkedOperation(
   'expertActivation',

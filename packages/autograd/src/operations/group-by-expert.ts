@@ -23,10 +23,11 @@ export interface ExpertGroups extends RowGrouping {
 }
 
 /**
- * Where the rows of each expert are when all slots are sorted by expert; rows of an expert keep their order. Nothing of
- * it has a gradient.
+ * Where the rows of each expert are when all slots are sorted by expert; rows of an expert keep their order.
+ * Nothing of it has a gradient.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that is none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
+ *   is none
  */
 export const groupByExpert = checkedOperation(
   'groupByExpert',

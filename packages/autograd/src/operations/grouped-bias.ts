@@ -23,10 +23,11 @@ export interface GroupedBiasOptions {
 }
 
 /**
- * input[r] + probabilities[r] * bias[g] for the rows r of group g, of the input's shape; rows behind the last group become
- * zeros.
+ * input[r] + probabilities[r] * bias[g] for the rows r of group g, of the input's shape; rows behind the last
+ * group become zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedBias = checkedOperation(
   'groupedBias',

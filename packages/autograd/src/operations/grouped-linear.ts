@@ -38,11 +38,12 @@ function expectPlainPrecision({ name, precision }: Parameter): void {
 }
 
 /**
- * output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group become zeros. The
- * weight gradient is added to the main gradient by the matmul itself, in float32 whatever the compute dtype; that of a
- * group without rows stays as it is.
+ * output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group become
+ * zeros. The weight gradient is added to the main gradient by the matmul itself, in float32 whatever the
+ * compute dtype; that of a group without rows stays as it is.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls compute in another precision
  */
 export const groupedLinear = checkedOperation(

@@ -15,6 +15,7 @@ import {
   Tape,
   type TapeOptions,
   Variable,
+  wholeHeadNorm,
 } from '../index.js';
 
 // S sequence, B micro-batch, H hidden, A query heads in G groups, D head size, F feed-forward
@@ -30,6 +31,8 @@ interface Model {
   readonly keyGain: Parameter;
   readonly queryShift: Parameter;
   readonly keyShift: Parameter;
+  readonly allQueriesGain: Parameter;
+  readonly allKeysGain: Parameter;
   readonly projection: Parameter;
   readonly first: Parameter;
   readonly middle: Parameter;
@@ -53,6 +56,8 @@ beforeEach(() => {
     keyGain: make('key gain', [size]),
     queryShift: make('query shift', [size]),
     keyShift: make('key shift', [size]),
+    allQueriesGain: make('gain of all queries', [heads * size]),
+    allKeysGain: make('gain of all keys', [groups * size]),
     projection: make('projection', [hidden, heads * size]),
     first: make('first', [2 * feedForward, hidden]),
     middle: make('middle', [2 * feedForward, 2 * feedForward]),
@@ -73,7 +78,7 @@ afterEach(() => {
 });
 
 interface LayerOptions {
-  readonly norm?: 'rms' | 'layer' | 'none';
+  readonly norm?: 'rms' | 'layer' | 'whole' | 'none';
   readonly rotation?: boolean;
   readonly activation?: 'swiglu' | 'squaredRelu';
 }
@@ -97,11 +102,22 @@ function layerOf(options: LayerOptions) {
         { requiresGradient: false },
       );
       const normalized = rmsNorm(tape, { input: x, weight: model.gain, epsilon });
+      const projected = linear(tape, { input: normalized, weight: model.qkv });
+      const sizes = { numGroups: groups, headSize: size };
+      const whole =
+        norm === 'whole'
+          ? wholeHeadNorm(tape, {
+              qkv: projected,
+              ...sizes,
+              queryWeight: model.allQueriesGain,
+              keyWeight: model.allKeysGain,
+              epsilon,
+            })
+          : projected;
       const qkv = prepareHeads(tape, {
-        qkv: linear(tape, { input: normalized, weight: model.qkv }),
-        numGroups: groups,
-        headSize: size,
-        norm: norm === 'none' ? undefined : headNorm(norm === 'layer'),
+        qkv: whole,
+        ...sizes,
+        norm: norm === 'none' || norm === 'whole' ? undefined : headNorm(norm === 'layer'),
         rotation: rotation ? { positions, table } : undefined,
       });
       const attended = attention(tape, { qkv, numHeads: heads, numGroups: groups, causal: true });
@@ -201,6 +217,7 @@ const kinds: ReadonlyArray<readonly [string, LayerOptions]> = [
   ['layer norm of heads and rotation', { norm: 'layer' }],
   ['rotation', { norm: 'none' }],
   ['norm', { rotation: false }],
+  ['norm of all heads together and rotation', { norm: 'whole' }],
   ['layer norm of heads', { norm: 'layer', rotation: false }],
   ['squared ReLU', { activation: 'squaredRelu' }],
 ];

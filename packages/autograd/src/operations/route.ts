@@ -12,7 +12,10 @@ export interface RouteOptions extends RouterScoreOptions {
   /** Groups of as many experts each, of which a row uses `groupTopK`. Default 0: none. */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
-  /** `[T, k]` int32: these experts in place of a selection, such as those of a first pass in its recomputation. */
+  /**
+   * `[T, k]` int32: these experts in place of a selection, such as those of a first pass in its
+   * recomputation.
+   */
   readonly experts?: Variable | undefined;
 }
 
@@ -27,8 +30,8 @@ export interface Routing {
 /**
  * The k experts of each row and their weights; the gradient of the logits is that of the weights.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for an expert
- *   that is none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for an expert that is none
  */
 export const route = checkedOperation('route', (tape: Tape, options: RouteOptions): Routing => {
   const { logits, expertBias, topK, numGroups, groupTopK, experts: chosen } = options;

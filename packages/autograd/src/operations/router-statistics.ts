@@ -25,15 +25,15 @@ export interface RouterStatistics {
   readonly counts: Variable;
   /** `[N, E]`: sums of scores */
   readonly scoreSums: Variable;
-  /** [N]: sums of ln(sum over experts of e^logit)^2 */
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
   readonly squaredLogSumExp: Variable;
-  /** [N], without a gradient: sums of the entropies of scores, in nats */
+  /** `[N]`, without a gradient: sums of the entropies of scores, in nats */
   readonly entropy: Variable;
 }
 
 /**
- * What balancing losses and metrics of a router are made of; gradients flow to the logits from the sums of scores and
- * of squares.
+ * What balancing losses and metrics of a router are made of; gradients flow to the logits from the sums of
+ * scores and of squares.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

@@ -6,7 +6,7 @@ import * as autograd from '../index.js';
 const names = [
   ...['adaptedLinear', 'attention', 'biasDropoutResidual', 'combineRows', 'crossEntropy', 'embedding'],
   ...['expertActivation', 'gatherRows', 'gelu', 'groupByExpert', 'groupedBias', 'groupedLinear', 'layerNorm'],
-  ...['permuteRows', 'route', 'routerStatistics'],
+  ...['permuteProbabilities', 'permuteRows', 'route', 'routerStatistics'],
   ...['linear', 'linearCrossEntropy', 'linearGelu', 'prepareHeads', 'reshape', 'rmsNorm'],
   ...['squaredRelu', 'swiglu', 'tanh'],
 ];

@@ -2,6 +2,7 @@ import {
   choice,
   count,
   fraction,
+  openToggle,
   patternedText,
   positiveNumber,
   share,
@@ -195,6 +196,16 @@ export const architectureFields = {
     kind: 'gpt',
     key: 'qkLayernorm',
     decides: 'weights',
+  },
+  'qk-norm-whole-width': {
+    flag: openToggle(
+      'Lets --qk-layernorm normalize the queries of all heads together, and the keys, as OLMoE does. With --normalization RMSNorm.',
+    ),
+    kind: 'gpt',
+    isOptional: true,
+    key: 'qkNormWholeWidth',
+    decides: 'weights',
+    asModel: (isOn: unknown) => (isOn === true ? true : undefined),
   },
   'disable-bias-linear': {
     flag: toggle('No biases in linear layers.'),

@@ -1,4 +1,4 @@
-import { count, naturalNumber, text, toggle } from './flag-kinds.js';
+import { count, naturalNumber, openToggle, text, toggle } from './flag-kinds.js';
 
 /** What is loaded before training and saved by it. */
 export const checkpointFlags = {
@@ -29,8 +29,11 @@ export const checkpointFlags = {
   'use-checkpoint-args': toggle(
     'Takes model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
+  'moe-use-upcycling': openToggle(
+    'Makes each expert a copy of the feed-forward layer of the dense model of --load-hf, or of --load with --finetune; routers are new.',
+  ),
   'load-hf': text(
-    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
+    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
     {
       placeholder: 'DIR',
     },

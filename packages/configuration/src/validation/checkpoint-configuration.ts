@@ -24,6 +24,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
   }
   const finetune = flags.required('finetune');
+  checkUpcycling(flags);
   const loadLora = flags.get('load-lora');
   if (loadLora !== undefined && load !== undefined && !finetune) {
     flags.conflict({
@@ -58,10 +59,43 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     ...(Object.fromEntries(
       Object.entries(optional).filter(([, value]) => value !== undefined),
     ) as Partial<CheckpointConfiguration>),
+    ...(flags.get('moe-use-upcycling') === true && { upcycle: true }),
     asyncSave: flags.required('async-save'),
     loadOptimizer: !flags.required('no-load-optim') && !finetune,
     loadRng: !flags.required('no-load-rng') && !finetune,
     finetune,
     schedule: overrides ? 'override' : usesCheckpoint ? 'checkpoint' : 'same',
   };
+}
+
+/** Experts that are copies of dense layers have their shape, and a model with them begins a run. */
+function checkUpcycling(flags: FlagReader): void {
+  const name = 'moe-use-upcycling';
+  if (flags.get(name) !== true) return;
+  if (flags.get('num-experts') === undefined) {
+    flags.needs(name, '--num-experts N', 'makes experts, and there are none');
+  }
+  if (flags.get('load') === undefined && flags.get('load-hf') === undefined) {
+    flags.needs(
+      name,
+      '--load-hf DIR, or --load DIR with --finetune',
+      'has no dense model to take layers from',
+    );
+  }
+  if (flags.get('load') !== undefined && !flags.required('finetune')) {
+    flags.needs(name, '--finetune', 'begins a new run with the weights of another model');
+  }
+  if (flags.get('moe-shared-expert-intermediate-size') !== undefined) {
+    flags.conflict({
+      flags: [name, 'moe-shared-expert-intermediate-size'],
+      why: 'a dense model has no shared experts',
+    });
+  }
+  const width = flags.get('moe-ffn-hidden-size');
+  if (width === undefined || width === flags.get('ffn-hidden-size')) return;
+  flags.conflict({
+    flags: [name, 'moe-ffn-hidden-size'],
+    why: 'experts that are copies of dense layers have their width',
+    remedy: 'leave --moe-ffn-hidden-size out',
+  });
 }

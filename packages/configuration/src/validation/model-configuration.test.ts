@@ -24,6 +24,13 @@ refusals(
     ['--window-size 4,4', 1, 'MTL_FLAG_VALUE', /--window-size 4,4.*expected L,0/],
     ['--swiglu --squared-relu', 1, 'MTL_FLAG_CONFLICT', /one activation/],
     ['--swiglu --gelu erf', 1, 'MTL_FLAG_CONFLICT', /one activation/],
+    ['--qk-norm-whole-width', 1, 'MTL_FLAG_NEEDS', /expected --qk-layernorm/],
+    [
+      '--qk-layernorm --qk-norm-whole-width',
+      1,
+      'MTL_FLAG_NEEDS',
+      /is of RMSNorm; expected --normalization RMSNorm/,
+    ],
     ['--rotary-base 5', 1, 'MTL_FLAG_NEEDS', /expected --position-embedding-type rope/],
     [
       '--position-embedding-type rope --rope-scaling-factor 4',

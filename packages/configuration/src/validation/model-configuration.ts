@@ -76,6 +76,7 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
 }
 
 function checkBlocks(flags: FlagReader): void {
+  checkQueryKeyNorm(flags);
   if (flags.required('swiglu') && flags.required('squared-relu')) {
     flags.conflict({ flags: ['swiglu', 'squared-relu'], why: 'a feed-forward layer has one activation' });
   }
@@ -84,6 +85,16 @@ function checkBlocks(flags: FlagReader): void {
     flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
   }
   checkGates(flags);
+}
+
+function checkQueryKeyNorm(flags: FlagReader): void {
+  const name = 'qk-norm-whole-width';
+  if (flags.get(name) !== true) return;
+  if (flags.get('qk-layernorm') !== true) {
+    flags.needs(name, '--qk-layernorm', 'changes norms of queries and keys, and there are none');
+  }
+  if (flags.get('normalization') === 'RMSNorm') return;
+  flags.needs(name, '--normalization RMSNorm', 'is of RMSNorm');
 }
 
 function checkGates(flags: FlagReader): void {

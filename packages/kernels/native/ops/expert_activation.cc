@@ -1,5 +1,6 @@
 // expert_activation_forward: output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g
-// expert_activation_backward: inputGradient, and probabilitiesGradient[r] = sum over F of act(...) * outputGradient[r]
+// expert_activation_backward: inputGradient, and probabilitiesGradient[r] = sum over F of act(...) *
+// outputGradient[r]
 //
 //   output, outputGradient  [..., F] of R rows      input, inputGradient  [..., W] of R rows: W is 2F (F gates, then F
 //   values) for gated activations, F for others     bias? [G, W] of the input's dtype
@@ -7,8 +8,8 @@
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
 //   activation: 0 swiglu: silu(gate) (value + linearOffset);  1 gelu, tanh approximation;  2 gelu, exact;
 //               3 squared ReLU;  4 quick geglu: gate sigmoid(1.702 gate) (value + linearOffset)
-//   clamp: 0, or above 0 of gated ones: gates are limited to it from above, values on both sides (OpenAI 2025,
-//          gpt-oss). A gradient passes where a limit is met exactly.
+//   clamp: 0, or above 0 of gated ones: gates are limited to it from above, values on both sides (OpenAI
+//          2025, gpt-oss). A gradient passes where a limit is met exactly.
 //
 // All is computed in float32 (double over float64) and rounded once.
 #include "ops/expert_activation.h"
@@ -32,7 +33,8 @@ Status validate_attributes(const OpCall& call, int activation, int clamp, int li
   return argument_error(call, "clamp is %g and linearOffset %g, expected 0 of an activation without gates", limit, offset);
 }
 
-// `output` [..., F] and `input` [..., W] of as many rows; the number of operands is that of `output`'s columns.
+// `output` [..., F] and `input` [..., W] of as many rows; the number of operands is that of `output`'s
+// columns.
 Status validate(const OpCall& call, int output, int input, int bias, int probabilities, int offsets, int activation) {
   MTL_RETURN_IF_ERROR(expect_floating(call, input));
   MTL_RETURN_IF_ERROR(expect_rank(call, input, 2, kMaxRank));

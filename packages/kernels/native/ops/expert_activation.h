@@ -1,4 +1,5 @@
-// The operands of expert_activation_forward and expert_activation_backward by name; the contract is in expert_activation.cc.
+// The operands of expert_activation_forward and expert_activation_backward by name; the contract is in
+// expert_activation.cc.
 #pragma once
 
 #include "core/op_call.h"

@@ -1,5 +1,5 @@
-// update_expert_bias: expertBias[e] += rate * sign(mean of counts - counts[e]), sign(0) = 0: an expert with fewer
-//                     rows than the mean is selected more often (Wang et al. 2024, arXiv 2408.15664)
+// update_expert_bias: expertBias[e] += rate * sign(mean of counts - counts[e]), sign(0) = 0: an expert
+//                     with fewer rows than the mean is selected more often (Wang et al. 2024, 2408.15664)
 // add_counts:         counts[e] += offsets[e + 1] - offsets[e]
 //
 //   expertBias [E] float32, updated      counts [E] int64: of add_counts updated      offsets [E + 1] int32

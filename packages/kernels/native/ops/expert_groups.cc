@@ -1,5 +1,5 @@
-// group_by_expert: where the rows of each expert are when the slots of all rows are sorted by expert. The sort is
-//                  stable: rows of an expert keep their order.
+// group_by_expert: where the rows of each expert are when the slots of all rows are sorted by expert. The
+//                  sort is stable: rows of an expert keep their order.
 // drop_over_capacity: output = experts, -1 in slots that their expert has no room for
 //
 //   experts, output  [T, k] int32: an expert, or -1 for a slot that was dropped; any other index is MTL_INDEX
@@ -8,8 +8,8 @@
 //   sources    [R] int32, R = T k: the flat slot t k + slot of each grouped row, -1 from offsets[E] on
 //   probabilities [T, k] float32
 //   numExperts: E;  capacity: slots that an expert keeps at most
-//   byPosition: it keeps those of the first rows, else those of the largest probabilities; of equal ones, and where
-//               a row has several slots of an expert, the first
+//   byPosition: it keeps those of the first rows, else those of the largest probabilities; of equal ones,
+//               and where a row has several slots of an expert, the first
 #include "core/validation.h"
 #include "ops/expert_groups.h"
 

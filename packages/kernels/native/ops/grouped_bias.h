@@ -1,4 +1,5 @@
-// The operands of grouped_sum_rows, grouped_bias_forward and grouped_bias_backward by name; the contract is in grouped_bias.cc.
+// The operands of grouped_sum_rows, grouped_bias_forward and grouped_bias_backward by name; the contract is
+// in grouped_bias.cc.
 #pragma once
 
 namespace mtl {

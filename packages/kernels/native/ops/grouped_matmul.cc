@@ -1,33 +1,22 @@
 // grouped_matmul: output[r] = input[r] op(weights[g]) for the rows r of group g
-// grouped_weight_gradient: weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r] (+ weightGradient[g])
+// grouped_weight_gradient: weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r]
+// (+ weightGradient[g])
 //
 //   output, outputGradient  [..., N] of R rows, of the input's dtype      input  [..., K] of R rows
 //   weights  [G, N, K] when transposeWeights, else [G, K, N], of the input's dtype
 //   weightGradient  [G, N, K] float32 (float64 over float64); of a group without rows zeros, or as it was (accumulate)
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX): the rows of group g are offsets[g] to
-//            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; those of the inputs are
-//            not read.
+//            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; those of the
+//            inputs are not read.
 //
-// An element's sum depends on the inner dimension alone: it has the same bits for any number of rows before and
-// behind, and any number of threads. FLOPs are those of R rows: where the offsets are in a GPU's memory, the host
-// does not know how many there are.
+// An element's sum depends on the inner dimension alone: it has the same bits for any number of rows before
+// and behind, and any number of threads. FLOPs are those of R rows: where the offsets are in a GPU's memory,
+// the host does not know how many there are.
 #include "ops/grouped_matmul.h"
 
 #include "core/validation.h"
 
 namespace mtl {
-
-GroupedSizes grouped_matmul_sizes(const OpCall& call) {
-  using Op = GroupedMatmul;
-  const TensorView &output = call.tensor(Op::kOutput), &weights = call.tensor(Op::kWeights);
-  return {output.rows(), weights.dim(0), output.dim(-1), call.tensor(Op::kInput).dim(-1)};
-}
-
-GroupedSizes grouped_weight_gradient_sizes(const OpCall& call) {
-  using Op = GroupedWeightGradient;
-  const TensorView &input = call.tensor(Op::kInput), &gradient = call.tensor(Op::kWeightGradient);
-  return {input.rows(), gradient.dim(0), gradient.dim(1), gradient.dim(2)};
-}
 
 namespace {
 

@@ -18,7 +18,16 @@ struct GroupedWeightGradient {
 struct GroupedSizes {
   int64_t rows, groups, outputs, inputs;
 };
-GroupedSizes grouped_matmul_sizes(const OpCall& call);
-GroupedSizes grouped_weight_gradient_sizes(const OpCall& call);
+inline GroupedSizes grouped_matmul_sizes(const OpCall& call) {
+  using Op = GroupedMatmul;
+  const TensorView &output = call.tensor(Op::kOutput), &weights = call.tensor(Op::kWeights);
+  return {output.rows(), weights.dim(0), output.dim(-1), call.tensor(Op::kInput).dim(-1)};
+}
+
+inline GroupedSizes grouped_weight_gradient_sizes(const OpCall& call) {
+  using Op = GroupedWeightGradient;
+  const TensorView &input = call.tensor(Op::kInput), &gradient = call.tensor(Op::kWeightGradient);
+  return {input.rows(), gradient.dim(0), gradient.dim(1), gradient.dim(2)};
+}
 
 }  // namespace mtl

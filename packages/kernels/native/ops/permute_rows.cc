@@ -1,6 +1,7 @@
 // permute_rows: output[r] = input[sources[r] / topK], zeros where sources[r] is -1: the rows of each expert's
 //               tokens together
-// combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], without those that are -1
+// combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], without those that
+// are -1
 //
 //   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots t topK + slot
 //   combine_rows  output [..., H] of T rows, rows [..., H] of R rows, positions [T, k] int32

@@ -1,4 +1,6 @@
 // rms_norm_forward: output = input * rstd * weight, over the last dimension (Zhang and Sennrich 2019)
+//   with squares: of rows of which other tensors hold further features, of `width` together; rstd is that of
+//   squares / width, and the output is the part of these features
 // rms_norm_backward: either gradient or both; an absent one costs nothing, so that backward can be split into
 // its input and its weight part
 //
@@ -6,6 +8,9 @@
 //   rstd  [rows] float32 (float64 over float64 inputs): 1 / sqrt(mean of input^2 + epsilon)
 //   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
 //   weightGradient?  [H] float32 (float64): added to
+//   squares?, products?  [rows] float32 (float64): the sums over whole rows of input^2, and of
+//                        outputGradient * weight * input (row_products of each part, summed)
+//   width: the features of a whole row, H without squares and products
 //
 // Tensors [..., H] may be strided views whose last dimension is contiguous: the queries and keys in a packed
 // projection are normalized in place of a copy (H is the head size then).
@@ -30,6 +35,15 @@ Status validate_common(const OpCall& call, int input, int rstd, int weight) {
   return expect_dtype(call, weight, {call.tensor(input).dtype});
 }
 
+// Sums over whole rows, of at least as many features as there are here; without sums of exactly as many.
+Status expect_sums(const OpCall& call, int sums, int input, int width) {
+  const double features = call.attribute(width), own = static_cast<double>(call.tensor(input).dim(-1));
+  if (call.has(sums) ? features < own : features != own) return argument_error(call, "width is not that of whole rows");
+  if (!call.has(sums)) return ok_status();
+  MTL_RETURN_IF_ERROR(expect_shape(call, sums, {call.tensor(input).rows()}));
+  return expect_dtype(call, sums, {statistics_dtype(call, input)});
+}
+
 Status expect_rows_like(const OpCall& call, int tensor, int input) {
   MTL_RETURN_IF_ERROR(expect_like(call, tensor, input));
   return expect_whole_rows(call, tensor);
@@ -38,12 +52,14 @@ Status expect_rows_like(const OpCall& call, int tensor, int input) {
 Status validate_forward(const OpCall& call) {
   using Op = RmsNormForward;
   MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kRstd, Op::kWeight));
+  MTL_RETURN_IF_ERROR(expect_sums(call, Op::kSquares, Op::kInput, Op::kWidth));
   return expect_rows_like(call, Op::kOutput, Op::kInput);
 }
 
 Status validate_backward(const OpCall& call) {
   using Op = RmsNormBackward;
   MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kRstd, Op::kWeight));
+  if (call.has(Op::kInputGradient)) MTL_RETURN_IF_ERROR(expect_sums(call, Op::kProducts, Op::kInput, Op::kWidth));
   MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kOutputGradient, Op::kInput));
   if (call.has(Op::kInputGradient)) MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kInputGradient, Op::kInput));
   if (call.has(Op::kAddend)) MTL_RETURN_IF_ERROR(expect_rows_like(call, Op::kAddend, Op::kInput));
@@ -59,15 +75,16 @@ Status validate_backward(const OpCall& call) {
 
 MTL_REGISTER_OP(OpSchema{"rms_norm_forward",
                          2,
-                         {"output", "rstd", "input", "weight"},
-                         {"epsilon"},
+                         {"output", "rstd", "input", "weight", "squares?"},
+                         {"epsilon", "width"},
                          validate_forward,
                          nullptr,
                          strided_tensors(RmsNormForward::kOutput, RmsNormForward::kInput)});
 MTL_REGISTER_OP(OpSchema{"rms_norm_backward",
                          2,
-                         {"inputGradient?", "weightGradient?", "outputGradient", "input", "rstd", "weight", "addend?"},
-                         {},
+                         {"inputGradient?", "weightGradient?", "outputGradient", "input", "rstd", "weight", "addend?",
+                          "products?"},
+                         {"width"},
                          validate_backward,
                          nullptr,
                          strided_tensors(RmsNormBackward::kInputGradient, RmsNormBackward::kOutputGradient,

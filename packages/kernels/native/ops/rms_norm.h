@@ -4,11 +4,12 @@
 namespace mtl {
 
 struct RmsNormForward {
-  enum Tensors { kOutput, kRstd, kInput, kWeight };
-  enum Attributes { kEpsilon };
+  enum Tensors { kOutput, kRstd, kInput, kWeight, kSquares };
+  enum Attributes { kEpsilon, kWidth };
 };
 struct RmsNormBackward {
-  enum Tensors { kInputGradient, kWeightGradient, kOutputGradient, kInput, kRstd, kWeight, kAddend };
+  enum Tensors { kInputGradient, kWeightGradient, kOutputGradient, kInput, kRstd, kWeight, kAddend, kProducts };
+  enum Attributes { kWidth };
 };
 
 }  // namespace mtl

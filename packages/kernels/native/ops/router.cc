@@ -11,10 +11,10 @@
 //   numGroups: 0, or groups of as many experts each, of which the groupTopK with the largest sums of their
 //              k / groupTopK largest selection scores are kept; experts of other groups are not selected
 //
-// The selection score of an expert is its logit (softmax), its probability (preSoftmax), or its score, plus its
-// bias, which only selects. Of equal scores the lower expert comes first; NaN counts as the largest, so that
-// it shows in the loss. The probabilities of sigmoid and sqrt(softplus) are divided by their sum + 1e-20 where k
-// is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
+// The selection score of an expert is its logit (softmax), its probability (preSoftmax), or its score, plus
+// its bias, which only selects. Of equal scores the lower expert comes first; NaN counts as the largest, so
+// that it shows in the loss. The probabilities of sigmoid and sqrt(softplus) are divided by their sum + 1e-20
+// where k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
 #include "ops/router.h"
 
 #include <cmath>
@@ -22,11 +22,6 @@
 #include "core/validation.h"
 
 namespace mtl {
-
-RouterSizes router_sizes(const OpCall& call, int logits, int probabilities) {
-  const TensorView &of_logits = call.tensor(logits), &of_slots = call.tensor(probabilities);
-  return {of_slots.dim(0), of_logits.dim(-1), of_slots.dim(1)};
-}
 
 Status expect_score_function(const OpCall& call, int attribute) {
   const double value = call.attribute(attribute);

@@ -21,7 +21,10 @@ struct RouterBackward {
 struct RouterSizes {
   int64_t rows, experts, slots;
 };
-RouterSizes router_sizes(const OpCall& call, int logits, int probabilities);
+inline RouterSizes router_sizes(const OpCall& call, int logits, int probabilities) {
+  const TensorView &of_logits = call.tensor(logits), &of_slots = call.tensor(probabilities);
+  return {of_slots.dim(0), of_logits.dim(-1), of_slots.dim(1)};
+}
 
 // MTL_ARGUMENT unless the attribute numbers a score function.
 Status expect_score_function(const OpCall& call, int attribute);

@@ -9,9 +9,9 @@
 //   entropy           [N] of the logits' dtype: sums of the entropies of scores, in nats
 //   scoreFunction: of router_forward; scores of sigmoid and sqrt(softplus) are divided by their sum + 1e-20
 //
-// Neither a bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; DeepSeek-AI 2024, arXiv
-// 2412.19437; of the squares, Zoph et al. 2022, arXiv 2202.08906). Sums are of double, in an order that does not
-// depend on the number of threads.
+// Neither a bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; DeepSeek-AI 2024,
+// arXiv 2412.19437; of the squares, Zoph et al. 2022, arXiv 2202.08906). Sums are of double, in an order that
+// does not depend on the number of threads.
 #include "ops/router_statistics.h"
 
 #include "core/validation.h"

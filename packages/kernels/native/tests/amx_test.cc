@@ -1,13 +1,16 @@
 // Matmuls with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that
-// the compiler takes apart.
+// the compiler takes apart; and, compiled for AVX-512, with the instructions themselves (amx_traps.h).
+#ifndef MTL_ISA_LEVEL
 #define MTL_EMULATE_AMX
 #define MTL_ISA_LEVEL 0
+#endif
 
 #include "backends/cpu/simd/matmul_amx.h"
 
 #include <vector>
 
 #include "backends/cpu/simd/matmul_blocks.h"
+#include "tests/amx_traps.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 
@@ -52,7 +55,7 @@ bool agrees_with_the_reference(const Sizes& sizes, DType output_dtype, bool tran
 
 }  // namespace
 
-MTL_TEST(matmuls_with_tiles_of_amx_are_exact) {
+MTL_AMX_TEST(matmuls_with_tiles_of_amx_are_exact) {
   const Sizes all[] = {{1, 1, 1, 1},     {1, 5, 17, 3},     {1, 16, 32, 32},    {1, 33, 100, 70},
                        {1, 70, 31, 600}, {1, 200, 70, 1100}, {3, 20, 40, 33}};
   for (const Sizes& sizes : all) {

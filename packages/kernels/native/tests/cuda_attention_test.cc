@@ -10,7 +10,7 @@
 #include "backends/cpu/reference/element.h"
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/attention/hopper_queries.cuh"
-#include "tests/attention_call.h"
+#include "tests/attention_case.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 
@@ -19,84 +19,8 @@ namespace {
 
 using emulation::Order;
 
-struct Case {
-  int64_t sequence, batch, heads, head_size;
-  bool causal = false;
-  double dropout = 0.0;
-  bool documents = false, padding = false;
-  double scale = 0.0;  // 0: 1 / sqrt(head size)
-  int64_t members = 1;  // heads that share a key and a value
-  int64_t window = -1;
-
-  std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
-};
-
-std::string name_of_case(const Case& one, DType dtype) {
-  char text[160];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld", static_cast<long long>(one.sequence),
-                static_cast<long long>(one.batch), static_cast<long long>(one.heads),
-                static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
-                one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
-                static_cast<long long>(one.window));
-  return text;
-}
-
-// All tensors of a case; inputs are random, outputs poisoned.
-struct Tensors {
-  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples, first_keys;
-
-  Tensors(const Case& one, DType dtype)
-      : qkv(dtype, one.projection()),
-        output(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
-        log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
-        output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
-        qkv_gradient(dtype, one.projection()),
-        delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
-        key_start(DType::kInt32, {one.batch, one.sequence}),
-        key_mask(DType::kUint8, {one.batch, one.sequence}),
-        samples(DType::kInt64, {one.batch}),
-        first_keys(DType::kInt32, {one.batch, one.sequence}) {
-    qkv.fill(1, 1.5);
-    output_gradient.fill(2, 1.0);
-    for (int64_t b = 0; b < one.batch; ++b) {
-      samples.set(b, static_cast<double>((int64_t{1} << 33) + 5 * b));
-      for (int64_t s = 0; s < one.sequence; ++s) {
-        // documents of 37 or 90 positions; occasionally a query without visible keys, and a start before the
-        // first key
-        const int64_t length = b % 2 == 0 ? 37 : 90;
-        key_start.set(b * one.sequence + s, b == 0 && s == 20 ? 1000000 : s < length ? -3 : static_cast<double>(s / length * length));
-        // the last sample is all padding, the others end early (a tile or more is masked) and have a gap
-        key_mask.set(b * one.sequence + s, b + 1 < one.batch && s % 11 != 7 && s < one.sequence - 70 * b - 3 ? 1 : 0);
-      }
-    }
-  }
-};
-
-AttentionCall call_of(const Case& one, const Tensors& tensors) {
-  using Op = AttentionBackward;
-  AttentionCall call = plain_attention_call(one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size)));
-  call.set_projections(tensors.qkv.view(), tensors.qkv_gradient.view());
-  call[Op::kOutput] = tensors.output.view();
-  call[Op::kOutputGradient] = tensors.output_gradient.view();
-  call[Op::kLogSumExp] = tensors.log_sum_exp.view();
-  if (one.documents) call[Op::kKeyStart] = tensors.key_start.view();
-  if (one.padding) call[Op::kKeyMask] = tensors.key_mask.view();
-  if (one.dropout > 0) call[Op::kSamples] = tensors.samples.view();
-  call[Op::kCausal] = one.causal ? 1 : 0;
-  call[Op::kWindowSize] = static_cast<double>(one.window);
-  call[Op::kDropoutProbability] = one.dropout;
-  call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
-  return call;
-}
-
-// The reference's results, in float32 for any input dtype.
-Tensors reference_of(const Case& one, DType dtype) {
-  Tensors tensors(one, dtype);
-  tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
-  tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
-  call_of(one, tensors).run_on_reference();
-  return tensors;
-}
+using Case = AttentionCase;
+using Tensors = AttentionTensors;
 
 void run_kernels(const Case& one, Tensors& tensors, const FusedScratch& fused) {
   const AttentionProblem problem = call_of(one, tensors).problem();

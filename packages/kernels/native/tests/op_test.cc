@@ -13,49 +13,11 @@
 #include "core/run_op.h"
 #include "emulation/block.h"
 #include "tests/cuda_for_tests.h"
+#include "tests/expert_cases.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {
 namespace {
-
-constexpr DType kCompute = static_cast<DType>(-1);  // the dtype of the case
-constexpr DType kF32 = DType::kFloat32;
-
-enum class Fill { kOutput, kReal, kIntegers, kSteps, kAbsent };
-
-struct Spec {
-  DType dtype;
-  std::vector<int64_t> shape;
-  Fill fill = Fill::kReal;
-  double scale = 1.0;  // of kReal; negative: values between 0 and its magnitude
-  int64_t first = 0, modulus = 1;  // of kIntegers; of kSteps the modulus is the step
-  bool any_width = false;  // the last dimension is independent of other tensors
-};
-
-Spec output(DType dtype, std::vector<int64_t> shape) { return {dtype, shape, Fill::kOutput}; }
-Spec real(DType dtype, std::vector<int64_t> shape, double scale = 1.0) { return {dtype, shape, Fill::kReal, scale}; }
-Spec integers(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t modulus) {
-  return {dtype, shape, Fill::kIntegers, 1.0, first, modulus};
-}
-// first, first + step, first + 2 step, ...
-Spec steps(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t step) {
-  return {dtype, shape, Fill::kSteps, 1.0, first, step};
-}
-// An optional tensor that the case omits.
-Spec absent() { return {DType::kFloat32, {1}, Fill::kAbsent}; }
-Spec loose(Spec spec) {
-  spec.any_width = true;
-  return spec;
-}
-
-struct Case {
-  const char* op;
-  std::vector<Spec> tensors;  // in the order of the schema, optional ones included
-  std::vector<double> attributes;
-  std::vector<DType> dtypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-};
-
-const DType kI32 = DType::kInt32, kI64 = DType::kInt64, kU8 = DType::kUint8;
 
 struct AttentionSizes {
   int64_t sequence, batch, heads, size;
@@ -221,6 +183,8 @@ std::vector<Case> all_cases() {
   for (const int64_t width : {1, 15, 37, 130, 192}) {
     for (Case& one : row_cases(width)) cases.push_back(one);
     for (Case& one : llama_cases(width)) cases.push_back(one);
+    for (Case& one : expert_cases(width)) cases.push_back(one);
+    for (Case& one : router_cases(width)) cases.push_back(one);
   }
   for (int flags = 0; flags < 8; ++flags) {
     const bool left = flags & 1, right = flags & 2;

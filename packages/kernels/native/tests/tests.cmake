@@ -15,4 +15,14 @@ target_compile_definitions(kernels_native_tests PRIVATE
                            MTL_CUDA_OF_ANOTHER_VERSION="$<TARGET_FILE:cuda_of_another_version>")
 add_dependencies(kernels_native_tests cublaslt_emulated cuda_of_another_version)
 target_link_libraries(kernels_native_tests PRIVATE compile_options ${DNNL_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
-set_source_files_properties(native/tests/amx_test.cc PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-O2") # vectors in parts
+set(AMX_TESTS native/tests/amx_test.cc native/tests/attention_amx_test.cc)
+set_source_files_properties(${AMX_TESTS} PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-O2") # vectors in parts
+# The same as they are compiled for processors with AMX, whose instructions the tests compute where they are illegal.
+if(RUNS_AVX512)
+  add_library(amx_instruction_tests OBJECT EXCLUDE_FROM_ALL ${AMX_TESTS})
+  target_link_libraries(amx_instruction_tests PRIVATE compile_options)
+  target_include_directories(amx_instruction_tests PRIVATE ${TEST_HARNESS} ${CUDA_EMULATION})
+  target_compile_options(amx_instruction_tests PRIVATE ${AVX512_OPTIONS})
+  target_compile_definitions(amx_instruction_tests PRIVATE MTL_ISA_LEVEL=2)
+  target_sources(kernels_native_tests PRIVATE $<TARGET_OBJECTS:amx_instruction_tests>)
+endif()

@@ -4,8 +4,8 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The activation between the two matmuls of an expert. `swiglu`: silu(gate) * value; `clampedQuickGeglu`: gate *
- * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). Both have inputs of F gates, then F values.
+ * The activation between the two matmuls of an expert. `swiglu`: silu(gate) * value; `clampedQuickGeglu`:
+ * gate * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). Both have inputs of F gates, then F values.
  */
 export type ExpertActivation = 'swiglu' | 'geluTanh' | 'geluErf' | 'squaredRelu' | 'clampedQuickGeglu';
 
@@ -33,8 +33,8 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * Of gated activations: the most that a gate is, and a value on either side of 0. A gradient passes where it is met
-   * exactly. Default 0: none.
+   * Of gated activations: the most that a gate is, and a value on either side of 0. A gradient passes where
+   * it is met exactly. Default 0: none.
    */
   readonly clamp?: number | undefined;
   /** Of gated activations: added to values. Default 0. */
@@ -50,16 +50,18 @@ export interface ExpertActivationForwardOptions extends ExpertActivationOptions 
   readonly bias?: Tensor | undefined;
   /** `[R]` float32: the factor of each row */
   readonly probabilities?: Tensor | undefined;
-  /** `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /**
+   * `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive.
+   */
   readonly offsets: Tensor;
 }
 
 /**
- * output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g, computed in float32 and rounded
- * once; rows behind the last group become zeros.
+ * output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g, computed in float32 and
+ * rounded once; rows behind the last group become zeros.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for offsets
- *   that are none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for offsets that are none
  */
 export const expertActivationForward = returningOperation<ExpertActivationForwardOptions, 'output'>(
   'expertActivationForward',
@@ -92,8 +94,8 @@ export interface ExpertActivationBackwardOptions extends ExpertActivationOptions
 /**
  * The gradients of input and probabilities.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for offsets
- *   that are none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for offsets that are none
  */
 export const expertActivationBackward = returningOperation<ExpertActivationBackwardOptions, 'inputGradient'>(
   'expertActivationBackward',

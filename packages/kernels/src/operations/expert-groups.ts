@@ -17,7 +17,8 @@ export interface GroupByExpertOptions {
  * Where the rows of each expert are when all slots are sorted by expert. Rows of an expert keep their order.
  *
  * @param options `numExperts` where the outputs are left out: E
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that is none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
+ *   is none
  */
 export const groupByExpert = returningOperation<
   GroupByExpertOptions,
@@ -52,8 +53,8 @@ export interface DropOverCapacityOptions {
 /**
  * Drops the slots that their expert has no room for.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for an
- *   expert that is none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for an expert that is none
  */
 export const dropOverCapacity = returningOperation<DropOverCapacityOptions, 'output'>(
   'dropOverCapacity',

@@ -9,16 +9,20 @@ export interface GroupedSumRowsOptions {
   readonly input: Tensor;
   /** `[R]` float32. Default: 1 for every row. */
   readonly weights?: Tensor | undefined;
-  /** `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /**
+   * `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive.
+   */
   readonly offsets: Tensor;
   /** Adds to `output` instead of overwriting it. */
   readonly accumulate?: boolean;
 }
 
 /**
- * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the groups' biases.
+ * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the
+ * groups' biases.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedSumRows = returningOperation<GroupedSumRowsOptions, 'output'>(
   'groupedSumRows',
@@ -37,14 +41,18 @@ export interface GroupedBiasForwardOptions {
   readonly bias: Tensor;
   /** `[R]` float32. Default: 1 for every row. */
   readonly probabilities?: Tensor | undefined;
-  /** `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /**
+   * `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive.
+   */
   readonly offsets: Tensor;
 }
 
 /**
- * output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g; rows behind the last group become zeros.
+ * output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g; rows behind the last group
+ * become zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedBiasForward = returningOperation<GroupedBiasForwardOptions, 'output'>(
   'groupedBiasForward',
@@ -68,7 +76,8 @@ export interface GroupedBiasBackwardOptions {
  * probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]. The gradient of the bias is that of
  * `groupedSumRows` with the probabilities as weights.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions, 'probabilitiesGradient'>(
   'groupedBiasBackward',

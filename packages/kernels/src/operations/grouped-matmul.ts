@@ -9,17 +9,20 @@ export interface GroupedMatmulOptions {
   readonly input: Tensor;
   /** `[G, N, K]` with `transposeWeights`, else `[G, K, N]` */
   readonly weights: Tensor;
-  /** `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /**
+   * `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive.
+   */
   readonly offsets: Tensor;
   readonly transposeWeights?: boolean;
 }
 
 /**
- * output[r] = input[r] op(weights[g]) for the rows r of group g; rows behind the last group become zeros. An element
- * has the same bits for any grouping of the rows and any number of threads. FLOPs are counted as if all rows were in
- * a group.
+ * output[r] = input[r] op(weights[g]) for the rows r of group g; rows behind the last group become zeros. An
+ * element has the same bits for any grouping of the rows and any number of threads. FLOPs are counted as if
+ * all rows were in a group.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedMatmul = returningOperation<GroupedMatmulOptions, 'output'>(
   'groupedMatmul',
@@ -48,7 +51,8 @@ export interface GroupedWeightGradientOptions {
 /**
  * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r], in float32.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
+ *   are none
  */
 export const groupedWeightGradient = returningOperation<GroupedWeightGradientOptions, 'weightGradient'>(
   'groupedWeightGradient',

@@ -161,5 +161,6 @@ export {
   rowGateBackward,
   rowGateForward,
 } from './row-gate.js';
+export { type RowProductsOptions, rowProducts } from './row-products.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
 export { type TanhBackwardOptions, type TanhForwardOptions, tanhBackward, tanhForward } from './tanh.js';

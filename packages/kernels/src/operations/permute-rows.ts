@@ -16,8 +16,8 @@ export interface PermuteRowsOptions {
  * `output[r] = input[sources[r] / topK]`, zeros where the source is -1: the rows of each expert together. The
  * backward of `combineRows`.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for a source
- *   that is no slot of a row
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for a source that is no slot of a row
  */
 export const permuteRows = returningOperation<PermuteRowsOptions, 'output'>(
   'permuteRows',
@@ -37,10 +37,11 @@ export interface CombineRowsOptions {
 }
 
 /**
- * output[t] = sum over slots, in their order and in float32, of rows[positions[t, slot]], without those that are -1.
- * The backward of `permuteRows`.
+ * output[t] = sum over slots, in their order and in float32, of rows[positions[t, slot]], without those that
+ * are -1. The backward of `permuteRows`.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that is no row
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
+ *   is no row
  */
 export const combineRows = returningOperation<CombineRowsOptions, 'output'>(
   'combineRows',

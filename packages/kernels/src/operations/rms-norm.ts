@@ -13,6 +13,13 @@ export interface RmsNormForwardOptions {
   /** [H] */
   readonly weight: Tensor;
   readonly epsilon: number;
+  /**
+   * [rows] float32: the sums of squares of whole rows, of which `input` holds some features (`rowProducts` of
+   * each part, added up). Default: those of `input`.
+   */
+  readonly squares?: Tensor | undefined;
+  /** The features of a whole row, with `squares`. Default: H. */
+  readonly width?: number | undefined;
 }
 
 /**
@@ -29,8 +36,8 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
     rstd: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
   },
   (options) => {
-    const { output, rstd, input, weight, epsilon } = options;
-    runOperation('rms_norm_forward', { output, rstd, input, weight, epsilon });
+    const { output, rstd, input, weight, epsilon, squares, width = input.dim(-1) } = options;
+    runOperation('rms_norm_forward', { output, rstd, input, weight, squares, epsilon, width });
   },
 );
 
@@ -46,6 +53,13 @@ export interface RmsNormBackwardOptions {
   readonly weight: Tensor;
   /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
   readonly addend?: Tensor | undefined;
+  /**
+   * [rows] float32: the sums of outputGradient * weight * input over whole rows, of which `input` holds some
+   * features. Default: those of `input`.
+   */
+  readonly products?: Tensor | undefined;
+  /** The features of a whole row, with `products`. Default: H. */
+  readonly width?: number | undefined;
 }
 
 /**
@@ -59,7 +73,9 @@ export const rmsNormBackward = checkedOperation(
   'rmsNormBackward',
   (options: RmsNormBackwardOptions): void => {
     const { inputGradient, weightGradient, outputGradient, input, rstd, weight, addend } = options;
+    const { products, width = input.dim(-1) } = options;
     const gradients = { inputGradient, weightGradient };
-    runOperation('rms_norm_backward', { ...gradients, outputGradient, input, rstd, weight, addend });
+    const operands = { outputGradient, input, rstd, weight, addend, products, width };
+    runOperation('rms_norm_backward', { ...gradients, ...operands });
   },
 );

@@ -8,9 +8,9 @@ export interface RouterStatisticsForwardOptions {
   readonly counts: Tensor;
   /** `[N, E]`, of the dtype of `logits`: sums of scores */
   readonly scoreSums: Tensor;
-  /** [N]: sums of ln(sum over experts of e^logit)^2 */
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
   readonly squaredLogSumExp: Tensor;
-  /** [N]: sums of the entropies of scores, in nats */
+  /** `[N]`: sums of the entropies of scores, in nats */
   readonly entropy: Tensor;
   /** `[..., E]` float32 (float64 on device `reference`), T rows: row t is of sequence t % N */
   readonly logits: Tensor;
@@ -24,8 +24,9 @@ export interface RouterStatisticsForwardOptions {
 }
 
 /**
- * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a bias
- * nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv 2202.08906).
+ * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a
+ * bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
+ * 2202.08906).
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

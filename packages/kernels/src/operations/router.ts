@@ -51,8 +51,8 @@ export interface RouterForwardOptions extends RouterScoreOptions {
  * (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK largest scores.
  *
  * @param options `topK` where the outputs are left out: k
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for a
- *   chosen expert that is none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for a chosen expert that is none
  */
 export const routerForward = returningOperation<
   RouterForwardOptions,
@@ -92,8 +92,8 @@ export interface RouterBackwardOptions extends RouterScoreOptions {
 /**
  * The gradient of the logits from that of the probabilities; the selection has none.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX` for an
- *   expert that is none
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for an expert that is none
  */
 export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsGradient'>(
   'routerBackward',

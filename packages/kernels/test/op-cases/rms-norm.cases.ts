@@ -33,6 +33,30 @@ const forwardCase = (shape: readonly number[]): OpCase => ({
   tolerance,
 });
 
+/** Rows of which other tensors hold as many features again. */
+const partCase = (shape: readonly number[]): OpCase => ({
+  name: `rms_norm_forward of a part [${shape}]`,
+  operation: 'rms_norm_forward',
+  tensors: {
+    output: { shape, output: true },
+    rstd: { shape: [rowsOf(shape)], dtype: 'float32', output: true },
+    input: { shape, scale: 3 },
+    weight: { shape: [shape.at(-1)!] },
+    squares: { shape: [rowsOf(shape)], dtype: 'float32', values: (row) => 5 + row },
+  },
+  run: ({ output, rstd, input, weight, squares }) =>
+    rmsNormForward({
+      output: output!,
+      rstd: rstd!,
+      input: input!,
+      weight: weight!,
+      epsilon,
+      squares,
+      width: 2 * shape.at(-1)!,
+    }),
+  tolerance,
+});
+
 function runBackward(tensors: Tensors): void {
   rmsNormBackward({
     inputGradient: tensors.inputGradient,
@@ -42,8 +66,20 @@ function runBackward(tensors: Tensors): void {
     rstd: tensors.rstd!,
     weight: tensors.weight!,
     addend: tensors.addend,
+    products: tensors.products,
+    width: tensors.products && 2 * tensors.input!.dim(-1),
   });
 }
+
+const partBackwardCases = (shape: readonly number[]): OpCase[] =>
+  backwardCases(shape).map(({ name, tensors, ...others }) => ({
+    ...others,
+    name: `${name} of a part`,
+    tensors: {
+      ...tensors,
+      products: { shape: [rowsOf(shape)], dtype: 'float32', values: (row: number) => row - 1.5 },
+    },
+  }));
 
 const backwardCases = (shape: readonly number[]): OpCase[] =>
   gradientParts.map((part) => ({
@@ -144,6 +180,8 @@ const benchmarks = normBenchmarks(({ sequence, batch, hidden }) => {
 export const cases: readonly OpCase[] = [
   ...normShapes.map(forwardCase),
   ...normShapes.flatMap(backwardCases),
+  ...normShapes.map(partCase),
+  ...normShapes.flatMap(partBackwardCases),
   ...[1e16, 1e-16].map(farCase),
   ...headCases([5, 2, 3, 2, 7]),
   ...headCases([3, 2, 2, 1, 64]),

@@ -22,6 +22,11 @@ export interface BlockVariants {
   readonly squaredRelu?: boolean | undefined;
   /** Whether queries and keys are normalized over the features of their head (with RMSNorm). */
   readonly qkLayernorm?: boolean | undefined;
+  /**
+   * Whether with `qkLayernorm` the queries of all heads are normalized together, and the keys (OLMoE). With
+   * RMSNorm.
+   */
+  readonly qkNormWholeWidth?: boolean | undefined;
   /** `L,0`: a query sees its own position and L before it. Absent: all. */
   readonly windowSize?: string | undefined;
 }

@@ -1,18 +1,23 @@
 import {
   type HeadNorm,
   type HeadRotation,
-  type Parameter,
+  Parameter,
   prepareHeads,
   type Tape,
   type Variable,
+  type WholeHeadNormOptions,
+  wholeHeadNorm,
 } from '@mtl/autograd';
+import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import {
   columnParallelLinear,
   columnParallelParameters,
+  isSharded,
   replicatedParameter,
   rowParallelLinear,
   rowParallelParameters,
+  sumOverRanks,
 } from '@mtl/tensor-parallel';
 import type { BlockAdapter } from './block-adapter.js';
 import { HeadGroups } from './head-groups.js';
@@ -28,6 +33,10 @@ export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
   /** Added to the variance, or to the mean square. */
   readonly epsilon: number;
+  /**
+   * Whether the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
+   */
+  readonly wholeWidth?: boolean | undefined;
 }
 
 /** Which attention, with what. Kinds may add fields. */
@@ -51,7 +60,7 @@ export interface AttentionSpecification {
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
-  /** A norm of every query and key over the features of its head, before rotation. Default: none. */
+  /** A norm of queries and keys before rotation, each over the features of its head. Default: none. */
   readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
 }
 
@@ -72,6 +81,7 @@ export class SelfAttention implements Sublayer {
   readonly #projectionAdapters: LoraAdapters;
   readonly #groups: HeadGroups;
   readonly #headNorm: HeadNorm | undefined;
+  readonly #wholeNorm: WholeNorm | undefined;
   readonly #rotaryTable: PositionTable | undefined;
 
   /**
@@ -126,12 +136,15 @@ export class SelfAttention implements Sublayer {
       boxes: { projection: 'all' },
     });
     this.adapters = [...this.#qkvAdapters.all, ...this.#projectionAdapters.all];
-    this.#headNorm = headNormOf(options);
+    const { queryKeyNorm } = specification;
+    this.#headNorm = queryKeyNorm?.wholeWidth === true ? undefined : headNormOf(options);
+    this.#wholeNorm = queryKeyNorm?.wholeWidth === true ? wholeNormOf(options, this.#groups) : undefined;
     this.#rotaryTable = rotary && rotaryPositions(rotary);
     const ofRotation: RowCoordinate[] =
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.reads = [...ofRotation, ...this.#qkvAdapters.reads, ...this.#projectionAdapters.reads];
-    const { queryWeight, queryBias, keyWeight, keyBias } = this.#headNorm ?? {};
+    const { queryBias, keyBias } = this.#headNorm ?? {};
+    const { queryWeight, keyWeight } = this.#wholeNorm ?? this.#headNorm ?? {};
     const { weight, bias: outputBias } = this.#projection;
     const first = [this.#qkv.weight, this.#qkv.bias, ...this.#qkvAdapters.parameters];
     const last = [weight, ...this.#projectionAdapters.parameters, outputBias];
@@ -179,11 +192,22 @@ export class SelfAttention implements Sublayer {
   /** Normalizes and rotates queries and keys, where the model does. */
   #prepared(
     tape: Tape,
-    { qkv, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
-    { rows }: MicroBatchContext,
+    { qkv: projected, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
+    { rows, tensorParallel }: MicroBatchContext,
   ): Variable {
     const { headSize, rotary } = this.#options.specification;
     const [norm, table] = [this.#headNorm, this.#rotaryTable];
+    const qkv =
+      this.#wholeNorm === undefined
+        ? projected
+        : wholeHeadNorm(tape, {
+            qkv: projected,
+            numGroups,
+            headSize,
+            ...this.#wholeNorm,
+            numShards: isSharded(tensorParallel) ? tensorParallel.group.size : 1,
+            sum: sumOverRanks(tensorParallel),
+          });
     if (norm === undefined && table === undefined) return qkv;
     const rotation: HeadRotation | undefined = table && {
       positions: rows.of('regionPositions'),
@@ -192,6 +216,40 @@ export class SelfAttention implements Sublayer {
     };
     return prepareHeads(tape, { qkv, numGroups, headSize, norm, rotation });
   }
+}
+
+/** What `wholeHeadNorm` computes with. */
+type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
+
+/** Weights of the features of all heads, of which a rank holds those of its own. */
+function wholeNormOf(
+  { name, specification }: SublayerOptions<AttentionSpecification>,
+  { heads, groups, numGroups }: HeadGroups,
+): WholeNorm {
+  const { queryKeyNorm, headSize, numHeads } = specification;
+  const { kind, epsilon } = queryKeyNorm!;
+  if (kind !== 'rms-norm') {
+    throw new ConfigurationError('MTL_BLOCK_KIND', 'a layer norm of the queries and keys of all heads', {
+      expected: 'RMSNorm',
+      remedy: 'pass --normalization RMSNorm, or leave --qk-norm-whole-width out',
+    });
+  }
+  const parameter = (
+    of: string,
+    { count, own }: { readonly count: number; readonly own: Slice },
+  ): Parameter =>
+    new Parameter({
+      name: `${name}.${of}`,
+      globalShape: [count * headSize],
+      slices: [{ start: own.start * headSize, end: own.end * headSize }],
+      placement: { sharded: { tp: 0 } },
+      initialization: { kind: 'ones' },
+    });
+  return {
+    queryWeight: parameter('q_layernorm.weight', { count: numHeads, own: heads }),
+    keyWeight: parameter('k_layernorm.weight', { count: numGroups, own: groups }),
+    epsilon,
+  };
 }
 
 /** The matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */

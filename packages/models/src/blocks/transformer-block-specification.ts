@@ -22,7 +22,7 @@ export function transformerBlockSpecification(
   const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
   const { groupQueryAttention = false, numQueryGroups = 1 } = model;
   const { addBiasLinear: bias = true, addQkvBias = false } = model;
-  const { normalization = 'LayerNorm', qkLayernorm = false, windowSize } = model;
+  const { normalization = 'LayerNorm', qkLayernorm = false, qkNormWholeWidth = false, windowSize } = model;
   const epsilon = model.layerNormEpsilon;
   const headSize = headSizeOf(model);
   const rotary = rotarySpecification(model, headSize);
@@ -40,7 +40,7 @@ export function transformerBlockSpecification(
       ...(addQkvBias && { qkvBias: true }),
       dropout: model.attentionDropout,
       ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
-      ...(qkLayernorm && { queryKeyNorm: norm }),
+      ...(qkLayernorm && { queryKeyNorm: { ...norm, ...(qkNormWholeWidth && { wholeWidth: true }) } }),
       ...(rotary !== undefined && { rotary }),
     },
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),

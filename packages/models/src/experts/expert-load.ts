@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import { addCounts, type Device, hasValues, Tensor } from '@mtl/kernels';
+import { RouterEntropy } from './router-entropy.js';
 import type { ScoredLoad } from './scored-load.js';
 
 /** The rows that the experts of a layer got in the steps since they were last taken, on this process. */
@@ -14,7 +15,9 @@ export class ExpertLoad {
   readonly updateRate: number;
   /** What `global_aux_loss` takes from step to step; undefined where there is no such loss. */
   readonly scored: ScoredLoad | undefined;
+  readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
+  #numChoices = 0;
 
   constructor(options: {
     readonly layer: string;
@@ -30,9 +33,10 @@ export class ExpertLoad {
     this.scored = options.scored;
   }
 
-  /** Adds the rows of a pass: int32 [E + 1], as differences of neighbours. */
-  add(offsets: Tensor): void {
+  /** Adds the rows of a pass: int32 [E + 1], as differences of neighbours; and the choices of its router. */
+  add(offsets: Tensor, numChoices: number): void {
     addCounts({ counts: this.#countsOn(offsets.device), offsets });
+    this.#numChoices += numChoices;
   }
 
   /** The rows of each expert since the last call. */
@@ -45,7 +49,15 @@ export class ExpertLoad {
     return counts;
   }
 
+  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  takeChoices(): number {
+    const numChoices = this.#numChoices;
+    this.#numChoices = 0;
+    return numChoices;
+  }
+
   dispose(): void {
+    this.entropy.dispose();
     this.scored?.dispose();
     this.#counts?.dispose();
     this.#counts = undefined;

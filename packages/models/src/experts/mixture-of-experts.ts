@@ -123,6 +123,10 @@ export class MixtureOfExperts implements Sublayer {
         countsLoads: context.routing?.countsLoads ?? false,
       });
     }
+    if (context.routing?.countsLoads === true && this.load.entropy.isWatched) {
+      const { topK, router } = this.#specification;
+      this.load.entropy.add(logits.tensor, { topK, scoreFunction: router.scoreFunction });
+    }
     return this.#router.route(tape, logits, context.routing);
   }
 
@@ -138,7 +142,7 @@ export class MixtureOfExperts implements Sublayer {
       numExperts: this.#specification.numExperts,
       expertParallel: this.#expertParallel,
     });
-    if (context.routing?.countsLoads) this.load.add(tokens.load.tensor);
+    if (context.routing?.countsLoads) this.load.add(tokens.load.tensor, routing.experts.tensor.size);
     return tokens.combine(tape, this.#experts.forward(tape, tokens));
   }
 

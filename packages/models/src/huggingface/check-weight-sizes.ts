@@ -15,8 +15,11 @@ export function checkWeightSizes(options: {
   /** The name of the embedding [vocabularySize, hiddenSize], without prefix. */
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
-  /** All names; called when the number of layers and the hidden size are those of the weights. */
-  readonly names: () => WeightNames;
+  /**
+   * All names, of files with these tensors; called when the number of layers and the hidden size are those of
+   * the weights.
+   */
+  readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {
   const { weights, numLayers, vocabularySize, hiddenSize, embedding, naming, names } = options;
   if (numLayers > weights.tensors.size) {
@@ -25,5 +28,5 @@ export function checkWeightSizes(options: {
   }
   const table = { sources: [{ name: embedding, shape: [vocabularySize, hiddenSize] }] };
   resolveNames(weights, { ...naming, mappings: [table], isIgnored: () => true });
-  resolveNames(weights, names());
+  resolveNames(weights, names(weights.tensors.keys()));
 }

@@ -14,6 +14,11 @@ export interface ConfigField {
    * from other fields.
    */
   readonly names: readonly string[];
+  /**
+   * Whether its other names are spellings of the same value: one that a model brought along is not written
+   * again.
+   */
+  readonly hasSpellings?: true;
   /** Further fields that get its value. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
@@ -98,6 +103,10 @@ export function writeConfigFields(
   });
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
+
+/** Names of fields that are read and never written, as they state the same as others. */
+export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> =>
+  new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 
 /** The fields as transformers writes them: in the order of their names. */
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>

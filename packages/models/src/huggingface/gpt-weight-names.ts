@@ -1,4 +1,5 @@
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { canonicalOfMixtral, expertNamesOf } from './expert-weight-mappings.js';
 import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
 import { llamaPrefix, llamaWeightNames } from './llama-weight-names.js';
 import type { WeightNames } from './mapped-weights.js';
@@ -10,9 +11,22 @@ const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
 /** Of the names of GPT2Model in files of GPT2LMHeadModel. */
 const gpt2Prefix = 'transformer.';
 
-/** How files of a model type are named, for its name map. */
-export function gptWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {
-  if (modelType !== 'gpt2') return llamaWeightNames(model);
+/**
+ * How files of a model type are named, for its name map.
+ *
+ * @param tensors the names in the files that are read; those that are written have the names of today
+ */
+export function gptWeightNames(
+  modelType: GptTypeName,
+  model: GptModelConfiguration,
+  tensors: Iterable<string> = [],
+): WeightNames {
+  if (modelType !== 'gpt2') {
+    return llamaWeightNames(model, {
+      ...(model.numExperts !== undefined && { experts: expertNamesOf(modelType, tensors) }),
+      ...(modelType === 'mixtral' && { canonical: canonicalOfMixtral }),
+    });
+  }
   const isIgnored = (name: string): boolean => ignoredOfGpt2.test(name);
   const copies = model.tieEmbeddings ? { 'lm_head.weight': 'wte.weight' } : {};
   return { mappings: gpt2WeightMappings(model), prefix: gpt2Prefix, isIgnored, copies };

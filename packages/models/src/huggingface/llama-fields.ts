@@ -1,4 +1,4 @@
-import { type ConfigField, size } from './config-fields.js';
+import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
 /** Heads of keys and values: as many as of queries where it is null, and in a Llama where it is missing. */
@@ -45,6 +45,15 @@ export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: t
   },
 });
 
+/** Heads that are together as wide as the hidden states. */
+export const usualHeadSize: ConfigField = { ...headSize(), names: [] };
+
+/** Biases of queries, keys and values. */
+export const qkvBiases: ConfigField = {
+  ...truth('addQkvBias', 'qkv_bias', true),
+  write: (value) => value ?? false,
+};
+
 /** The gated feed-forward network. */
 export const gatedActivation: ConfigField = {
   key: 'swiglu',
@@ -76,8 +85,8 @@ export const llamaBiases: ConfigField = {
   writeOthers: (value) => ({ mlp_bias: value ?? true }),
 };
 
-/** A Qwen3 has no biases here. */
-export const qwen3Biases: ConfigField = {
+/** A Qwen3 has no biases here, nor has an OLMoE. */
+export const noAttentionBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias'],
   read: (fields) => {

@@ -182,10 +182,63 @@ function checkOverflow(
   });
 }
 
+/** What is read and put in our order at once: a tensor, or an entry of its first dimension. */
+interface Part {
+  readonly globalShape: readonly number[];
+  readonly slices: LogicalTensor['slices'];
+  readonly sources: WeightMapping['sources'];
+}
+
+/** The parts of a tensor that this rank holds. */
+function partsOf({ globalShape, slices }: LogicalTensor, mapping: WeightMapping): readonly Part[] {
+  const { sources, sourcesOfEntry } = mapping;
+  if (sourcesOfEntry === undefined) return [{ globalShape, slices, sources }];
+  const { start, end } = slices[0]!;
+  return Array.from({ length: end - start }, (_, index) => ({
+    globalShape: globalShape.slice(1),
+    slices: slices.slice(1),
+    sources: sources.slice((start + index) * sourcesOfEntry, (start + index + 1) * sourcesOfEntry),
+  }));
+}
+
+interface Reading {
+  readonly weights: WeightFiles;
+  readonly fileNames: ReadonlyMap<string, string>;
+  readonly scratch: ScratchMemory;
+}
+
+/** The bytes of our box of a part, which the next call overwrites. */
+async function readPart(
+  { globalShape, slices, sources }: Part,
+  {
+    weights,
+    fileNames,
+    scratch,
+    mapping,
+    dtype,
+  }: Reading & { readonly mapping: WeightMapping; readonly dtype: WritableDtype },
+): Promise<Uint8Array> {
+  const read: Float32Array[] = [];
+  scratch.reset();
+  for (const { name } of sources) {
+    const fileName = fileNames.get(name)!;
+    const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
+    // resolveNames has refused all others
+    if (!isReadableDtype(stored)) continue;
+    const own = await weights.read({ name: fileName, target: scratch.bytes(bytes), requireFinite: true });
+    const values = decodeFloats(own, stored, scratch.floats);
+    read.push(values);
+    // what is finite in the file may overflow here
+    if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
+  }
+  const logical = mapping.toLogical(read, scratch.floats);
+  return encodeFloats(boxOf(logical, { globalShape, slices }, scratch.floats), dtype);
+}
+
 /**
  * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
  * tensor, in float32, its bytes in the file, a copy in our layout where that differs, and the box that is
- * held.
+ * held; of tensors whose entries are stored apart, of one entry and the box.
  */
 export async function loadMappedWeights(options: {
   readonly weights: WeightFiles;
@@ -196,40 +249,42 @@ export async function loadMappedWeights(options: {
   const fileNames = resolveNames(weights, names);
   await checkCopies(weights, names);
   const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
-  const pairs = tensors.map((tensor) => ({
-    tensor,
-    mapping: mappingOf(tensor, byName),
-    dtype: writableDtype(tensor),
-  }));
-  const scratch = new ScratchMemory(Math.max(0, ...tensors.map(bytesOnTheWay)));
-  for (const { tensor, mapping, dtype } of pairs) {
-    const sources: Float32Array[] = [];
-    scratch.reset();
-    for (const { name } of mapping.sources) {
-      const fileName = fileNames.get(name)!;
-      const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
-      // resolveNames has refused all others
-      if (!isReadableDtype(stored)) continue;
-      const read = await weights.read({
-        name: fileName,
-        target: scratch.bytes(bytes),
-        requireFinite: true,
-      });
-      const values = decodeFloats(read, stored, scratch.floats);
-      sources.push(values);
-      // what is finite in the file may overflow here
-      if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
+  const loaded = tensors.map((tensor) => {
+    const mapping = mappingOf(tensor, byName);
+    return { tensor, mapping, dtype: writableDtype(tensor), parts: partsOf(tensor, mapping) };
+  });
+  const most = (sizes: readonly number[]): number => sizes.reduce((one, other) => Math.max(one, other), 0);
+  const reading = {
+    weights,
+    fileNames,
+    scratch: new ScratchMemory(most(loaded.flatMap(({ parts }) => parts.map(bytesOnTheWay)))),
+  };
+  const joined = loaded.filter(({ parts }) => parts.length > 1);
+  const boxes = new ScratchMemory(most(joined.map(({ tensor }) => bytesOfBox(tensor))));
+  for (const { tensor, mapping, dtype, parts } of loaded) {
+    if (parts.length === 1) {
+      await tensor.write(await readPart(parts[0]!, { ...reading, mapping, dtype }));
+      continue;
     }
-    const logical = mapping.toLogical(sources, scratch.floats);
-    const encoded = encodeFloats(boxOf(logical, tensor, scratch.floats), dtype);
-    await tensor.write(encoded);
+    boxes.reset();
+    const box = boxes.bytes(bytesOfBox(tensor));
+    let start = 0;
+    for (const part of parts) {
+      const bytes = await readPart(part, { ...reading, mapping, dtype });
+      box.set(bytes, start);
+      start += bytes.length;
+    }
+    await tensor.write(box);
   }
 }
 
+const bytesOfBox = ({ slices, dtype }: LogicalTensor): number =>
+  slices.reduce<number>((product, { start, end }) => product * (end - start), dtypeBytes[dtype]);
+
 /**
  * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read
- * of one is overwritten by the next. Memory: of the largest tensor, in float32, a copy and one in their
- * layout where that differs.
+ * of one is overwritten by the next. One that is stored as several is read once where these follow each
+ * other. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;
@@ -259,6 +314,7 @@ export function mappedWeightSources(options: {
     await tensor.readInto(whole);
     return whole;
   };
+  let last: { readonly mapping: WeightMapping; readonly values: readonly Float32Array[] } | undefined;
   return names.mappings.flatMap((mapping) => {
     const tensor = given.get(mapping.name);
     if (tensor === undefined) {
@@ -270,9 +326,10 @@ export function mappedWeightSources(options: {
         },
       );
     }
+    const stored = mapping.dtype ?? dtype;
     return mapping.sources.map(({ name, shape }, position) => ({
       name: fileName(name),
-      dtype,
+      dtype: stored,
       shape,
       check: {
         place: 'the model to save',
@@ -281,9 +338,12 @@ export function mappedWeightSources(options: {
         remedy: `take other weights${dtype === 'F32' ? '' : `, or save them as float32 if they do not fit ${dtype}`}`,
       },
       read: async () => {
-        scratch.reset();
-        const logical = decodeFloats(await read(tensor), writableDtype(tensor), scratch.floats);
-        return encodeFloats(mapping.toSources(logical, scratch.floats)[position]!, dtype);
+        if (last?.mapping !== mapping || position === 0) {
+          scratch.reset();
+          const logical = decodeFloats(await read(tensor), writableDtype(tensor), scratch.floats);
+          last = { mapping, values: mapping.toSources(logical, scratch.floats) };
+        }
+        return encodeFloats(last.values[position]!, stored);
       },
     }));
   });

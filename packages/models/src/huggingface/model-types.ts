@@ -1,8 +1,23 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
-import { gatedActivation, headSize, keyValueHeads, llamaBiases, qwen3Biases } from './llama-fields.js';
+import {
+  mixtralExperts,
+  olmoeExperts,
+  qwen2Experts,
+  qwenExperts,
+  widthOfExperts,
+} from './experts-in-config.js';
+import {
+  gatedActivation,
+  headSize,
+  keyValueHeads,
+  llamaBiases,
+  noAttentionBiases,
+  qkvBiases,
+  usualHeadSize,
+} from './llama-fields.js';
 import { roformerFields } from './roformer-fields.js';
-import { ropeFields } from './rope-fields.js';
-import { mistralWindow, qwenWindow } from './window-fields.js';
+import { ropeFieldsOf } from './rope-fields.js';
+import { mistralWindow, mixtralWindow, qwen2MoeWindow, qwen3MoeWindow, qwenWindow } from './window-fields.js';
 
 /** The kinds of models here; the model types of the transformers library are variants of them. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
@@ -39,22 +54,36 @@ const heads = (names: readonly string[]): ConfigField => ({
 });
 
 /** The sizes of a Llama and of the models after it. */
-const llamaSizes: readonly ConfigField[] = [
-  size('ffnHiddenSize', ['intermediate_size']),
+const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
+  ffnHiddenSize,
   size('numLayers', ['num_hidden_layers']),
   size('maxPositionEmbeddings', ['max_position_embeddings']),
   size('vocabularySize', ['vocab_size']),
 ];
 
-/** What a Llama and the models after it have in common. */
-const llamaNumbers: readonly ConfigField[] = [
+const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
+
+/**
+ * What a Llama and the models after it have in common.
+ *
+ * @param options what a file that does not state it has. Default: an epsilon of 1e-6 and a base of 10,000
+ */
+const llamaNumbersOf = ({
+  normEpsilon = 1e-6,
+  rotaryBase,
+}: {
+  readonly normEpsilon?: number;
+  readonly rotaryBase?: number;
+} = {}): readonly ConfigField[] => [
   gatedActivation,
-  ...ropeFields,
-  epsilon('layerNormEpsilon', 'rms_norm_eps', 1e-6),
+  ...ropeFieldsOf(rotaryBase === undefined ? {} : { defaultBase: rotaryBase }),
+  epsilon('layerNormEpsilon', 'rms_norm_eps', normEpsilon),
   deviation('initMethodStd', 'initializer_range', 0.02),
   truth('tieEmbeddings', 'tie_word_embeddings', false),
   probability('attentionDropout', 'attention_dropout', 0),
 ];
+
+const llamaNumbers = llamaNumbersOf();
 
 /** Properties that all of them have. The activation is that of `swiglu`. */
 const llamaFixed = {
@@ -183,11 +212,89 @@ export const modelTypes = {
       ...keyValueHeads({ isOptional: false }),
       headSize({ otherwise: 128 }),
       ...llamaSizes,
-      qwen3Biases,
+      noAttentionBiases,
       qwenWindow,
       ...llamaNumbers,
     ],
     fixed: { ...llamaFixed, qkLayernorm: true },
+    inWeights: [],
+  },
+  mixtral: {
+    kind: 'gpt',
+    className: 'MixtralForCausalLM',
+    name: 'a Mixtral',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize(),
+      ...llamaSizesWith(widthOfExperts),
+      mixtralWindow,
+      ...mixtralExperts,
+      ...llamaNumbersOf({ normEpsilon: 1e-5, rotaryBase: 1e6 }),
+    ],
+    fixed: { ...llamaFixed, addBiasLinear: false },
+    inWeights: [],
+  },
+  qwen3_moe: {
+    kind: 'gpt',
+    className: 'Qwen3MoeForCausalLM',
+    name: 'a Qwen3-MoE',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize(),
+      ...llamaSizes,
+      noAttentionBiases,
+      qwen3MoeWindow,
+      ...qwenExperts,
+      ...llamaNumbers,
+    ],
+    fixed: { ...llamaFixed, qkLayernorm: true },
+    inWeights: [],
+  },
+  olmoe: {
+    kind: 'gpt',
+    className: 'OlmoeForCausalLM',
+    name: 'an OLMoE',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: true }),
+      usualHeadSize,
+      ...llamaSizesWith(widthOfExperts),
+      noAttentionBiases,
+      ...olmoeExperts,
+      ...llamaNumbersOf({ normEpsilon: 1e-5 }),
+    ],
+    fixed: { ...llamaFixed, qkLayernorm: true, qkNormWholeWidth: true },
+    inWeights: [],
+  },
+  qwen2_moe: {
+    kind: 'gpt',
+    className: 'Qwen2MoeForCausalLM',
+    name: 'a Qwen2-MoE',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      size('numAttentionHeads', ['num_attention_heads']),
+      ...keyValueHeads({ isOptional: false }),
+      headSize({ isRare: true }),
+      ...llamaSizes,
+      qkvBiases,
+      qwen2MoeWindow,
+      ...qwen2Experts,
+      ...llamaNumbers,
+    ],
+    fixed: { ...llamaFixed, addBiasLinear: false, moeSharedExpertGate: true },
     inWeights: [],
   },
   bert: {

@@ -48,13 +48,18 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
  */
 export async function loadHuggingFaceWeights(options: {
   readonly directory: string;
-  readonly names: WeightNames;
+  /** Names, also those of files with these tensors. */
+  readonly names: WeightNames | ((tensors: Iterable<string>) => WeightNames);
   readonly tensors: readonly LogicalTensor[];
 }): Promise<void> {
   const { directory, names, tensors } = options;
   const weights = await SafetensorsDirectory.open(directory);
   try {
-    await loadMappedWeights({ weights, tensors, names });
+    await loadMappedWeights({
+      weights,
+      tensors,
+      names: typeof names === 'function' ? names(weights.tensors.keys()) : names,
+    });
   } finally {
     await weights.close();
   }

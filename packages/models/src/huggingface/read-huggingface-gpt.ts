@@ -42,9 +42,10 @@ export interface HuggingFaceGpt {
 }
 
 /**
- * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2 or
- * Qwen3: config.json, weights in safetensors (one file or shards with their index, names with or without
- * `transformer.` or `model.`), generation_config.json.
+ * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2,
+ * Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, weights in safetensors (one file or shards with
+ * their index, names with or without `transformer.` or `model.`, experts apart or fused),
+ * generation_config.json.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what
@@ -63,7 +64,7 @@ export async function readHuggingFaceGpt(options: {
   const { vocabularySize } = configuration;
   const fromGeneration = generation && parseEndTokens(generation, vocabularySize);
   const endTokens = fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [];
-  const names = () => gptWeightNames(modelType, configuration);
+  const names = (tensors: Iterable<string>) => gptWeightNames(modelType, configuration, tensors);
   await checkHuggingFaceWeights({
     ...configuration,
     directory,
@@ -80,7 +81,7 @@ export async function readHuggingFaceGpt(options: {
     origin: { config: fields.values, generation: generation?.values },
     tokenizerFiles,
     notices: [...notices, ...unreadIndex(directory), ...unreadTokenizer(directory, tokenizerFiles)],
-    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
+    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names }),
   };
 }
 

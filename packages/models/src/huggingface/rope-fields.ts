@@ -4,7 +4,7 @@ import type { JsonFields } from './json-fields.js';
 /** The scaling of Llama 3.1, the only one of its kind that models here have. */
 const llama3 = { low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 } as const;
 
-const defaultBase = 10_000;
+const usualBase = 10_000;
 const read = ['rope_theta', 'rope_type', 'type', 'factor', 'partial_rotary_factor', ...Object.keys(llama3)];
 
 interface Rope {
@@ -19,7 +19,7 @@ type Parameters = Readonly<Record<string, unknown>>;
  * The rotary position embeddings of a config.json: `rope_theta` and `rope_scaling`, as transformers wrote
  * them before version 5, or `rope_parameters`; a file may have both where they agree.
  */
-function ropeOf(fields: JsonFields): Rope {
+function ropeOf(fields: JsonFields, defaultBase = usualBase): Rope {
   const [name, parameters] = parametersOf(fields);
   const refuse = (needs: string, expected: string) => fields.unsupported(name, { needs, expected });
   const [unknown] = Object.keys(parameters).filter((key) => !read.includes(key));
@@ -78,16 +78,24 @@ const ropeField = (key: string, value: (rope: Rope) => unknown): ConfigField => 
   read: (fields) => value(ropeOf(fields)),
 });
 
-/** Rotary position embeddings, in both spellings. */
-export const ropeFields: readonly ConfigField[] = [
+/**
+ * Rotary position embeddings, in both spellings.
+ *
+ * @param options.defaultBase that of a file that states none. Default: 10,000
+ */
+export const ropeFieldsOf = ({
+  defaultBase = usualBase,
+}: {
+  readonly defaultBase?: number;
+} = {}): readonly ConfigField[] => [
   {
     key: 'rotaryBase',
     names: ['rope_theta', 'rope_parameters', 'rope_scaling'],
-    read: (fields) => ropeOf(fields).base,
-    write: (base) => base ?? defaultBase,
+    read: (fields) => ropeOf(fields, defaultBase).base,
+    write: (base) => base ?? usualBase,
     writeOthers: (base, model) => {
       const scaling = scalingOf(model);
-      const own = { rope_theta: base ?? defaultBase };
+      const own = { rope_theta: base ?? usualBase };
       return {
         // transformers 4 reads this, and 5 the other
         rope_scaling: scaling ?? null,

@@ -1,6 +1,9 @@
-import { CheckpointError } from '@mtl/errors';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import type { BlockSpecification } from '../blocks/block-specification.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
-import { gptBlock } from '../gpt/gpt-block.js';
+import { hasExperts } from '../experts/expert-variants.js';
+import type { ExpertsSpecification } from '../experts/experts-specification.js';
+import { gptBlocks } from '../gpt/gpt-block.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
@@ -30,7 +33,7 @@ export function asStatedBy<Model extends TransformerConfiguration>(
     const read = readConfigFields(new JsonFields(typeName, writeConfigFields(model, fields)), fields);
     const stated = Object.entries({ ...Object.fromEntries(kept), ...fixed, ...read });
     const known = Object.fromEntries(stated.filter(([, value]) => value !== undefined));
-    return withGroupsOf(model, known) as unknown as Model;
+    return withLayersOf(model, withGroupsOf(model, known)) as unknown as Model;
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;
     throw error;
@@ -46,6 +49,29 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
     ...stated,
     ...(groupQueryAttention === undefined ? {} : { groupQueryAttention }),
     ...(numQueryGroups === undefined ? {} : { numQueryGroups }),
+  };
+}
+
+/**
+ * Which layers have experts can be said in several ways, and the width of dense layers does not count where
+ * there are none: the same models are told in the same way.
+ */
+function withLayersOf(model: object, stated: object): object {
+  const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
+  if (own.numExperts === undefined || own.numLayers !== other.numLayers) return stated;
+  const layers = Array.from({ length: own.numLayers }, (_, layer) => layer);
+  const isSparse = (one: GptModelConfiguration) => layers.map((layer) => hasExperts(one, layer));
+  if (isSparse(own).join() !== isSparse(other).join()) return stated;
+  const { moeLayerFreq: _, ...others } = other;
+  const { moeLayerFreq, moeFfnHiddenSize, ffnHiddenSize } = own;
+  const widthOfExperts = moeFfnHiddenSize ?? ffnHiddenSize;
+  const isUnused =
+    isSparse(own).every(Boolean) && (other.moeFfnHiddenSize ?? other.ffnHiddenSize) === widthOfExperts;
+  return {
+    ...others,
+    ...(moeLayerFreq === undefined ? {} : { moeLayerFreq }),
+    ...(isUnused ? { ffnHiddenSize } : {}),
+    ...(isUnused && moeFfnHiddenSize !== undefined ? { moeFfnHiddenSize } : {}),
   };
 }
 
@@ -73,7 +99,7 @@ export function unstatedProperties(model: GptModelConfiguration): {
   const candidates = modelTypesOf('gpt').flatMap((type) => {
     const stated = asStatedBy(type, model) as KnownProperties | undefined;
     const changes = Object.entries({ ...stated, ...model }).flatMap(([key, value]) => {
-      const isOther = architectureOf({ ...model, [key]: stated?.[key] }) !== wanted;
+      const isOther = architectureOrNone({ ...model, [key]: stated?.[key] }) !== wanted;
       return isOther ? [`${key} ${key in model ? value : 'of a GPT-2'}`] : [];
     });
     return stated === undefined ? [] : [{ nearest: modelTypes[type] as ModelType, properties: changes }];
@@ -82,19 +108,40 @@ export function unstatedProperties(model: GptModelConfiguration): {
   return nearest ?? { nearest: modelTypes.gpt2, properties: [] };
 }
 
+/** undefined for properties that no model has together, as heads that do not divide the hidden size. */
+function architectureOrNone(model: GptModelConfiguration): string | undefined {
+  try {
+    return architectureOf(model);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  }
+}
+
 /** What a GPT computes with its weights, as text. */
 function architectureOf(model: GptModelConfiguration): string {
-  const { initialization: _, hiddenDropout: __, attention, ...block } = gptBlock(model);
-  const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
-  return JSON.stringify([
-    positionEmbeddingType,
-    tieEmbeddings,
-    block,
-    numHeads,
-    numGroups,
-    bias,
-    qkvBias,
-    rest,
-  ]);
+  const blocks = gptBlocks(model);
+  const layers =
+    typeof blocks === 'function'
+      ? Array.from({ length: model.numLayers }, (_, layer) => computedBy(blocks(layer)))
+      : [computedBy(blocks)];
+  return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
+}
+
+/** What of a block is neither how it learns nor a way to say the same. */
+function computedBy(block: BlockSpecification): readonly unknown[] {
+  const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
+  const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;
+  const network =
+    feedForward.kind === 'mixture-of-experts'
+      ? computedByExperts(feedForward as ExpertsSpecification)
+      : feedForward;
+  return [others, network, numHeads, numGroups, bias, qkvBias, rest];
+}
+
+function computedByExperts(experts: ExpertsSpecification): readonly unknown[] {
+  const { balancingLosses: _, zLossCoefficient: __, capacity: ___, router, ...others } = experts;
+  const { expertBias, ...choice } = router;
+  return [others, choice, expertBias !== undefined];
 }

@@ -2,10 +2,10 @@ import type { JsonFields } from './json-fields.js';
 
 /**
  * Fields with which no model computes anything else here: files, tokens, generation, other heads, older
- * names.
+ * names, the loss that balances experts (a run states its own).
  */
 const harmless =
-  /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$)/;
+  /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;
 
 /**
  * What a config.json says that nothing is known of here, so that a user can tell whether it matters: fields

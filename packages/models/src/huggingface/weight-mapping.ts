@@ -16,6 +16,13 @@ export interface WeightMapping {
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
+   * How many sources, one after another, are an entry of the first dimension as it is, so that entries can be
+   * read alone. Absent: all sources are needed for any part.
+   */
+  readonly sourcesOfEntry?: number;
+  /** What it is stored as, whatever other tensors are. Absent: as the others. */
+  readonly dtype?: 'F32';
+  /**
    * Values of the sources, in their order and row-major, to the logical tensor's values; may share memory.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
@@ -35,6 +42,38 @@ export function sameLayout(
     sources: [source],
     toLogical: ([values]) => values!,
     toSources: (logical) => [logical],
+  };
+}
+
+/** Tensors of a list that we hold as one, row-major: those of the first entry, then those of the next. */
+export function stacked(
+  name: string,
+  entries: readonly (readonly HuggingFaceTensor[])[],
+  globalShape: readonly number[],
+): WeightMapping {
+  const sources = entries.flat();
+  const sizes = sources.map(({ shape }) => shape.reduce((product, size) => product * size, 1));
+  return {
+    name,
+    globalShape,
+    sources,
+    sourcesOfEntry: sources.length / entries.length,
+    toLogical: (values, allocate) => {
+      const logical = allocate(values.reduce((sum, { length }) => sum + length, 0));
+      let start = 0;
+      for (const part of values) {
+        logical.set(part, start);
+        start += part.length;
+      }
+      return logical;
+    },
+    toSources: (logical) => {
+      let start = 0;
+      return sizes.map((size) => {
+        start += size;
+        return logical.subarray(start - size, start);
+      });
+    },
   };
 }
 

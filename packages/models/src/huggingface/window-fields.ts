@@ -17,6 +17,30 @@ export const mistralWindow: ConfigField = {
   write: sizeOf,
 };
 
+/** The window of all layers of a Mixtral: none where nothing is said. */
+export const mixtralWindow: ConfigField = {
+  ...mistralWindow,
+  read: (fields) => usedWindow(fields, 'sliding_window'),
+};
+
+/** The window of all layers of a Qwen3-MoE. */
+export const qwen3MoeWindow: ConfigField = {
+  key: 'windowSize',
+  // the last does not count
+  names: ['sliding_window', 'use_sliding_window', 'max_window_layers'],
+  read: (fields) => {
+    const isUsed = fields.optional('use_sliding_window', 'true or false', false);
+    return isUsed ? usedWindow(fields, 'sliding_window') : undefined;
+  },
+  write: sizeOf,
+  writeOthers: (window) => ({ use_sliding_window: window !== undefined }),
+};
+
+function usedWindow(fields: JsonFields, name: string): string | undefined {
+  const size = fields.optional<number | undefined>(name, 'a positive integer', undefined);
+  return size === undefined ? undefined : windowOf(size);
+}
+
 type LayerType = 'full_attention' | 'sliding_attention';
 
 /** The window of a Qwen, which all of its layers must have, or none. */
@@ -45,6 +69,26 @@ export const qwenWindow: ConfigField = {
       layer_types: Array.from({ length: numLayers as number }, () => type),
     };
   },
+};
+
+/**
+ * The window of a Qwen2-MoE: layers with one and without take turns there, so that only a list of layers can
+ * give it to all of them.
+ */
+export const qwen2MoeWindow: ConfigField = {
+  ...qwenWindow,
+  read: (fields, known) => {
+    const isUsed = fields.optional('use_sliding_window', 'true or false', false);
+    if (isUsed && fields.values.layer_types == null) {
+      throw fields.unsupported('use_sliding_window', {
+        needs: 'a window in every other layer',
+        expected: 'false, or layer_types with all layers alike',
+      });
+    }
+    return isUsed ? qwenWindow.read(fields, known) : undefined;
+  },
+  // 0 where there is none
+  write: (window) => sizeOf(window) ?? 0,
 };
 
 /** Which layers have a window: those that are listed, or those from `max_window_layers` on. */

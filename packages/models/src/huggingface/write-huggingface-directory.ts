@@ -101,7 +101,7 @@ async function writeFiles(
     ...(maxShardBytes === undefined ? {} : { maxShardBytes }),
   });
   for (const [name, value] of Object.entries(family.jsonFiles))
-    await writeFile(join(directory, name), `${JSON.stringify(value, null, 2)}\n`);
+    await writeFile(join(directory, name), `${jsonText(value)}\n`);
   for (const [name, source] of Object.entries(tokenizerFiles)) {
     const path = join(directory, nameWithin(name));
     await mkdir(dirname(path), { recursive: true });
@@ -109,6 +109,13 @@ async function writeFiles(
     else await writeFile(path, source.contents);
   }
 }
+
+/** Fields that transformers refuses as integers: `0` is one for it, and JavaScript writes 0.0 as that. */
+const integersOfFloats =
+  /^( *"(?:initializer_range|layer_norm_eps|layer_norm_epsilon|rms_norm_eps|router_aux_loss_coef|router_jitter_noise)": -?\d+)(,?)$/gm;
+
+const jsonText = (value: Readonly<Record<string, unknown>>): string =>
+  JSON.stringify(value, null, 2).replace(integersOfFloats, '$1.0$2');
 
 /** A name that does not leave the directory. */
 function nameWithin(name: string): string {

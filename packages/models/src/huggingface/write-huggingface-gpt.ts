@@ -1,10 +1,10 @@
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
-import { inOrder } from './config-fields.js';
+import { inOrder, spellingsOf } from './config-fields.js';
 import { encodeGptConfiguration } from './gpt-configuration.js';
 import { gptWeightNames } from './gpt-weight-names.js';
 import { addedEnds, endsTexts, type HuggingFaceOrigin, keptFields } from './huggingface-origin.js';
-import type { GptTypeName } from './model-types.js';
+import { type GptTypeName, modelTypes } from './model-types.js';
 import { gptTypeOf, unstatedProperties } from './statable-models.js';
 import {
   dtypeNames,
@@ -25,9 +25,10 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
 
 /**
  * Saves a GPT as transformers' `from_pretrained` loads it: as GPT2LMHeadModel, LlamaForCausalLM,
- * MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM, whichever has its blocks. The vocabulary's
- * padding is dropped. It is written next to the target and renamed, so that a failed save leaves nothing
- * behind.
+ * MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, and with experts MixtralForCausalLM,
+ * Qwen3MoeForCausalLM, Qwen2MoeForCausalLM or OlmoeForCausalLM, whichever has its blocks; experts have
+ * tensors of their own. The vocabulary's padding is dropped. It is written next to the target and renamed, so
+ * that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of them has, MTL_HUGGING_FACE_EXISTS,
  *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
@@ -41,11 +42,13 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
   const names = gptWeightNames(modelType, model);
   const { inConfig, inGeneration } = tokenFields(modelType, { ...options, origin });
   const config = encodeGptConfiguration(model, { modelType, dtype: dtypeNames[dtype], tokens: inConfig });
+  const spellings = spellingsOf(modelTypes[modelType].fields);
+  const kept = Object.entries(keptFields(origin?.config ?? {})).filter(([name]) => !spellings.has(name));
   await writeHuggingFaceDirectory(options, {
     names,
     fileName: (name) => (name === 'lm_head.weight' ? name : `${names.prefix}${name}`),
     jsonFiles: {
-      'config.json': inOrder({ use_cache: true, ...keptFields(origin?.config ?? {}), ...config }),
+      'config.json': inOrder({ use_cache: true, ...Object.fromEntries(kept), ...config }),
       'generation_config.json': { ...keptFields(origin?.generation ?? {}), ...inGeneration },
     },
   });
@@ -77,6 +80,10 @@ function typeOf({ model, origin }: WriteHuggingFaceGptOptions): GptTypeName {
   throw new CheckpointError(
     'MTL_HUGGING_FACE_CONFIG',
     `no model type of transformers that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
-    { expected: "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's or Qwen3's blocks", exitCode: 2 },
+    {
+      expected:
+        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+      exitCode: 2,
+    },
   );
 }

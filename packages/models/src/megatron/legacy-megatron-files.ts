@@ -1,19 +1,22 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PickledObject, TorchFile, type TorchTensor } from '@mtl/checkpoint';
+import { type Dtype, PickledObject, TorchFile, type TorchTensor } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
+import { expertsOfRank } from './experts-of-rank.js';
 import { flattenedTensors } from './flattened-tensors.js';
+import { megatronArguments } from './megatron-arguments.js';
 import { megatronError } from './megatron-error.js';
 import { countOf, type MegatronFiles, type StoredArchitecture, withoutPadding } from './megatron-files.js';
-import { layerOf, nameOfMegatron } from './megatron-names.js';
+import { expertTensorOf, layerOf, nameOfMegatron } from './megatron-names.js';
 import { mergeShard, wholeShape } from './merge-shards.js';
-import { splitOf, type TensorSplit } from './tensor-split.js';
+import { splitOf } from './tensor-split.js';
 import { wholeWeights } from './whole-weights.js';
 
-/** Where a file is in the model: `mp_rank_TT` or `mp_rank_TT_PPP`. */
+/** Where a file is in the model: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`. */
 interface Rank {
   readonly tensorParallel: number;
   readonly pipelineParallel: number;
+  readonly expertParallel: number;
   readonly folder: string;
 }
 
@@ -24,18 +27,18 @@ interface RankFile {
   readonly chunks: readonly ReadonlyMap<string, TorchTensor>[];
 }
 
-/** A tensor and what ranks of tensor parallelism have of it. */
-interface ShardedTensor {
-  readonly shards: readonly { readonly file: TorchFile; readonly tensor: TorchTensor }[];
-  readonly split: TensorSplit;
+/** A whole tensor, and how it is put together from what ranks have of it. */
+interface MergedTensor {
   readonly shape: readonly number[];
+  readonly dtype: Dtype;
+  fill(target: Uint8Array): Promise<void>;
 }
 
 const fileName = 'model_optim_rng.pt';
 
 /**
- * Opens a checkpoint of the format `torch`: a file for each rank of tensor and pipeline parallelism. All are
- * open until `close`.
+ * Opens a checkpoint of the format `torch`: a file for each rank of tensor, pipeline and expert parallelism.
+ * All are open until `close`.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when files are missing or do not belong together,
  *   MTL_TORCH_FILE_INVALID
@@ -67,32 +70,58 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
   }
 }
 
-/** All ranks of a directory, in the order of pipeline, then of tensor parallelism; none is missing. */
+const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
+
+/**
+ * All ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is missing.
+ */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
-  const ranks = (await readdir(path)).flatMap((folder): Rank[] => {
-    const match = /^mp_rank_(\d{2,6})(?:_(\d{3,6}))?(_\d+)?$/.exec(folder);
-    if (match === null) return [];
-    if (match[3] !== undefined) {
-      throw megatronError(path, `${folder} is of a model with experts, which is not supported`, {
-        expected: 'mp_rank_TT or mp_rank_TT_PPP',
-      });
-    }
-    return [{ folder, tensorParallel: Number(match[1]), pipelineParallel: Number(match[2] ?? 0) }];
+  const folders = (await readdir(path)).flatMap((folder) => {
+    const match = /^mp_rank_(\d{2,6})(?:_(\d{3,6}))?(?:_(\d{3,6}))?$/.exec(folder);
+    return match === null
+      ? []
+      : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  const sizeOfGroup = (axis: 'tensorParallel' | 'pipelineParallel'): number =>
-    1 + Math.max(0, ...ranks.map((rank) => rank[axis]));
-  const [numShards, numStages] = [sizeOfGroup('tensorParallel'), sizeOfGroup('pipelineParallel')];
-  if (ranks.length !== numStages * numShards) {
+  // the second of two numbers is that of the stage, or in a model without stages that of the experts
+  const isOfExperts =
+    folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
+  const ranks = folders.map(({ folder, numbers: [tensorParallel = 0, second = 0, third = 0] }): Rank => {
+    const [pipelineParallel, expertParallel] = isOfExperts ? [0, second] : [second, third];
+    return { folder, tensorParallel, pipelineParallel, expertParallel };
+  });
+  const sizes = axes.map((axis) => 1 + Math.max(0, ...ranks.map((rank) => rank[axis])));
+  const numRanks = sizes.reduce((product, size) => product * size, 1);
+  if (ranks.length !== numRanks) {
+    const [numShards, numStages, numExperts] = sizes as [number, number, number];
+    const ofExperts = numExperts === 1 ? '' : ` and expert-parallel size ${numExperts}`;
     throw megatronError(
       path,
-      `it has ${ranks.length} folders mp_rank_TT_PPP, of tensor-parallel size ${numShards} and pipeline-parallel size ${numStages}`,
-      { expected: `${numStages * numShards} folders: one for each rank` },
+      `it has ${ranks.length} folders mp_rank_TT_PPP, of tensor-parallel size ${numShards} and pipeline-parallel size ${numStages}${ofExperts}`,
+      { expected: `${numRanks} folders: one for each rank` },
     );
   }
-  return ranks.toSorted(
-    (one, other) =>
-      one.pipelineParallel - other.pipelineParallel || one.tensorParallel - other.tensorParallel,
-  );
+  const order = ({ pipelineParallel, expertParallel, tensorParallel }: Rank): readonly number[] => [
+    pipelineParallel,
+    expertParallel,
+    tensorParallel,
+  ];
+  return ranks.toSorted((one, other) => {
+    const differences = order(one).map((number, index) => number - order(other)[index]!);
+    return differences.find((difference) => difference !== 0) ?? 0;
+  });
+}
+
+/** Whether the args of a rank name expert parallelism and no stages. */
+async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
+  if (folder === undefined) return false;
+  const file = await TorchFile.open(join(path, folder, fileName));
+  try {
+    const { values } = megatronArguments(contentOf(file).get('args'), file.path);
+    const isAbove1 = (value: unknown): boolean => typeof value === 'number' && value > 1;
+    return isAbove1(values.expert_model_parallel_size) && !isAbove1(values.pipeline_model_parallel_size);
+  } finally {
+    await file.close();
+  }
 }
 
 async function openRank(path: string, rank: Rank): Promise<RankFile> {
@@ -126,53 +155,62 @@ function legacyWeights(options: {
   readonly version: number;
   readonly architecture: StoredArchitecture;
 }): WeightFiles {
-  const { path, version, architecture } = options;
-  const { headSize } = architecture;
-  const qkv = { version, headSize };
   const tensors = mergedTensors(options);
   return wholeWeights({
-    path,
-    tensors: new Map(
-      [...tensors].map(([name, { shards, shape }]) => [name, { shape, dtype: shards[0]!.tensor.dtype }]),
-    ),
-    fill: async (name, target) => {
-      const { shards, split } = tensors.get(name)!;
-      for (const [shard, { file, tensor }] of shards.entries()) {
-        const bytes = await file.readTensor(tensor);
-        mergeShard({ target, bytes, shape: tensor.shape, split, shard, numShards: shards.length, qkv });
-      }
-    },
+    path: options.path,
+    tensors,
+    fill: (name, target) => tensors.get(name)!.fill(target),
   });
 }
 
-/** The tensors of all chunks, layers numbered through, with what each rank has of them. */
+/** A rank's tensors of a chunk by our names, layers numbered as in the chunk. */
+interface RankTensors {
+  readonly rank: Rank;
+  readonly file: TorchFile;
+  readonly tensors: ReadonlyMap<string, TorchTensor>;
+}
+
+interface Merging {
+  /** The ranks of a stage, in the order of expert, then of tensor parallelism. */
+  readonly ranks: readonly RankTensors[];
+  readonly version: number;
+  readonly architecture: StoredArchitecture;
+}
+
+/** The tensors of all chunks, layers numbered through, put together from what each rank has of them. */
 function mergedTensors(options: {
   readonly files: readonly RankFile[];
   readonly version: number;
   readonly architecture: StoredArchitecture;
-}): ReadonlyMap<string, ShardedTensor> {
+}): ReadonlyMap<string, MergedTensor> {
   const { files, version, architecture } = options;
   const numStages = files.at(-1)!.rank.pipelineParallel + 1;
   const stages = Array.from({ length: numStages }, (_, stage) =>
     files.filter(({ rank }) => rank.pipelineParallel === stage),
   );
   const numChunks = Math.max(...files.map(({ chunks }) => chunks.length));
-  const tensors = new Map<string, ShardedTensor>();
+  const tensors = new Map<string, MergedTensor>();
   let firstLayer = 0;
   // the chunks of a virtual pipeline are dealt to its stages in turn
   for (let chunk = 0; chunk < numChunks; chunk++) {
-    for (const ranks of stages) {
-      const renamed = ranks.map(({ file, chunks }) => ({
+    for (const ranksOfStage of stages) {
+      const ranks = ranksOfStage.map(({ rank, file, chunks }) => ({
+        rank,
         file,
         tensors: namedTensors(chunks[chunk], architecture),
       }));
-      const numLayers = numLayersOf(renamed[0]!.tensors.keys());
-      for (const name of new Set(renamed.flatMap((rank) => [...rank.tensors.keys()]))) {
-        const sharded = shardedTensor(name, { ranks: renamed, version, architecture });
+      const numLayers = numLayersOf(ranks[0]!.tensors.keys());
+      const add = (name: string, merge: () => MergedTensor): void => {
         const layer = layerOf(name);
         const whole = layer === undefined ? name : `${layer.start}${layer.layer + firstLayer}${layer.rest}`;
         // the embedding is on the last stage again where it is tied
-        if (!tensors.has(whole)) tensors.set(whole, sharded);
+        if (!tensors.has(whole)) tensors.set(whole, merge());
+      };
+      for (const name of new Set(ranks.flatMap((rank) => [...rank.tensors.keys()]))) {
+        const experts = expertTensorOf(name);
+        const merging = { ranks, version, architecture };
+        if (experts === undefined) add(name, () => shardedTensor(name, merging));
+        else add(experts.name, () => expertTensor(experts.name, merging));
       }
       firstLayer += numLayers;
     }
@@ -195,39 +233,103 @@ function namedTensors(
 const numLayersOf = (names: Iterable<string>): number =>
   Math.max(0, ...[...names].map((name) => (layerOf(name)?.layer ?? -1) + 1));
 
-function shardedTensor(
-  name: string,
-  options: {
-    readonly ranks: ReadonlyArray<{
-      readonly file: TorchFile;
-      readonly tensors: ReadonlyMap<string, TorchTensor>;
-    }>;
-    readonly version: number;
-    readonly architecture: StoredArchitecture;
-  },
-): ShardedTensor {
-  const { ranks, version, architecture } = options;
+/** A tensor that ranks of expert parallelism have alike. */
+function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
   const split = splitOf(name, architecture);
-  const shards = ranks.map(({ file, tensors }) => {
-    const tensor = tensors.get(name);
-    if (tensor !== undefined) return { file, tensor };
-    throw megatronError(file.path, `${name} is missing, which other ranks of tensor parallelism have`);
-  });
-  const [{ tensor: first }] = shards as [(typeof shards)[number]];
+  const shards = ranks
+    .filter(({ rank }) => rank.expertParallel === 0)
+    .map(({ file, tensors }) => {
+      const tensor = tensors.get(name);
+      if (tensor !== undefined) return { file, tensor };
+      throw megatronError(file.path, `${name} is missing, which other ranks of tensor parallelism have`);
+    });
+  const [{ tensor: first, file }] = shards as [(typeof shards)[number]];
   const numRows = first.shape[0] ?? 1;
   const divisor =
     split === 'gated-rows' ? 2 : split === 'qkv-rows' && version < 2 ? 3 * architecture.headSize : 1;
-  for (const { file, tensor } of shards) {
-    const shape = `[${tensor.shape.join(', ')}]`;
-    if (tensor.dtype !== first.dtype || tensor.shape.join() !== first.shape.join()) {
-      const expected = `${first.dtype} [${first.shape.join(', ')}], as in ${shards[0]!.file.path}`;
-      throw megatronError(file.path, `${name} is ${tensor.dtype} ${shape}`, { expected });
-    }
+  for (const shard of shards) {
+    checkAlike(name, shard, { file, tensor: first });
     const fits = numRows > 0 && numRows % divisor === 0 && (split !== 'columns' || first.shape.length === 2);
-    if (!fits)
-      throw megatronError(file.path, `${name} has the shape ${shape}`, { expected: `${divisor}n rows` });
+    if (!fits) {
+      const shape = `[${shard.tensor.shape.join(', ')}]`;
+      throw megatronError(shard.file.path, `${name} has the shape ${shape}`, {
+        expected: `${divisor}n rows`,
+      });
+    }
   }
   const shape = withoutPadding(name, wholeShape(first.shape, split, shards.length), architecture);
   // what all ranks have is read once
-  return { split, shape, shards: split === 'none' ? shards.slice(0, 1) : shards };
+  const read = split === 'none' ? shards.slice(0, 1) : shards;
+  const qkv = { version, headSize: architecture.headSize };
+  return {
+    shape,
+    dtype: first.dtype,
+    fill: async (target) => {
+      for (const [shard, own] of read.entries()) {
+        const bytes = await own.file.readTensor(own.tensor);
+        mergeShard({ target, bytes, shape: own.tensor.shape, split, shard, numShards: read.length, qkv });
+      }
+    },
+  };
+}
+
+/** What a rank has of a tensor. */
+interface OwnTensor {
+  readonly file: TorchFile;
+  readonly tensor: TorchTensor;
+}
+
+/** Refuses tensors of another shape or data type than those of another rank. */
+function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor): void {
+  if (tensor.dtype === first.tensor.dtype && tensor.shape.join() === first.tensor.shape.join()) return;
+  const shape = `[${tensor.shape.join(', ')}]`;
+  const expected = `${first.tensor.dtype} [${first.tensor.shape.join(', ')}], as in ${first.file.path}`;
+  throw megatronError(file.path, `${name} is ${tensor.dtype} ${shape}`, { expected });
+}
+
+/** All experts of a layer, of which each rank of expert parallelism has as many, the first ones first. */
+function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
+  const split = splitOf(name, architecture);
+  const numParts = 1 + Math.max(...ranks.map(({ rank }) => rank.expertParallel));
+  const ofRank = (architecture.numExperts ?? 0) / numParts;
+  if (!Number.isSafeInteger(ofRank) || ofRank === 0) {
+    const what = `${architecture.numExperts ?? 0} experts over expert-parallel size ${numParts}`;
+    throw megatronError(ranks[0]!.file.path, `its args and ranks make ${what}`);
+  }
+  const all = ranks.map(({ rank, file, tensors }) => ({
+    rank,
+    experts: expertsOfRank(name, { file, tensors, split, numExperts: ofRank }),
+  }));
+  const [first] = all as [(typeof all)[number]];
+  const { shape: own, dtype, numExperts } = first.experts;
+  for (const { experts } of all) {
+    const expected = `${dtype} [${[numExperts, ...own].join(', ')}], as in ${first.experts.path}`;
+    const form = `${experts.dtype} [${[experts.numExperts, ...experts.shape].join(', ')}]`;
+    if (form === `${dtype} [${[numExperts, ...own].join(', ')}]`) continue;
+    throw megatronError(experts.path, `the experts of ${name} are ${form}`, { expected });
+  }
+  const numShards = 1 + Math.max(...ranks.map(({ rank }) => rank.tensorParallel));
+  const shape = [(all.length / numShards) * numExperts, ...wholeShape(own, split, numShards)];
+  const qkv = { version, headSize: architecture.headSize };
+  return {
+    shape,
+    dtype,
+    fill: async (target) => {
+      const bytesOfExpert = target.length / shape[0]!;
+      for (const { rank, experts } of all) {
+        await experts.read((bytes, expert) => {
+          const start = (rank.expertParallel * numExperts + expert) * bytesOfExpert;
+          mergeShard({
+            target: target.subarray(start, start + bytesOfExpert),
+            bytes,
+            shape: own,
+            split,
+            shard: rank.tensorParallel,
+            numShards,
+            qkv,
+          });
+        });
+      }
+    },
+  };
 }

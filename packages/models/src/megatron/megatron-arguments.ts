@@ -6,7 +6,7 @@ const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
  * The arguments of the training run that saved a checkpoint, as fields: numbers, strings, true, false and
- * lists of them; classes by their names. Other objects are left out.
+ * lists of numbers or strings; classes by their names. Other objects are left out.
  *
  * @param path of the checkpoint, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT where there are none
@@ -36,6 +36,7 @@ function plainValue(value: unknown): unknown {
   if (typeof value === 'number') return value;
   if (typeof value === 'bigint') return Number(value);
   if (value instanceof PickledGlobal) return value.path;
-  if (Array.isArray(value) && value.every((item) => typeof item === 'number')) return value as number[];
-  return undefined;
+  const isList = (type: 'number' | 'string'): boolean =>
+    Array.isArray(value) && value.every((item) => typeof item === type);
+  return isList('number') || isList('string') ? value : undefined;
 }

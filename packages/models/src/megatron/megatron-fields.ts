@@ -6,6 +6,7 @@ import {
   truth,
 } from '../huggingface/config-fields.js';
 import type { JsonFields } from '../huggingface/json-fields.js';
+import { expertFields } from './megatron-expert-fields.js';
 import type { LayersName } from './megatron-names.js';
 
 /** The kinds of models that are read and written. */
@@ -194,6 +195,18 @@ const gptFields: readonly ConfigField[] = [
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
+  ...expertFields,
+];
+
+/**
+ * Properties of a model that are not written: nothing in Megatron-LM, or nothing that is read here, has them.
+ */
+export const unwrittenProperties: readonly string[] = [
+  'qkNormWholeWidth',
+  'quickGeglu',
+  'gluLinearOffset',
+  'activationFuncClampValue',
+  'modelBlocks',
 ];
 
 const bertFields: readonly ConfigField[] = [
@@ -227,7 +240,6 @@ export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, '
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
 > = [
-  ['num_experts', 'experts'],
   ['multi_latent_attention', 'multi-latent attention'],
   ['experimental_attention_variant', 'another attention'],
   ['mtp_num_layers', 'layers for multi-token prediction', 0],
@@ -244,6 +256,10 @@ const unsupportedArguments: ReadonlyArray<
   ['geglu', 'another activation'],
   ['reglu', 'another activation'],
   ['glu_linear_offset', 'another activation', 0],
+  ['activation_func_clamp_value', 'another activation'],
+  ['moe_latent_size', 'experts of a narrower input'],
+  ['moe_apply_probs_on_input', 'weights that multiply the inputs of experts'],
+  ['moe_mlp_glu_interleave_size', 'interleaved rows of experts'],
   ['no_rope_freq', 'layers without positions'],
   ['window_attn_skip_freq', 'layers without a window'],
   ['use_mup', 'scaled activations'],

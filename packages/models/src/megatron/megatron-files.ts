@@ -5,6 +5,8 @@ import type { LayersName } from './megatron-names.js';
 export interface StoredArchitecture {
   readonly layers: LayersName;
   readonly isGated: boolean;
+  /** E; undefined where there are none. */
+  readonly numExperts: number | undefined;
   /** D */
   readonly headSize: number;
   /** Rows beyond it are padding, and left out. */

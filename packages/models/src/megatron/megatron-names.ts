@@ -19,6 +19,8 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/\.mlp\.dense_h_to_4h\./, '.mlp.linear_fc1.'],
   [/\.mlp\.dense_4h_to_h\./, '.mlp.linear_fc2.'],
   [/^(decoder|encoder)\.final_norm\./, '$1.final_layernorm.'],
+  // a layer of experts that holds them in a list of their own
+  [/\.mlp\.experts\.experts\./, '.mlp.experts.'],
   [/^lm_head\.layernorm\./, 'lm_head.layer_norm.'],
   [/^lm_head\.bias$/, 'output_layer.bias'],
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
@@ -50,11 +52,59 @@ export function layerOf(
   return match === null ? undefined : { start: match[1]!, layer: Number(match[2]), rest: match[3]! };
 }
 
+/** A tensor of the experts of a rank. */
+export interface ExpertTensor {
+  /** Our name of the tensor that has all experts. */
+  readonly name: string;
+  /** The number of the expert on its rank; undefined for a tensor of all of them. */
+  readonly expert: number | undefined;
+  /**
+   * `rows`: a matrix or vector of outputs by inputs. `view`: those of a layer that Megatron-LM had up to
+   * 2025, stored as [inputs, experts * outputs] or [experts * inputs, outputs], whose values are those of
+   * [experts, inputs, outputs].
+   */
+  readonly form: 'rows' | 'view';
+}
+
+const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpExecArray) => ExpertTensor]> = [
+  [
+    /^(.*\.mlp\.experts\.)local_experts\.(\d{1,6})\.(linear_fc[12]\.(?:weight|bias))$/,
+    ([, start, expert, rest]) => ({ name: `${start}${rest}`, expert: Number(expert), form: 'rows' }),
+  ],
+  [
+    /^(.*\.mlp\.experts\.linear_fc[12]\.(?:weight|bias))(\d{1,6})?$/,
+    ([, name, expert]) => ({
+      name: name!,
+      expert: expert === undefined ? undefined : Number(expert),
+      form: 'rows',
+    }),
+  ],
+  [
+    /^(.*\.mlp\.experts\.)weight([12])$/,
+    ([, start, layer]) => ({ name: `${start}linear_fc${layer}.weight`, expert: undefined, form: 'view' }),
+  ],
+];
+
+/**
+ * The experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for others.
+ */
+export function expertTensorOf(name: string): ExpertTensor | undefined {
+  for (const [pattern, read] of ofExperts) {
+    const match = pattern.exec(name);
+    if (match !== null) return read(match);
+  }
+  return undefined;
+}
+
 /**
  * The name that a tensor of ours has in a checkpoint of the format `torch_dist`: Transformer Engine's, which
  * every Megatron-Core reads whichever layers it has itself.
+ *
+ * @param options.hasExperts whether its layer has experts, before which the norm is on its own
  */
-export const megatronNameOf = (name: string): string =>
-  name
+export function megatronNameOf(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
+  const renamed = name
     .replace(/\.input_layernorm\./, '.self_attention.linear_qkv.layer_norm_')
-    .replace(/\.pre_mlp_layernorm\./, '.mlp.linear_fc1.layer_norm_');
+    .replace(/\.mlp\.experts\./, '.mlp.experts.experts.');
+  return hasExperts ? renamed : renamed.replace(/\.pre_mlp_layernorm\./, '.mlp.linear_fc1.layer_norm_');
+}

@@ -58,11 +58,19 @@ function mappingOf(
   }
   if (name === 'output_layer.bias')
     return paddedVector(name, { name, shape: [vocabularySize] }, globalShape[0]!);
-  return sameLayout(name, { name, shape: foldedRows(name, globalShape) }, globalShape);
+  const mapping = sameLayout(name, { name, shape: foldedRows(name, globalShape) }, globalShape);
+  return isBuffer(name) ? { ...mapping, dtype: 'F32' } : mapping;
 }
+
+/** Whether no optimizer updates it: it has no state, and is in float32 whatever weights are. */
+export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
 /** The shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */
 function foldedRows(name: string, shape: readonly number[]): readonly number[] {
+  if (/\.mlp\.experts\.linear_fc1\./.test(name)) {
+    const [numExperts, ...rest] = shape;
+    return [numExperts!, ...foldedRows(name.replace('.experts.', '.'), rest)];
+  }
   if (!/\.(linear_qkv|linear_fc1)\.(weight|bias)$/.test(name)) return shape;
   const numInputs = name.endsWith('.weight') ? 1 : 0;
   return [sizeOf(shape.slice(0, shape.length - numInputs)), ...shape.slice(shape.length - numInputs)];

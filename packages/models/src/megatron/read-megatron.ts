@@ -25,7 +25,7 @@ import {
   type MegatronOptimizerState,
   type StoredArchitecture,
 } from './megatron-files.js';
-import { megatronWeightNames } from './megatron-weight-names.js';
+import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 
 /** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
 export interface MegatronModel {
@@ -60,9 +60,9 @@ export interface MegatronOptimizer {
 }
 
 /**
- * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, or a BERT, in the format
- * `torch_dist` or, of any tensor- and pipeline-parallel size, `torch`. Its weights are compared with its
- * args before anything of their size is allocated.
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, with experts or without, or a BERT,
+ * in the format `torch_dist` or, of any tensor-, pipeline- and expert-parallel size, `torch`. Its weights are
+ * compared with its args before anything of their size is allocated.
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
@@ -107,7 +107,8 @@ function describe(
     | BertModelConfiguration;
   const isGated = 'swiglu' in configuration && configuration.swiglu === true;
   const headSize = headSizeOf(configuration);
-  const architecture = { layers, isGated, headSize, vocabularySize };
+  const numExperts = 'numExperts' in configuration ? configuration.numExperts : undefined;
+  const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
   const weights = files.weights(architecture);
   const layout = { kind, model: configuration, vocabularySize };
   // the moments of weights that are stored less 1 are those of the weights
@@ -133,7 +134,7 @@ function describe(
     ],
     load: (tensors) =>
       loadMappedWeights({
-        weights: states?.fp32_param ?? weights,
+        weights: states?.fp32_param === undefined ? weights : withBuffersOf(weights, states.fp32_param),
         tensors,
         names: megatronWeightNames({ ...layout, normsLessOne }),
       }),
@@ -172,10 +173,20 @@ function optimizerStates(options: {
   });
   const isWhole = states.every(([, state]) =>
     [...weights.tensors].every(
-      ([name, { shape }]) => state?.tensors.get(name)?.shape.join() === shape.join(),
+      ([name, { shape }]) => isBuffer(name) || state?.tensors.get(name)?.shape.join() === shape.join(),
     ),
   );
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
+}
+
+/** The weights of an optimizer, with what it does not update. */
+function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
+  const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
+  return {
+    ...updated,
+    tensors: new Map([...updated.tensors, ...buffers]),
+    read: (options) => (isBuffer(options.name) ? weights : updated).read(options),
+  };
 }
 
 async function loadStates(
@@ -186,7 +197,9 @@ async function loadStates(
     const prefix = `optimizer.${state}.`;
     const own = tensors.filter(({ name }) => name.startsWith(prefix));
     const renamed = own.map((tensor) => ({ ...tensor, name: tensor.name.slice(prefix.length) }));
-    await loadMappedWeights({ weights: states[state], tensors: renamed, names: names() });
+    const all = names();
+    const mappings = all.mappings.filter(({ name }) => !isBuffer(name));
+    await loadMappedWeights({ weights: states[state], tensors: renamed, names: { ...all, mappings } });
   }
 }
 

@@ -9,11 +9,12 @@
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** How a tensor with one of our names is split. */
+/** How a tensor with one of our names is split; of experts, each of them. */
 export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
-  if (/\.mlp\.linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
+  if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
   if (/^(embedding\.word_embeddings|output_layer)\./.test(name)) return 'rows';
-  if (/\.(self_attention\.linear_proj|mlp\.linear_fc2)\.weight$/.test(name)) return 'columns';
+  if (/\.(self_attention\.linear_proj|mlp\.(experts\.|shared_experts\.)?linear_fc2)\.weight$/.test(name))
+    return 'columns';
   return 'none';
 }

@@ -14,13 +14,15 @@ import {
 } from '@mtl/checkpoint';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import { headSizeOf, paddedVocabularySize } from '../blocks/transformer-configuration.js';
+import { hasExperts } from '../experts/expert-variants.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
 import { megatronError } from './megatron-error.js';
-import { type MegatronModelKind, megatronModelTypes } from './megatron-fields.js';
+import { layersWithExperts } from './megatron-expert-fields.js';
+import { type MegatronModelKind, megatronModelTypes, unwrittenProperties } from './megatron-fields.js';
 import { layerOf, megatronNameOf } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
@@ -75,21 +77,26 @@ const format = {
 /** Refuses a model with a property that all models of Megatron-LM have otherwise. */
 function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
   const { fixed } = megatronModelTypes[kind];
-  for (const [key, value] of Object.entries(fixed)) {
+  const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
+  for (const [key, value] of Object.entries({ ...absent, ...fixed })) {
     const own = (model as unknown as Readonly<Record<string, unknown>>)[key];
-    if (own === value) continue;
+    if (own === value || (value === undefined && own === false)) continue;
     throw megatronError(
       directory,
       `the model has ${key} ${String(own)}, which Megatron-LM does not compute`,
       {
-        expected: `${key} ${String(value)}`,
+        expected: value === undefined ? `no ${key}` : `${key} ${String(value)}`,
         remedy: 'write it for the transformers library, with --save-hf',
       },
     );
   }
 }
 
-/** Layers of a kind are one tensor, a box for each of them. */
+/** Whether layers of a kind are one tensor: all of them are alike, and Megatron-LM counts them as that. */
+const isStacked = (model: WriteMegatronOptions['model']): boolean =>
+  !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
+
+/** Layers of a kind are one tensor, a box for each of them; where some have experts, each has its own. */
 function tensorSources({
   kind,
   model,
@@ -98,18 +105,22 @@ function tensorSources({
 }: WriteMegatronOptions): DistributedTensorSource[] {
   const names = megatronWeightNames({ kind, model, vocabularySize: paddedVocabularySize(model) });
   const sources = mappedWeightSources({ names, tensors, dtype, fileName: (name) => name });
+  const stacks = isStacked(model);
   const parts = new Map<string, TensorSource[]>();
   for (const source of sources) {
     const layer = layerOf(source.name);
-    const name = megatronNameOf(layer === undefined ? source.name : `${layer.start}${layer.rest.slice(1)}`);
+    const isOne = stacks && layer !== undefined;
+    const name = megatronNameOf(isOne ? `${layer.start}${layer.rest.slice(1)}` : source.name, {
+      hasExperts: layer !== undefined && 'numExperts' in model && hasExperts(model, layer.layer),
+    });
     parts.set(name, [...(parts.get(name) ?? []), source]);
   }
   return [...parts].map(([name, list]) => {
-    const [{ shape, name: first }] = list as [TensorSource];
-    const isLayered = layerOf(first) !== undefined;
+    const [{ shape, name: first, dtype: stored }] = list as [TensorSource];
+    const isLayered = stacks && layerOf(first) !== undefined;
     return {
       name,
-      dtype,
+      dtype: stored,
       shape: isLayered ? [list.length, ...shape] : shape,
       chunks: list.map(({ read, check }, layer) => ({
         offsets: [...(isLayered ? [layer] : []), ...shape.map(() => 0)],
@@ -141,7 +152,10 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const args = new PickledObject('argparse.Namespace', []);
   const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
     name,
-    Array.isArray(value) ? new PickledTuple(value as number[]) : (value as PickleValue),
+    // a window is a tuple, and lists of experts are lists
+    Array.isArray(value) && name === 'window_size'
+      ? new PickledTuple(value as number[])
+      : (value as PickleValue),
   ]);
   args.state = new Map(values);
   return new Map<PickleValue, PickleValue>([

@@ -35,6 +35,13 @@ export const otherVariants = {
   windowSize: '2,0',
 } as const satisfies Partial<GptModelConfiguration>;
 
+/** The same with one norm of the queries of all heads, and one of the keys. */
+export const normOfAllHeads = {
+  ...llamaVariants,
+  qkLayernorm: true,
+  qkNormWholeWidth: true,
+} as const satisfies Partial<GptModelConfiguration>;
+
 /** Those of GPT-2 with groups, heads of their own size, and layer norm of queries and keys, then rotated. */
 export const layerNormOfHeads = {
   ...llamaVariants,

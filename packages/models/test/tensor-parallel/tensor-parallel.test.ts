@@ -1,6 +1,6 @@
 import { numLiveTensors } from '@mtl/kernels';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { layerNormOfHeads, llamaVariants, otherVariants } from '../support/small-llama.js';
+import { layerNormOfHeads, llamaVariants, normOfAllHeads, otherVariants } from '../support/small-llama.js';
 import { distance, runSharded, runWhole } from './compare-with-one-process.js';
 import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
@@ -27,6 +27,8 @@ const cases: readonly (readonly [string, StepOptions])[] = [
   ['with blocks of Llama', { model: llamaVariants }],
   ['with other blocks of Llama', { model: otherVariants }],
   ['with layer norm of queries and keys', { model: layerNormOfHeads }],
+  ['with norms of all heads together', { model: normOfAllHeads }],
+  ['with norms of all heads together, halves apart', { model: normOfAllHeads, split: true }],
   ['in bfloat16', { dtype: 'bfloat16' }],
 ];
 

@@ -7,7 +7,15 @@ import {
 } from '@mtl/checkpoint';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter, type LoraDirectory, type TransformerConfiguration } from '@mtl/models';
+import {
+  denseModelOf,
+  denseNameOf,
+  type GptModelConfiguration,
+  isAdapter,
+  type LoraDirectory,
+  type TransformerConfiguration,
+  upcycledTensors,
+} from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
 import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
@@ -53,7 +61,10 @@ export interface RestartFrom {
 }
 
 /** What to take from a directory of checkpoints. */
-type ResumeSettings = Pick<CheckpointConfiguration, 'checkpointStep' | 'finetune' | 'loadOptimizer'>;
+type ResumeSettings = Pick<
+  CheckpointConfiguration,
+  'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
+>;
 
 /**
  * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training
@@ -72,10 +83,11 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     );
   }
   if (huggingFace !== undefined) {
-    await huggingFace.load(heldTensors(optimizer).filter(({ name }) => !isAdapter(name)));
+    const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
+    await huggingFace.load(configuration.upcycle === true ? upcycledTensors(weights) : weights);
     await loadAdapters(options);
     optimizer.refreshModel();
-    onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
+    onMessage(beginning(huggingFace.directory, configuration));
     return undefined;
   }
   const { load, save, checkpointStep } = configuration;
@@ -92,6 +104,10 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     exitCode: 2,
   });
 }
+
+/** The message of a run that begins with the weights of another one. */
+const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
+  `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
 /** The weights of which this rank holds something. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
@@ -135,15 +151,27 @@ async function openAgreed(
 async function resume(
   options: LoadTrainingOptions,
   checkpoint: Checkpoint,
-  { finetune, loadOptimizer }: ResumeSettings,
+  settings: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
-  const { model, parameterNames, optimizer, lossScaler, processes, onOpen, onResume, onMessage } = options;
-  if (model !== undefined) checkSameModel(checkpoint, model);
+  const { finetune, loadOptimizer, upcycle = false } = settings;
+  const {
+    model,
+    parameterNames: namesOfModel,
+    optimizer,
+    lossScaler,
+    processes,
+    onOpen,
+    onResume,
+    onMessage,
+  } = options;
+  if (upcycle) checkDense(checkpoint);
+  if (model !== undefined) checkSameModel(checkpoint, upcycle ? denseOf(model) : model);
   const withOptimizer = loadOptimizer && !finetune;
   onOpen?.(checkpoint);
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
   if (!finetune) onResume?.(checkpoint, { withOptimizer });
-  const weights = weightTensors(optimizer);
+  const parameterNames = upcycle ? namesOfModel.flatMap((name) => denseNameOf(name) ?? []) : namesOfModel;
+  const weights = upcycle ? upcycledTensors(weightTensors(optimizer)) : weightTensors(optimizer);
   const own = new Set(weights.map(({ name }) => name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
   await processes.together(async () => checkSavedAdapters(checkpoint, { parameterNames, finetune }));
@@ -161,7 +189,7 @@ async function resume(
   if (finetune) await loadAdapters(options);
   optimizer.refreshModel();
   if (finetune) {
-    onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);
+    onMessage(beginning(checkpoint.path, settings));
     return undefined;
   }
   const state = readTrainingState(checkpoint.state, checkpoint.path);
@@ -172,3 +200,19 @@ async function resume(
   onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
   return state.progress;
 }
+
+/** Refuses a mixture of experts, of which no other one can be made. */
+function checkDense({ path, tensors }: Checkpoint): void {
+  if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
+  throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {
+    expected: 'a dense model',
+    remedy: 'leave --moe-use-upcycling out',
+    exitCode: 2,
+  });
+}
+
+/** The dense model of which a mixture of experts is made. */
+const denseOf = ({ kind, model }: NonNullable<LoadTrainingOptions['model']>) => ({
+  kind,
+  model: denseModelOf(model as GptModelConfiguration),
+});

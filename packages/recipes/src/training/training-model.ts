@@ -1,7 +1,12 @@
 import { differingFlags, type PretrainingConfiguration, pickFields } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { TransformerConfiguration } from '@mtl/models';
+import {
+  denseModelOf,
+  expertVariantsOf,
+  type GptModelConfiguration,
+  type TransformerConfiguration,
+} from '@mtl/models';
 import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
 import type { HuggingFaceModel } from '../models/model-recipe.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -49,7 +54,8 @@ export function trainingModel(
     );
   }
   const asked = recipeOf(run).modelOf(run, configuration.vocabularySize);
-  return { ...configuration, ...pickFields(asked, ['learning']) };
+  const experts = run.checkpoint.upcycle === true ? expertVariantsOf(asked as GptModelConfiguration) : {};
+  return { ...configuration, ...experts, ...pickFields(asked, ['learning']) };
 }
 
 /** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
@@ -57,7 +63,14 @@ function refuseOtherSizes(
   run: PretrainingConfiguration,
   { configuration, directory }: HuggingFaceModel<TransformerConfiguration>,
 ): void {
-  const asked = recipeOf(run).modelOf(run, configuration.vocabularySize);
+  if (run.checkpoint.upcycle === true && (configuration as GptModelConfiguration).numExperts !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} holds a mixture of experts already`, {
+      expected: 'a dense model',
+      remedy: 'leave --moe-use-upcycling out',
+    });
+  }
+  const whole = recipeOf(run).modelOf(run, configuration.vocabularySize);
+  const asked = run.checkpoint.upcycle === true ? denseModelOf(whole as GptModelConfiguration) : whole;
   const differing = differingFlags(run.kind, { one: configuration, other: asked });
   if (differing === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {

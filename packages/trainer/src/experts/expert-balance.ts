@@ -18,6 +18,13 @@ export interface LoadOfExperts {
   readonly updateRate: number;
   /** The rows of each expert since the last call. */
   take(): readonly number[];
+  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  takeChoices(): number;
+  /** The entropy of the router's scores, in nats, of rows that pass while it is watched. */
+  readonly entropy: {
+    isWatched: boolean;
+    take(): { readonly sum: number; readonly numRows: number };
+  };
   /** Choices by scores alone, whose sums over all ranks are what the next step's loss reads. */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
@@ -36,8 +43,9 @@ export interface ExpertBalanceOptions {
 /**
  * Counts the rows of every expert over all ranks, once a step, in whole numbers; moves the expert biases
  * towards even loads (DeepSeek-V3, arXiv 2412.19437: up by the rate where an expert got fewer rows than the
- * mean, down where it got more); and reports loads, naming experts that got no rows. Steps that are skipped
- * move nothing.
+ * mean, down where it got more); and reports, naming experts that got no rows: loads and the share of choices
+ * that were dropped for want of room, of the steps of an interval; the mean entropy of the router's scores,
+ * of its last step. Steps that are skipped move nothing.
  */
 export class ExpertBalance implements TrainerExtension {
   readonly name = 'experts';
@@ -46,51 +54,61 @@ export class ExpertBalance implements TrainerExtension {
   readonly #options: ExpertBalanceOptions;
   /** Rows since the last report: by layer, then by expert. */
   #reported: number[];
+  /** Choices since the last report, by layer. */
+  #choices: number[];
   #numSteps = 0;
   #idle = '';
 
   constructor(options: ExpertBalanceOptions) {
     this.#options = options;
     this.#reported = this.#zeros();
+    this.#choices = zerosOf(options.layers);
   }
 
   get state(): JsonObject {
-    return { reported: this.#reported, steps: this.#numSteps };
+    return { reported: this.#reported, choices: this.#choices, steps: this.#numSteps };
   }
 
   restore(state: unknown, path: string): void {
-    const { reported, steps } = (state ?? {}) as { readonly reported?: unknown; readonly steps?: unknown };
-    const isKnown = Array.isArray(reported) && reported.every(isCount) && isCount(steps);
-    if (!isKnown || reported.length !== this.#reported.length) throw noStateOf(this.name, path);
-    this.#reported = [...(reported as readonly number[])];
+    const { reported, choices, steps } = (state ?? {}) as Readonly<Record<string, unknown>>;
+    const isKnown = areCounts(reported, this.#reported) && areCounts(choices, this.#choices);
+    if (!isKnown || !isCount(steps)) throw noStateOf(this.name, path);
+    this.#reported = [...reported];
+    this.#choices = [...choices];
     this.#numSteps = steps;
   }
 
-  aroundPasses(_: number, passes: () => void): void {
-    // those of passes that are computed again count once
+  aroundPasses(iteration: number, passes: () => void): void {
     for (const load of this.#options.loads) {
+      load.entropy.isWatched = iteration % this.#options.interval === 0;
+      // those of passes that are computed again count once
       load.take();
+      load.takeChoices();
       load.scored?.take();
+      if (load.entropy.isWatched) load.entropy.take();
     }
     passes();
   }
 
   afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
     if (isLeftOut === true) return [];
-    const { numExperts, interval } = this.#options;
-    const { counts, scored } = this.#countsOfAll();
+    const { interval } = this.#options;
+    const isReported = iteration % interval === 0;
+    const { counts, scored, choices, entropies, rows } = this.#sumsOfAll({ isReported });
     if (!skipped) {
       this.#moveBiases(counts);
       this.#setScored(scored);
     }
-    this.#reported = this.#reported.map((sum, index) => sum + counts[index]!);
+    this.#reported = sumOf(this.#reported, counts);
+    this.#choices = sumOf(this.#choices, choices);
     this.#numSteps += 1;
-    if (iteration % interval !== 0) return [];
-    const loads = this.#options.layers.map((_, index) =>
-      this.#reported.slice(index * numExperts, (index + 1) * numExperts),
+    if (!isReported) return [];
+    const event = this.#eventOf(
+      iteration,
+      entropies.map((entropy, layer) => (rows[layer] === 0 ? null : entropy / rows[layer]!)),
     );
-    const event = this.#eventOf(iteration, loads);
     this.#reported = this.#zeros();
+    this.#choices = zerosOf(this.#options.layers);
     this.#numSteps = 0;
     return [event];
   }
@@ -100,21 +118,30 @@ export class ExpertBalance implements TrainerExtension {
     return new Array<number>(layers.length * numExperts).fill(0);
   }
 
-  /** The rows of a step by layer and expert, of all ranks. */
-  #countsOfAll(): { readonly counts: readonly number[]; readonly scored: readonly number[] } {
+  /**
+   * The numbers of a step of all ranks, in one sum: rows by layer and expert, and by layer the choices, the
+   * entropies and the rows that these are of.
+   */
+  #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;
     const [counts, scored] = [this.#zeros(), this.#zeros()];
+    const [choices, entropies, rows] = [zerosOf(layers), zerosOf(layers), zerosOf(layers)];
     for (const load of loads) {
-      const start = layers.indexOf(load.layer) * numExperts;
+      const layer = layers.indexOf(load.layer);
+      const start = layer * numExperts;
       load.take().forEach((count, expert) => {
         counts[start + expert] = count;
       });
       load.scored?.take().forEach((count, expert) => {
         scored[start + expert] = count;
       });
+      choices[layer] = load.takeChoices();
+      if (!isReported) continue;
+      const { sum, numRows } = load.entropy.take();
+      [entropies[layer], rows[layer]] = [sum, numRows];
     }
-    const sums = ranks.sum([...counts, ...scored]);
-    return { counts: sums.slice(0, counts.length), scored: sums.slice(counts.length) };
+    const parts = { counts, scored, choices, entropies, rows };
+    return partsOf(ranks.sum(Object.values(parts).flat()), parts);
   }
 
   #setScored(counts: readonly number[]): void {
@@ -137,8 +164,15 @@ export class ExpertBalance implements TrainerExtension {
     }
   }
 
-  #eventOf(iteration: number, loads: ReadonlyArray<readonly number[]>): TrainingEvent {
-    const { layers } = this.#options;
+  #eventOf(iteration: number, entropy: ReadonlyArray<number | null>): TrainingEvent {
+    const { layers, numExperts } = this.#options;
+    const loads = layers.map((_, index) =>
+      this.#reported.slice(index * numExperts, (index + 1) * numExperts),
+    );
+    const dropped = loads.map((load, index) => {
+      const numChoices = this.#choices[index]!;
+      return numChoices === 0 ? 0 : 1 - load.reduce((sum, count) => sum + count, 0) / numChoices;
+    });
     const idle = layers
       .map((layer, index) => {
         const experts = loads[index]!.flatMap((count, expert) => (count === 0 ? [expert] : []));
@@ -153,7 +187,29 @@ export class ExpertBalance implements TrainerExtension {
       type: 'experts',
       iteration,
       ...(isNews && { text: `experts that got no tokens in ${steps}: ${idle}` }),
-      fields: { steps: this.#numSteps, layers, loads },
+      fields: { steps: this.#numSteps, layers, loads, dropped, entropy },
     };
   }
+}
+
+const zerosOf = (layers: readonly string[]): number[] => new Array<number>(layers.length).fill(0);
+
+const sumOf = (sums: readonly number[], more: readonly number[]): number[] =>
+  sums.map((sum, index) => sum + more[index]!);
+
+/** Whether a value is a list of as many counts as another one has. */
+const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
+  Array.isArray(value) && value.length === length && value.every(isCount);
+
+/** Numbers one after another, as lists of the lengths of `parts`. */
+function partsOf<Name extends string>(
+  numbers: readonly number[],
+  parts: Readonly<Record<Name, readonly number[]>>,
+): Record<Name, readonly number[]> {
+  let start = 0;
+  const entries = Object.entries<readonly number[]>(parts).map(([name, { length }]) => {
+    start += length;
+    return [name, numbers.slice(start - length, start)];
+  });
+  return Object.fromEntries(entries) as Record<Name, readonly number[]>;
 }

@@ -73,6 +73,22 @@ function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()
 }
 
 describe('TensorboardWriter', () => {
+  it('has curves of the loads of experts, and none of other events', () => {
+    const writer = new TensorboardWriter({ directory, ...clock });
+    const fields = { layers: ['decoder.layers.4.mlp'], loads: [[1, 3]], dropped: [0.25], entropy: [0.5] };
+    writer.event({ type: 'experts', iteration: 7, fields });
+    writer.event({ type: 'spike', iteration: 8, fields });
+    writer.close();
+    expect(Object.fromEntries(points())).toEqual({
+      'experts/max_load@7': 1.5,
+      'experts/dropped@7': 0.25,
+      'experts/entropy@7': 0.5,
+      'experts/layer_4/max_load@7': 1.5,
+      'experts/layer_4/dropped@7': 0.25,
+      'experts/layer_4/entropy@7': 0.5,
+    });
+  });
+
   it('writes the bytes that TensorBoard reads', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
     writer.scalar('lm loss', 2.5, 300);

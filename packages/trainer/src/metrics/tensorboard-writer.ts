@@ -2,6 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
+import { expertScalars } from '../experts/expert-scalars.js';
+import type { TrainingEvent } from '../training-event.js';
 import { encodeEventRecord, type TensorboardEvent } from './event-records.js';
 import type { MetricsSink } from './metrics-sink.js';
 import type { StepMetrics } from './step-metrics.js';
@@ -114,6 +116,13 @@ export class TensorboardWriter implements MetricsSink {
       { wallTime, step: iteration, scalars },
       { wallTime, step: consumedSamples, scalars: versusSamples(scalars) },
     );
+  }
+
+  /** Writes what `expertScalars` finds in a record of experts; other events have no curves. */
+  event({ type, iteration, fields }: TrainingEvent): void {
+    if (type !== 'experts') return;
+    const scalars = expertScalars(fields).map(({ name, value }) => ({ tag: name, value }));
+    this.#append({ wallTime: this.#now(), step: iteration, scalars });
   }
 
   /** Makes all events durable. */

@@ -1,4 +1,6 @@
-/** What tracking services are told about one step: its metrics, and those of an evaluation after it. */
+import { expertScalars } from '../experts/expert-scalars.js';
+
+/** What tracking services are told about one step: its metrics, and those of an evaluation and of experts after it. */
 export interface MetricsRow {
   readonly iteration: number;
   /** When the record of the step was written, in milliseconds since 1970. */
@@ -22,14 +24,19 @@ const namesOfKeys: Readonly<Record<string, string>> = {
 };
 
 /** Whether a record of metrics.jsonl is part of a row: other types are skipped. */
-function isPartOfRow(record: unknown): record is { type?: 'validation'; iteration: number; time?: unknown } {
+function isPartOfRow(
+  record: unknown,
+): record is { type?: 'validation' | 'experts'; iteration: number; time?: unknown } {
   if (typeof record !== 'object' || record === null) return false;
   const { type, iteration } = record as { type?: unknown; iteration?: unknown };
-  return Number.isInteger(iteration) && (type === undefined || type === 'validation');
+  return Number.isInteger(iteration) && (type === undefined || type === 'validation' || type === 'experts');
 }
 
-/** The row of one line of metrics.jsonl; undefined for a line that is none, or of another type. */
-export function rowOfLine(line: string): (MetricsRow & { readonly isValidation: boolean }) | undefined {
+/**
+ * The row of one line of metrics.jsonl; undefined for a line that is none, or of another type. `isAddition`:
+ * it is of a step that has a line before it.
+ */
+export function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;
   try {
     record = JSON.parse(line);
@@ -38,6 +45,12 @@ export function rowOfLine(line: string): (MetricsRow & { readonly isValidation: 
   }
   if (!isPartOfRow(record)) return undefined;
   const { type, iteration, time, ...others } = record;
+  const milliseconds = Date.parse(String(time));
+  const row = { iteration, time: Number.isNaN(milliseconds) ? 0 : milliseconds };
+  if (type === 'experts') {
+    const scalars = expertScalars(others).map(({ name, value }) => [name, value] as const);
+    return { ...row, values: Object.fromEntries(scalars), isAddition: true };
+  }
   const isValidation = type === 'validation';
   const values: Record<string, number> = {};
   for (const [key, value] of Object.entries(others)) {
@@ -47,6 +60,5 @@ export function rowOfLine(line: string): (MetricsRow & { readonly isValidation: 
     // Megatron-LM reports seconds
     values[isValidation ? `${name} validation` : name] = key === 'step_ms' ? value / 1000 : value;
   }
-  const milliseconds = Date.parse(String(time));
-  return { iteration, time: Number.isNaN(milliseconds) ? 0 : milliseconds, values, isValidation };
+  return { ...row, values, isAddition: isValidation };
 }

@@ -14,10 +14,30 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true }));
 
 const step = (iteration: number): string => `${JSON.stringify({ iteration, lm_loss: 1 })}\n`;
+const experts = (iteration: number): string =>
+  `${JSON.stringify({ type: 'experts', iteration, layers: ['decoder.layers.0.mlp'], loads: [[1, 3]], dropped: [0], entropy: [0.5] })}\n`;
 const evaluation = (iteration: number): string =>
   `${JSON.stringify({ type: 'validation', iteration, lm_loss: 2 })}\n`;
 
 describe('MetricsRows', () => {
+  it('adds the loads of experts to the row of their step', async () => {
+    writeFileSync(path, `${step(1)}${experts(1)}${evaluation(1)}${step(2)}${step(3)}${experts(3)}`);
+    const rows = await new MetricsRows(path).read({ limit: 9, isOver: true });
+    const ofExperts = {
+      'experts/max_load': 1.5,
+      'experts/dropped': 0,
+      'experts/entropy': 0.5,
+      'experts/layer_0/max_load': 1.5,
+      'experts/layer_0/dropped': 0,
+      'experts/layer_0/entropy': 0.5,
+    };
+    expect(rows.map(({ iteration, values }) => [iteration, values])).toEqual([
+      [1, { 'lm loss': 1, ...ofExperts, 'lm loss validation': 2 }],
+      [2, { 'lm loss': 1 }],
+      [3, { 'lm loss': 1, ...ofExperts }],
+    ]);
+  });
+
   it('reads every row once, whatever the blocks, the requests and what was written when', async () => {
     const line = fc.constantFrom('step', 'evaluation', 'other', 'torn');
     const parameters = [

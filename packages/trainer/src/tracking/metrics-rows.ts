@@ -20,7 +20,7 @@ interface Block {
 
 /**
  * Reads a metrics.jsonl row by row while a training run appends to it. The last row stays where it is until
- * another one follows: an evaluation may still be added to it, or replaced.
+ * another one follows: an evaluation, or the loads of experts, may still be added to it or replaced.
  */
 export class MetricsRows {
   readonly #path: string;
@@ -99,8 +99,8 @@ function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
     }
     const found = rowOfLine(bytes.toString('utf8', start, end));
     if (found !== undefined) {
-      const { isValidation, ...row } = found;
-      if (isValidation && last?.iteration === row.iteration) {
+      const { isAddition, ...row } = found;
+      if (isAddition && last?.iteration === row.iteration) {
         last = { ...last, values: { ...last.values, ...row.values } };
       } else {
         if (last !== undefined) {

@@ -45,10 +45,12 @@ const missing: Record<string, MegatronFlag> = {
   ...refused('gates and values of an expert are two blocks of rows', 'leave it out', {
     'moe-mlp-glu-interleave-size': 'interleaved rows of experts',
   }),
-  ...refused('experts are made new; making them from dense layers is not built yet', 'leave it out', {
-    'moe-use-upcycling': 'experts made from dense layers',
-    'moe-upcycling-granularity': 'experts made from dense layers',
-  }),
+  'moe-upcycling-granularity': only(
+    ['1'],
+    'experts that are parts of dense layers',
+    'with --moe-use-upcycling each expert is a copy of a whole layer',
+    'leave it out, or pass 1',
+  ),
   ...refused(
     'tokens go to the processes of their experts by the collectives of --distributed-backend',
     'use --moe-token-dispatcher-type alltoall',

@@ -1,7 +1,5 @@
 #include "backends/cpu/onednn.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "backends/cpu/onednn_api.h"
 #include "backends/cpu/signals_blocked.h"
+#include "backends/cpu/threads.h"
 #include "core/caching_allocator.h"
 
 namespace mtl {
@@ -40,7 +39,7 @@ Key key_of(const MatmulProblem& p) {
   const int dtypes = static_cast<int>(p.input_dtype) | static_cast<int>(p.output_dtype) << 4 |
                      static_cast<int>(p.bias == nullptr ? DType::kFloat32 : p.bias_dtype) << 8;
   return {p.batch, p.rows, p.columns, p.inner, p.left_row_length, p.right_row_length, p.output_row_length,
-          flags, dtypes, omp_get_max_threads()};
+          flags, dtypes, num_threads()};
 }
 
 dnnl_data_type_t data_type(DType dtype) {

@@ -1,13 +1,14 @@
 // Keeps signal handlers away from code of oneDNN.
 #pragma once
 
-#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 
+#include "backends/cpu/threads.h"
+
 namespace mtl {
 
-// While it exists, signals wait that would be handled in this thread or in one of its OpenMP threads. Kernels
+// While it exists, signals wait that would be handled in this thread or in one of its pool. Kernels
 // that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a handler that
 // runs meanwhile writes its frame over whatever the register points to, and the heap is damaged. Faults of
 // the code itself are not blocked.
@@ -15,12 +16,13 @@ class SignalsBlocked {
  public:
   SignalsBlocked() {
     block(&previous_);
-    const int num_threads = omp_get_max_threads();
-    if (num_threads == num_blocked_) return;
+    const int threads = num_threads();
+    if (threads == num_blocked_) return;
     // Threads that exist already, and need no signals; new ones inherit what this one blocks.
-#pragma omp parallel num_threads(num_threads)
-    if (omp_get_thread_num() > 0) block(nullptr);
-    num_blocked_ = num_threads;
+    on_threads(threads, [](int thread) {
+      if (thread > 0) block(nullptr);
+    });
+    num_blocked_ = threads;
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
   SignalsBlocked(const SignalsBlocked&) = delete;
@@ -35,7 +37,7 @@ class SignalsBlocked {
   }
 
   sigset_t previous_;
-  static inline thread_local int num_blocked_ = 1;  // threads of this one's team, itself included
+  static inline thread_local int num_blocked_ = 1;  // threads of this one's pool, itself included
 };
 
 }  // namespace mtl

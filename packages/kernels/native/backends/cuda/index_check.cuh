@@ -11,12 +11,13 @@ struct IndexCheck {
   IndexReport* report;  // null: not reported
   const char *op, *tensor;
   int64_t end;
+  int64_t first = 0;
 
-  __device__ __forceinline__ bool is_valid(int64_t value) const { return value >= 0 && value < end; }
+  __device__ __forceinline__ bool is_valid(int64_t value) const { return value >= first && value < end; }
   // By one thread for each invalid index; only the first one is kept.
   __device__ __forceinline__ void refuse(int64_t at, int64_t value) const {
     if (report == nullptr || atomicExch(&report->is_taken, 1) != 0) return;
-    report->wrong = {op, tensor, at, value, end};
+    report->wrong = {op, tensor, at, value, end, first};
     __threadfence_system();
     report->is_written = 1;
   }

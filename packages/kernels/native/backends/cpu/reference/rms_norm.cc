@@ -21,6 +21,7 @@ Status forward(const OpCall& call) {
       const double value = get(input, at(input, row, h));
       mean_square += value * value / static_cast<double>(hidden);
     }
+    if (call.has(Op::kSquares)) mean_square = get(call.tensor(Op::kSquares), row) / call.attribute(Op::kWidth);
     const double rstd = 1.0 / std::sqrt(mean_square + call.attribute(Op::kEpsilon));
     set(call.tensor(Op::kRstd), row, rstd);
     for (int64_t h = 0; h < hidden; ++h) {
@@ -42,6 +43,9 @@ Status backward(const OpCall& call) {
     for (int64_t h = 0; h < hidden; ++h) {
       const double gradient = get(output_gradient, at(output_gradient, row, h)) * get(weight, h);
       mean_product += gradient * get(input, at(input, row, h)) * rstd / static_cast<double>(hidden);
+    }
+    if (call.has(Op::kProducts)) {
+      mean_product = get(call.tensor(Op::kProducts), row) * rstd / call.attribute(Op::kWidth);
     }
     for (int64_t h = 0; h < hidden; ++h) {
       const double normalized = get(input, at(input, row, h)) * rstd;

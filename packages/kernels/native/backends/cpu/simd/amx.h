@@ -7,7 +7,7 @@
 
 #include "backends/cpu/simd/simd.h"
 
-#if MTL_ISA_LEVEL == 2 || defined(MTL_EMULATE_AMX)
+#ifdef MTL_SIXTEEN_LANES
 #define MTL_HAS_AMX_KERNELS
 namespace mtl {
 namespace {

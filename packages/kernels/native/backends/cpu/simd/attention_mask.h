@@ -87,12 +87,12 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// The number of keys of the tile that the matmul of rows row .. row + kRowGroup must cover: none of these
+// The number of keys of the tile that the matmul of `count` rows from first_row on must cover: none of these
 // rows attends to a later one.
-MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
-                                 int64_t first_key) {
+MTL_INLINE int64_t keys_of_rows(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t count,
+                                int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
-  const int64_t last = row.first_query + smaller(first_row + kRowGroup, row.num_queries) - 1;
+  const int64_t last = row.first_query + smaller(first_row + count, row.num_queries) - 1;
   return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
 }
 

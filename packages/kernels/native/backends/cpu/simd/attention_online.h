@@ -2,6 +2,7 @@
 // and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
+#include "backends/cpu/simd/attention_amx.h"
 #include "backends/cpu/simd/attention_mask.h"
 #include "backends/cpu/simd/attention_math.h"
 #include "core/caching_allocator.h"
@@ -75,8 +76,8 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   if constexpr (Gemm::kDepth == 1) {
     store_words(words, float_to_bits(values[0]));
   } else {
-#if MTL_ISA_LEVEL == 2
-    store_words(words, (VUint)_mm512_cvtne2ps_pbh((__m512)values[1], (__m512)values[0]));
+#ifdef MTL_SIXTEEN_LANES
+    store_words(words, to_bfloat16_words(values[0], values[1]));
 #endif
   }
 }
@@ -120,7 +121,7 @@ template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
   for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t count = kWhole ? kTileVectors : vectors[row / kRowGroup];
+    const int64_t count = kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup];
     const float before = scratch.maxima[row];
     const float now = highest_score(scratch.scores + row * kTile, count) * scale;
     scratch.maxima[row] = now > before ? now : before;
@@ -132,7 +133,7 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   PhiloxColumns dropped;
   if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
   for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t count = kWhole ? kTileVectors : vectors[row / kRowGroup];
+    const int64_t count = kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup];
     VInt masks[kTileVectors];
     if (kDropout) {
       keep_masks_of_row(masks, dropout.site, dropped, static_cast<uint32_t>(first_query + row), dropout.threshold);
@@ -160,21 +161,23 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t query_stride = row_words<Gemm>(head_size);
-  const int64_t steps = (head_size + Gemm::kDepth - 1) / Gemm::kDepth;
+  const int64_t steps = steps_of<Gemm>(head_size);
   const int64_t first_key = key_tile * kTile;
   const int64_t slot = key_tile % scratch.slots;
   const Word* keys = scratch.keys + slot * query_stride * kTile;
   const Word* values = scratch.values + slot * kTile / Gemm::kDepth * columns;
-  const int64_t num_groups = (row.num_queries + kRowGroup - 1) / kRowGroup;
+  constexpr int64_t kRowGroup = Gemm::kRowGroup;
+  const int64_t num_groups = divide_up(row.num_queries, kRowGroup);
   int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
-    num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first_row, first_key);
+    num_keys[group] =
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first_row, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
-    prefetch_group(ahead.queries, first_row);
-    prefetch_group(ahead.keys, first_row);
-    prefetch_group(ahead.values, first_row);
-    prefetch_group<true>(ahead.outputs, first_row);
+    prefetch_rows(ahead.queries, first_row, kRowGroup);
+    prefetch_rows(ahead.keys, first_row, kRowGroup);
+    prefetch_rows(ahead.values, first_row, kRowGroup);
+    prefetch_rows<true>(ahead.outputs, first_row, kRowGroup);
     multiply_rows<Gemm>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
                         query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
@@ -194,7 +197,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
     const int64_t first_row = group * kRowGroup;
     const Word* left = scratch.probabilities + first_row * kTile / Gemm::kDepth;
     multiply_rows<Gemm>(scratch.output + first_row * columns, columns, left, kTile / Gemm::kDepth, 1, values,
-                        columns, columns / kLanes, (num_keys[group] + Gemm::kDepth - 1) / Gemm::kDepth,
+                        columns, columns / kLanes, steps_of<Gemm>(num_keys[group]),
                         first_tile ? kOverwrite : scratch.factors + first_row);
   }
 }
@@ -315,31 +318,30 @@ MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64
           static_cast<float>(problem.scale)};
 }
 
-template <typename T>
+template <typename Gemm>
 int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
   Carver counter = {nullptr, 0};
-  carve_forward<typename GemmOf<T>::Type>(&counter, problem.num_queries, problem.num_keys, problem.head_size);
+  carve_forward<Gemm>(&counter, problem.num_queries, problem.num_keys, problem.head_size);
   return counter.used;
 }
 
 // Scratch memory of `forward_all`.
-template <typename T>
+template <typename Gemm>
 int64_t forward_bytes(const AttentionProblem& problem) {
-  return forward_bytes_of_thread<T>(problem) * num_threads();
+  return forward_bytes_of_thread<Gemm>(problem) * num_threads();
 }
 
 // All heads, in parallel. Results do not depend on which thread computes which part.
-template <typename T>
+template <typename Gemm, typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
   const int64_t num_keys = problem.num_keys, head_size = problem.head_size;
   const int threads = num_threads();
-  using Gemm = typename GemmOf<T>::Type;
-  const int64_t bytes_of_thread = forward_bytes_of_thread<T>(problem);
-  const Scratch memory(static_cast<size_t>(forward_bytes<T>(problem)));
+  const int64_t bytes_of_thread = forward_bytes_of_thread<Gemm>(problem);
+  const Scratch memory(static_cast<size_t>(forward_bytes<Gemm>(problem)));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
-                        static_cast<long long>(forward_bytes<T>(problem)));
+                        static_cast<long long>(forward_bytes<Gemm>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
   // Each thread takes several consecutive heads: they are neighbours in memory, and the next one is known for
@@ -350,8 +352,10 @@ Status forward_all(const AttentionProblem& problem) {
     const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
     const int64_t head = task / parts;
     const ForwardHead<T> next_head = forward_head_of<T>(problem, smaller(head + 1, num_heads - 1));
+    Gemm::begin();
     forward_head<Gemm>(forward_head_of<T>(problem, head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
                        task % parts, parts);
+    Gemm::end();
   });
   return ok_status();
 }

@@ -14,7 +14,7 @@ namespace mtl {
 namespace {
 
 constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
-constexpr int kRowGroup = 4;      // rows of a matmul that are in registers together
+constexpr int kVectorRows = 4;    // rows of a matmul that are in vector registers together
 #if MTL_ISA_LEVEL == 2
 constexpr int kPanelVectors = 4;  // vectors of columns in registers together: 16 of 32 registers hold sums
 #else
@@ -44,10 +44,44 @@ MTL_INLINE float total_of(VFloat value) {
 #endif
 }
 
-// ---- the two arithmetics ----
+// 32 numbers as bfloat16, two in a word: those of `first`, then those of `second`; or (interleaved) one of
+// each.
+#ifdef MTL_SIXTEEN_LANES
+MTL_INLINE VUint to_bfloat16_words(VFloat first, VFloat second) {
+#if MTL_ISA_LEVEL == 2
+  return (VUint)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+#else
+  const VHalf halves[2] = {to_bfloat16(first), to_bfloat16(second)};
+  return *reinterpret_cast<const VUintU*>(halves);
+#endif
+}
+MTL_INLINE VUint interleave_halves(VUint words) {
+#if MTL_ISA_LEVEL == 2
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return (VUint)_mm512_permutexvar_epi16(order, (__m512i)words);
+#else
+  const VHalfU* halves = reinterpret_cast<const VHalfU*>(&words);
+  return widen(halves[0]) | widen(halves[1]) << 16;
+#endif
+}
+#endif
+
+// ---- the arithmetics ----
+
+// The matmuls of one on vectors.
+struct OnVectors {
+  static constexpr int kRowGroup = kVectorRows;  // rows that are computed together
+  static constexpr int kStepMultiple = 1;        // of a sum: zeros are added to get there
+  static constexpr bool kOnTiles = false;
+
+  // What a thread does before and after its matmuls.
+  MTL_INLINE void begin() {}
+  MTL_INLINE void end() {}
+};
 
 // float32 for any element type.
-struct FloatGemm {
+struct FloatGemm : OnVectors {
   static constexpr int kDepth = 1;  // elements in a word
 
   MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
@@ -61,22 +95,33 @@ struct FloatGemm {
   }
 };
 
-#if MTL_ISA_LEVEL == 2
+#ifdef MTL_SIXTEEN_LANES
 // bfloat16 factors, float32 sums.
-struct Bfloat16Gemm {
+struct Bfloat16Words {
   static constexpr int kDepth = 2;
 
-  MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
-    return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
-  }
   MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
-    if (count >= 2 * kLanes) return (VUint)_mm512_loadu_epi16(source);  // pairs need not be aligned to words
+    if (count >= 2 * kLanes) return *reinterpret_cast<const VUintU*>(source);  // pairs need not be aligned to words
+#if MTL_ISA_LEVEL == 2
     return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
+#else
+    VUint words = {};
+    for (int64_t i = 0; i < count; ++i) words[i / 2] |= static_cast<uint32_t>(source[i].bits) << (i % 2 * 16);
+    return words;
+#endif
   }
 };
 #endif
 
-// The arithmetic for tensors of type T.
+#if MTL_ISA_LEVEL == 2
+struct Bfloat16Gemm : Bfloat16Words, OnVectors {
+  MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
+    return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
+  }
+};
+#endif
+
+// The arithmetic for tensors of type T, on vectors.
 template <typename T>
 struct GemmOf {
   using Type = FloatGemm;
@@ -93,9 +138,9 @@ struct GemmOf<bfloat16> {
 template <typename Gemm, int kVectors>
 MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left, int64_t left_row, int64_t left_step,
                                const Word* right, int64_t right_stride, int64_t steps, const float* factors) {
-  VFloat sums[kRowGroup][kVectors];
+  VFloat sums[kVectorRows][kVectors];
 #pragma GCC unroll 8
-  for (int row = 0; row < kRowGroup; ++row) {
+  for (int row = 0; row < kVectorRows; ++row) {
 #pragma GCC unroll 8
     for (int vector = 0; vector < kVectors; ++vector) {
       sums[row][vector] = factors == nullptr ? VFloat{} : load(sum + row * sum_stride + vector * kLanes) * factors[row];
@@ -106,7 +151,7 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
 #pragma GCC unroll 8
     for (int vector = 0; vector < kVectors; ++vector) rights[vector] = load_words_whole(right + vector * kLanes);
 #pragma GCC unroll 8
-    for (int row = 0; row < kRowGroup; ++row) {
+    for (int row = 0; row < kVectorRows; ++row) {
       const Word word = left[row * left_row];
 #pragma GCC unroll 8
       for (int vector = 0; vector < kVectors; ++vector) {
@@ -117,7 +162,7 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
     right += right_stride;
   }
 #pragma GCC unroll 8
-  for (int row = 0; row < kRowGroup; ++row) {
+  for (int row = 0; row < kVectorRows; ++row) {
 #pragma GCC unroll 8
     for (int vector = 0; vector < kVectors; ++vector) {
       store(sum + row * sum_stride + vector * kLanes, sums[row][vector]);
@@ -126,12 +171,12 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
 }
 
 // How multiply_rows treats existing sums.
-const float kOnes[kRowGroup] = {1.0f, 1.0f, 1.0f, 1.0f};
+const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
-// kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where factors is
-// null.
+// Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where
+// factors is null.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
@@ -157,7 +202,7 @@ __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, con
 
 // ---- packing ----
 
-#if MTL_ISA_LEVEL == 2
+#ifdef MTL_SIXTEEN_LANES
 #define MTL_INTERLEAVE_LOW(a, b) \
   __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define MTL_INTERLEAVE_HIGH(a, b) \
@@ -203,11 +248,11 @@ MTL_INLINE Matrix<const T> read_only(const Matrix<T>& matrix) {
   return {matrix.data, matrix.stride, matrix.rows, matrix.columns};
 }
 
-// Prefetches rows first .. first + kRowGroup of a tile's matrix. Rows of one head are kilobytes apart, and
+// Prefetches rows first .. first + count of a tile's matrix. Rows of one head are kilobytes apart, and
 // the hardware prefetcher does not predict them; prefetching a few at a time during matmuls costs nothing.
 template <bool kWrite = false, typename T>
-MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
-  const int64_t end = smaller(first + kRowGroup, matrix.rows);
+MTL_INLINE void prefetch_rows(const Matrix<T>& matrix, int64_t first, int64_t count) {
+  const int64_t end = smaller(first + count, matrix.rows);
   for (int64_t row = first; row < end; ++row) {
     const char* begin = reinterpret_cast<const char*>(matrix.data + row * matrix.stride);
     const int64_t bytes = matrix.columns * static_cast<int64_t>(sizeof(T));
@@ -221,12 +266,18 @@ MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
-// packed[row][row_words(columns)]: sums run along the columns. Zero-filled up to a multiple of kRowGroup
-// rows.
+// The steps of a sum over so many elements.
+template <typename Gemm>
+MTL_INLINE int64_t steps_of(int64_t elements) {
+  return round_up(divide_up(elements, Gemm::kDepth), Gemm::kStepMultiple);
+}
+
+// packed[row][row_words(columns)]: sums run along the columns. Zero-filled up to a multiple of
+// Gemm::kRowGroup rows.
 template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Gemm>(matrix.columns);
-  const int64_t padded_rows = round_up(matrix.rows, kRowGroup);
+  const int64_t padded_rows = round_up(matrix.rows, Gemm::kRowGroup);
   for (int64_t row = 0; row < padded_rows; ++row) {
     for (int64_t word = 0; word < stride; word += kLanes) {
       const int64_t column = word * Gemm::kDepth;
@@ -242,7 +293,7 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
 // zero-filled.
 template <typename Gemm, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
-  const int64_t num_words = (matrix.columns + Gemm::kDepth - 1) / Gemm::kDepth;
+  const int64_t num_words = steps_of<Gemm>(matrix.columns);
   for (int64_t row = 0; row < kTile; row += kLanes) {
     for (int64_t word = 0; word < num_words; word += kLanes) {
       const int64_t column = word * Gemm::kDepth;
@@ -263,21 +314,27 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
   }
 }
 
+// kLanes neighbouring words of which each has kDepth rows of one column, from `row` and `column` on; zeros
+// beyond the matrix.
+template <typename Gemm, typename T>
+MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t column) {
+  VUint words = {};
+  for (int part = 0; part < Gemm::kDepth; ++part) {
+    if (row + part >= matrix.rows) continue;
+    const T* source = matrix.data + (row + part) * matrix.stride + column;
+    const VUint bits = float_to_bits(load_up_to(source, matrix.columns - column));
+    words |= Gemm::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
+  }
+  return words;
+}
+
 // packed[row / kDepth][columns rounded up to vectors]: sums run along the rows. Zero-filled up to kTile rows.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);
   for (int64_t row = 0; row < kTile; row += Gemm::kDepth) {
     for (int64_t column = 0; column < stride; column += kLanes) {
-      VUint words = {};
-      const int64_t count = matrix.columns - column;
-      for (int part = 0; part < Gemm::kDepth; ++part) {
-        if (row + part >= matrix.rows) continue;
-        const T* source = matrix.data + (row + part) * matrix.stride + column;
-        const VUint bits = float_to_bits(load_up_to(source, count));
-        words |= Gemm::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
-      }
-      store_words(packed + row / Gemm::kDepth * stride + column, words);
+      store_words(packed + row / Gemm::kDepth * stride + column, words_of_rows<Gemm>(matrix, row, column));
     }
   }
 }

@@ -16,8 +16,8 @@ struct Value {
   VFloat value, derivative;
 };
 
-// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a large gate
-// does not make it a large product.
+// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a
+// large gate does not make it a large product.
 MTL_INLINE Value sigmoid_weighted(VFloat x, float factor) {
   const VFloat scaled = factor * x, e = exponential(-scaled);
   const VFloat s = select(scaled < -88.0f, splat(0.0f), 1.0f / (1.0f + e));

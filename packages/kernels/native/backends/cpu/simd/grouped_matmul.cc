@@ -104,8 +104,8 @@ int threads_of(const GroupedSizes& sizes) {
   return threads_of(static_cast<double>(sizes.rows) * static_cast<double>(sizes.outputs) * static_cast<double>(sizes.inputs));
 }
 
-// Multiplies the products of all groups. `product_of(group)` states one, without columns cut; none has an empty
-// inner dimension.
+// Multiplies the products of all groups. `product_of(group)` states one, without columns cut; none has an
+// empty inner dimension.
 template <typename Lanes, typename ProductOf>
 Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& product_of) {
   const int64_t vectors = vectors_of_task<Lanes>(all);

@@ -7,12 +7,47 @@
 namespace mtl {
 namespace {
 
-constexpr int kFewRows = 4;
-constexpr int kFewFloatRows = 2;  // with more of them oneDNN is faster in float32
-constexpr int kDotColumns = MTL_ISA_LEVEL == 2 ? 4 : 2;  // at once: their sums stay in registers
+constexpr int64_t kFewRows = 32;
+constexpr int64_t kLongInner = 256;  // the sum over the lanes is a small part of an element's work
+constexpr int kDotRows = 4;  // at once
+
+// The columns that so many rows are multiplied with at once. Their sums stay in registers, are enough for
+// multiplications not to wait for each other, and as many as a vector has lanes, where they can be.
+constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
+
+// With more rows it is faster to pack the columns, or oneDNN is (measured on Zen 4, docs/benchmarks).
+MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
+  if (MTL_ISA_LEVEL == 2 && dtype != DType::kFloat16 && inner >= kLongInner) return kFewRows;
+  return dtype == DType::kFloat32 ? 2 : kDotRows;
+}
 
 MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
-  return p.rows <= (p.input_dtype == DType::kFloat32 ? kFewFloatRows : kFewRows) && p.transpose_right && !p.transpose_left;
+  return p.rows <= most_rows(p.input_dtype, p.inner) && p.transpose_right && !p.transpose_left;
+}
+
+// Vector i of kHalf: the sums of lanes that are kHalf apart, of vectors i and i + kHalf by turns.
+template <int kHalf>
+MTL_INLINE void add_halves(VFloat* vectors) {
+  VInt upper, lower;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const bool is_high = (lane & kHalf) != 0;
+    upper[lane] = is_high ? kLanes + lane - kHalf : lane;
+    lower[lane] = is_high ? kLanes + lane : lane + kHalf;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalf; ++i) {
+    vectors[i] = __builtin_shuffle(vectors[i], vectors[i + kHalf], upper) +
+                 __builtin_shuffle(vectors[i], vectors[i + kHalf], lower);
+  }
+}
+
+// Lane i: the sum of vector i of kLanes, in the order of `sum`.
+MTL_INLINE VFloat sums_of(VFloat* vectors) {
+  if constexpr (kLanes >= 16) add_halves<8>(vectors);
+  if constexpr (kLanes >= 8) add_halves<4>(vectors);
+  add_halves<2>(vectors);
+  add_halves<1>(vectors);
+  return vectors[0];
 }
 
 // sums[kRows, kColumns] of rows of `left` and, from `column` on, of `right`.
@@ -23,69 +58,107 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   for (int64_t inner = 0; inner < left.inner; inner += kLanes * Lanes::kElements) {
     const int64_t elements = left.inner - inner;
     VUint of_columns[kColumns];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) of_columns[i] = Lanes::steps_of_lane(right.at(column + i, inner), elements);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
       const VUint of_row = Lanes::steps_of_lane(left.at(row, inner), elements);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int i = 0; i < kColumns; ++i) {
         products[row][i] = Lanes::Products::add(products[row][i], of_row, of_columns[i]);
       }
     }
   }
-  for (int row = 0; row < kRows; ++row) {
-    for (int i = 0; i < kColumns; ++i) sums[row * kColumns + i] = sum(products[row][i]);
+  if constexpr (kRows * kColumns == kLanes) {
+    store(sums, sums_of(products[0]));
+  } else {
+    for (int row = 0; row < kRows; ++row) {
+      for (int i = 0; i < kColumns; ++i) sums[row * kColumns + i] = sum(products[row][i]);
+    }
   }
 }
 
-template <typename Lanes, int kRows, typename Write>
-void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
-                      const StoredOperand<typename Lanes::Element>& right, int64_t first, int64_t last,
-                      const Write& write) {
-  float sums[kRows * kDotColumns];
-  for (int64_t column = first; column < last;) {
-    const int columns = last - column >= kDotColumns ? kDotColumns : 1;
+// sums[kRows, kLanes] of rows of `left` and of `count` columns, kColumns of them at once.
+template <typename Lanes, int kRows, int kColumns>
+MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
+                                 const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
+                                 float* sums) {
+  float block[kRows * kColumns];
+  for (int64_t first = 0; first < count;) {
+    const int columns = count - first >= kColumns ? kColumns : 1;
     if (columns == 1) {
-      multiply_rows<Lanes, kRows, 1>(left, right, column, sums);
+      multiply_rows<Lanes, kRows, 1>(left, right, column + first, block);
     } else {
-      multiply_rows<Lanes, kRows, kDotColumns>(left, right, column, sums);
+      multiply_rows<Lanes, kRows, kColumns>(left, right, column + first, block);
     }
     for (int row = 0; row < kRows; ++row) {
-      for (int i = 0; i < columns; ++i) write(row, column + i, sums[row * columns + i]);
+      for (int i = 0; i < columns; ++i) sums[row * kLanes + first + i] = block[row * columns + i];
     }
-    column += columns;
+    first += columns;
   }
 }
 
-// Calls write(row, column, sum) for each element of the product, on several threads.
-template <typename Lanes, typename Write>
-void for_few_rows(const StoredOperand<typename Lanes::Element>& left,
-                  const StoredOperand<typename Lanes::Element>& right, const Write& write) {
-  for_ranges(right.lanes, right.lanes * right.inner, [&](int64_t first, int64_t last) {
-    switch (left.lanes) {
-      case 1:
-        return multiply_columns<Lanes, 1>(left, right, first, last, write);
-      case 2:
-        return multiply_columns<Lanes, 2>(left, right, first, last, write);
-      case 3:
-        return multiply_columns<Lanes, 3>(left, right, first, last, write);
-      default:
-        return multiply_columns<Lanes, 4>(left, right, first, last, write);
+// The same of any number of rows, for which few columns are read at a time: from memory once.
+template <typename Lanes>
+MTL_INLINE void multiply_row_groups(const StoredOperand<typename Lanes::Element>& left,
+                                    const StoredOperand<typename Lanes::Element>& right, int64_t column,
+                                    int64_t count, float* sums) {
+  constexpr int kColumns = dot_columns(kDotRows);
+  for (int64_t part = 0; part < count; part += kColumns) {
+    const int64_t columns = smaller(kColumns, count - part);
+    StoredOperand<typename Lanes::Element> group = left;
+    for (int64_t row = 0; row < left.lanes; row += kDotRows) {
+      group.data = left.at(row, 0);
+      float* const first = sums + row * kLanes + part;
+      switch (left.lanes - row) {
+        case 1:
+          multiply_columns<Lanes, 1, kColumns>(group, right, column + part, columns, first);
+          break;
+        case 2:
+          multiply_columns<Lanes, 2, kColumns>(group, right, column + part, columns, first);
+          break;
+        case 3:
+          multiply_columns<Lanes, 3, kColumns>(group, right, column + part, columns, first);
+          break;
+        default:
+          multiply_columns<Lanes, kDotRows, kColumns>(group, right, column + part, columns, first);
+      }
     }
-  });
+  }
+}
+
+template <typename Lanes>
+MTL_INLINE void multiply_all_rows(const StoredOperand<typename Lanes::Element>& left,
+                                  const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
+                                  float* sums) {
+  switch (left.lanes) {
+    case 1:
+      return multiply_columns<Lanes, 1, dot_columns(1)>(left, right, column, count, sums);
+    case 2:
+      return multiply_columns<Lanes, 2, dot_columns(2)>(left, right, column, count, sums);
+    default:
+      return multiply_row_groups<Lanes>(left, right, column, count, sums);
+  }
 }
 
 template <typename Lanes>
 Status multiply_few_rows(const MatmulProblem& p) {
   for (int64_t matrix = 0; matrix < p.batch; ++matrix) {
     const Operands<typename Lanes::Element> operands(p, matrix);
-    for_few_rows<Lanes>(operands.left, operands.right, [&](int64_t row, int64_t column, float sum) {
-      const int64_t at = row * p.output_row_length + column;
-      VFloat value = splat(sum);
-      if (p.bias != nullptr) value += load_as_float(p.bias_dtype, p.bias, column, 1);
-      if (p.accumulate) value += load_as_float(p.output_dtype, operands.output, at, 1);
-      store_float_as(p.output_dtype, operands.output, at, value, 1);
+    const int64_t blocks = divide_up(p.columns, kLanes);
+    for_ranges(blocks, p.columns * p.inner, [&](int64_t first, int64_t last) {
+      float sums[kFewRows * kLanes] __attribute__((aligned(64)));
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t column = block * kLanes, count = smaller(kLanes, p.columns - column);
+        multiply_all_rows<Lanes>(operands.left, operands.right, column, count, sums);
+        for (int64_t row = 0; row < p.rows; ++row) {
+          const int64_t at = row * p.output_row_length + column;
+          VFloat value = load(sums + row * kLanes);
+          if (p.bias != nullptr) value += load_as_float(p.bias_dtype, p.bias, column, count);
+          if (p.accumulate) value += load_as_float(p.output_dtype, operands.output, at, count);
+          store_float_as(p.output_dtype, operands.output, at, value, count);
+        }
+      }
     });
   }
   return ok_status();

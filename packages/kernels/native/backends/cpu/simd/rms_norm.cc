@@ -34,11 +34,14 @@ Status forward_of(const OpCall& call) {
   const T* const weight = call.data<T>(Op::kWeight);
   float* const rstds = call.data<float>(Op::kRstd);
   const float epsilon = static_cast<float>(call.attribute(Op::kEpsilon));
+  const float width = static_cast<float>(call.attribute(Op::kWidth));
+  const float* const squares = call.data<float>(Op::kSquares);
   for_ranges(rows, rows * hidden, [&](int64_t first, int64_t last) {
     RowWalk<const T> from(call.data<T>(Op::kInput), inputs, first);
     RowWalk<T> to(call.data<T>(Op::kOutput), outputs, first);
     for (int64_t row = first; row < last; ++row, from.next(), to.next()) {
-      const float rstd = 1.0f / sqrtf(mean_square(from.row(), hidden) + epsilon);
+      const float mean = squares == nullptr ? mean_square(from.row(), hidden) : squares[row] / width;
+      const float rstd = 1.0f / sqrtf(mean + epsilon);
       rstds[row] = rstd;
       for (int64_t h = 0; h < hidden; h += kLanes) {
         const int64_t left = hidden - h;
@@ -75,11 +78,12 @@ MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_
   return sum(products[0] + products[1]);
 }
 
-// dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend
+// dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend, with the mean over `width` features
 template <typename T>
-MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products) {
+MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products,
+                                     float width) {
   // in this order: rstd * products is of the size of dy * weight, the cube of rstd may leave float32's range
-  const float of_input = row.rstd * products / static_cast<float>(hidden) * row.rstd * row.rstd;
+  const float of_input = row.rstd * products / width * row.rstd * row.rstd;
   for (int64_t h = 0; h < hidden; h += kLanes) {
     const int64_t left = hidden - h;
     const VFloat gradient = load_up_to(row.output_gradient + h, left) * load_up_to(weight + h, left);
@@ -99,6 +103,8 @@ Status backward_of(const OpCall& call) {
                   addends = row_layout_of(call.tensor(Op::kAddend));
   const T* const weight = call.data<T>(Op::kWeight);
   const float* const rstd = call.data<float>(Op::kRstd);
+  const float* const whole_products = call.data<float>(Op::kProducts);
+  const float width = static_cast<float>(call.attribute(Op::kWidth));
   const auto run = [&](int64_t first, int64_t last, float* sums) {
     RowWalk<T> input_gradient(call.data<T>(Op::kInputGradient), input_gradients, first);
     RowWalk<const T> output_gradient(call.data<T>(Op::kOutputGradient), output_gradients, first);
@@ -106,8 +112,9 @@ Status backward_of(const OpCall& call) {
     RowWalk<const T> addend(call.data<T>(Op::kAddend), addends, first);
     for (int64_t row = first; row < last; ++row) {
       const BackwardRow<T> of = {input_gradient.row(), output_gradient.row(), input.row(), addend.row(), rstd[row]};
-      const float products = add_products(of, weight, hidden, sums);
-      if (of.input_gradient != nullptr) write_input_gradient(of, weight, hidden, products);
+      float products = add_products(of, weight, hidden, sums);
+      if (whole_products != nullptr) products = whole_products[row];
+      if (of.input_gradient != nullptr) write_input_gradient(of, weight, hidden, products, width);
       input_gradient.next();
       output_gradient.next();
       input.next();

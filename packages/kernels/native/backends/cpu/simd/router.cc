@@ -41,6 +41,25 @@ Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) 
   return ok_status();
 }
 
+// A position and its value, in a list in descending order; of equal values the lower position is first.
+struct Ranked {
+  float value;
+  int64_t at;
+
+  static Ranked start() { return {__builtin_inff(), -1}; }
+};
+
+// The one that follows `before` among `count` values, none of which is NaN.
+MTL_INLINE Ranked next_of(const float* values, int64_t count, const Ranked& before) {
+  Ranked best = {0.0f, -1};
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = values[i];
+    const bool is_behind = value < before.value || (value == before.value && i > before.at);
+    if (is_behind && (best.at < 0 || value > best.value)) best = {value, i};
+  }
+  return best;
+}
+
 struct Groups {
   int64_t count, kept;  // count 0: none
 };
@@ -88,15 +107,11 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
   }
   // the scores are not needed for the sums of groups, of which there are at most as many as experts
   if (groups.count > 0) keep_groups(row.selection, sizes, groups, row.logits);
-  Ranked chosen = Ranked::start();
-  for (int64_t slot = 0; slot < sizes.slots; ++slot) {
-    chosen = next_of(row.selection, sizes.experts, chosen);
-    experts[slot] = static_cast<int32_t>(chosen.at);
-  }
+  select_largest(experts, row.of_slots, sizes.slots, row.selection, sizes.experts);
 }
 
-// What the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a softmax with
-// -infinity. Returns the sum that they were divided by; 1 where they were not.
+// What the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a softmax
+// with -infinity. Returns the sum that they were divided by; 1 where they were not.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {

@@ -63,23 +63,40 @@ MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
   return {most, sum(total)};
 }
 
-// A position and its value, in a list in descending order; of equal values the lower position is first.
-struct Ranked {
-  float value;
-  int64_t at;
+// A bit for each lane of a mask.
+MTL_INLINE uint32_t bits_of_mask(VInt mask) {
+#if MTL_ISA_LEVEL == 2
+  return _mm512_movepi32_mask((__m512i)mask);
+#elif MTL_ISA_LEVEL == 1
+  return static_cast<uint32_t>(_mm256_movemask_ps((__m256)mask));
+#else
+  uint32_t bits = 0;
+  for (int lane = 0; lane < kLanes; ++lane) bits |= static_cast<uint32_t>(mask[lane] & 1) << lane;
+  return bits;
+#endif
+}
 
-  static Ranked start() { return {__builtin_inff(), -1}; }
-};
-
-// The one that follows `before` among `count` values, none of which is NaN.
-MTL_INLINE Ranked next_of(const float* values, int64_t count, const Ranked& before) {
-  Ranked best = {0.0f, -1};
-  for (int64_t i = 0; i < count; ++i) {
-    const float value = values[i];
-    const bool is_behind = value < before.value || (value == before.value && i > before.at);
-    if (is_behind && (best.at < 0 || value > best.value)) best = {value, i};
+// The positions of the `num` largest of `count` values, none of which is NaN, in descending order; of equal
+// values the lower position is first. `values` ends with whole vectors; `best` has room for `num`. One pass:
+// few values are larger than the last of those found so far.
+MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
+  int64_t found = 0;
+  for (int64_t first = 0; first < count; first += kLanes) {
+    uint32_t candidates = count - first >= kLanes ? ~uint32_t{0} >> (32 - kLanes) : (uint32_t{1} << (count - first)) - 1;
+    if (found == num) candidates &= bits_of_mask(load(values + first) > best[num - 1]);
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int64_t index = first + __builtin_ctz(candidates);
+      const float value = values[index];
+      if (found == num && !(value > best[num - 1])) continue;
+      int64_t place = found == num ? num - 1 : found++;
+      for (; place > 0 && value > best[place - 1]; --place) {
+        best[place] = best[place - 1];
+        at[place] = at[place - 1];
+      }
+      best[place] = value;
+      at[place] = static_cast<int32_t>(index);
+    }
   }
-  return best;
 }
 
 MTL_INLINE Status expect_float32(const OpCall& call, int logits) {

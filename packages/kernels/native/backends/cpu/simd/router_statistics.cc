@@ -24,11 +24,11 @@ Sizes sizes_of(const OpCall& call) {
 struct Part {
   double *score_sums, *squares, *entropies;
   float *logits, *scores;
-  int32_t* counts;
+  int32_t *counts, *chosen;
 
   static int64_t bytes(const Sizes& sizes) {
     const int64_t of_experts = sizes.sequences * sizes.experts;
-    return round_up((of_experts + 2 * sizes.sequences) * 8 + 2 * padded(sizes.experts) * 4 + of_experts * 4, 64);
+    return round_up((of_experts + 2 * sizes.sequences) * 8 + 3 * padded(sizes.experts) * 4 + of_experts * 4, 64);
   }
   Part(char* memory, const Sizes& sizes) {
     score_sums = reinterpret_cast<double*>(memory);
@@ -36,7 +36,8 @@ struct Part {
     entropies = squares + sizes.sequences;
     logits = reinterpret_cast<float*>(entropies + sizes.sequences);
     scores = logits + padded(sizes.experts);
-    counts = reinterpret_cast<int32_t*>(scores + padded(sizes.experts));
+    chosen = reinterpret_cast<int32_t*>(scores + padded(sizes.experts));
+    counts = chosen + padded(sizes.experts);
   }
 };
 
@@ -82,11 +83,8 @@ void add_row(const Part& part, const float* logits, const Sizes& sizes, int64_t 
   for (int64_t e = 0; e < sizes.experts; ++e) {
     if (ranked[e] != ranked[e]) ranked[e] = __builtin_inff();
   }
-  Ranked expert = Ranked::start();
-  for (int64_t slot = 0; slot < top_k; ++slot) {
-    expert = next_of(ranked, sizes.experts, expert);
-    ++part.counts[sequence * sizes.experts + expert.at];
-  }
+  select_largest(part.chosen, kFunction == ScoreFunction::kSoftmax ? part.scores : part.logits, top_k, ranked, sizes.experts);
+  for (int64_t slot = 0; slot < top_k; ++slot) ++part.counts[sequence * sizes.experts + part.chosen[slot]];
 }
 
 template <ScoreFunction kFunction>
@@ -125,8 +123,8 @@ Status forward_with(const OpCall& call) {
 int backward_threads(const Sizes& sizes) { return threads_for(sizes.rows * sizes.experts); }
 int64_t backward_bytes(const Sizes& sizes) { return backward_threads(sizes) * 2 * padded(sizes.experts) * 4; }
 
-// The gradients of the logits of one row, whose scores have the gradients `gradients` (or null) and whose squared
-// ln(sum of e^logit) has `of_square`.
+// The gradients of the logits of one row, whose scores have the gradients `gradients` (or null) and whose
+// squared ln(sum of e^logit) has `of_square`.
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, float* scores, const float* logits, int64_t experts, const float* gradients,
                               float of_square) {

@@ -23,6 +23,7 @@ namespace mtl {
 namespace {
 
 #if MTL_ISA_LEVEL == 2 || defined(MTL_EMULATE_AMX)
+#define MTL_SIXTEEN_LANES
 constexpr int kLanes = 16;  // as tiles of AMX have
 #elif MTL_ISA_LEVEL == 1
 constexpr int kLanes = 8;

@@ -40,6 +40,8 @@ struct Forward {
   RowLayout outputs, inputs;
   int64_t rows, columns;
   float epsilon;
+  const float* squares;  // null: those of these columns
+  float width;
 };
 
 template <typename T>
@@ -53,7 +55,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) forward_kernel(Forward<T> f) {
   float squares = 0.0f;
 #pragma unroll
   for (int i = 0; i < N; ++i) squares += x[i] * x[i];
-  const float mean_square = row_sum(squares, shared) / static_cast<float>(f.columns);
+  const float total = row_sum(squares, shared);
+  const float mean_square = (inside && f.squares != nullptr ? f.squares[row] : total) / f.width;
   const float rstd = 1.0f / sqrtf(mean_square + f.epsilon);
   if (!inside) return;
   if (threadIdx.x == 0) f.rstd[row] = rstd;
@@ -71,7 +74,8 @@ __global__ void any_forward_kernel(Forward<T> f) {
   T* const to = f.output + row_start(f.outputs, blockIdx.x);
   float squares = 0.0f;
   for (int64_t h = threadIdx.x; h < f.columns; h += blockDim.x) squares += to_float(from[h]) * to_float(from[h]);
-  const float mean_square = block_reduce<Sum>(squares, shared) / static_cast<float>(f.columns);
+  const float total = block_reduce<Sum>(squares, shared);
+  const float mean_square = (f.squares != nullptr ? f.squares[blockIdx.x] : total) / f.width;
   const float rstd = 1.0f / sqrtf(mean_square + f.epsilon);
   if (threadIdx.x == 0) f.rstd[blockIdx.x] = rstd;
   for (int64_t h = threadIdx.x; h < f.columns; h += blockDim.x) set(to + h, to_float(from[h]) * rstd * to_float(f.weight[h]));
@@ -84,6 +88,8 @@ struct Backward {
   const float* rstd;
   RowLayout input_gradients, output_gradients, inputs, addends;
   int64_t rows, columns;
+  const float* products;  // null: those of these columns
+  float width;
 };
 
 // Adds the sums of the block's rows, in their order, and writes them to a line of `partial`.
@@ -137,7 +143,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) backward_kernel(Backward<T> b,
       if (kWeight) weight_sums[i] += dy[i] * normalized[i];
     }
     if (!kInput) continue;
-    const float mean_product = row_sum(products, shared) / static_cast<float>(b.columns);
+    const float total = row_sum(products, shared);
+    const float mean_product = (inside && b.products != nullptr ? b.products[row] * rstd : total) / b.width;
     if (!inside) continue;
     float dx[N] = {};
     if (b.addend != nullptr) load(dx, b.addend + row_start(b.addends, row) + column);
@@ -161,7 +168,8 @@ __global__ void any_input_gradient_kernel(Backward<T> b) {
   for (int64_t h = threadIdx.x; h < b.columns; h += blockDim.x) {
     products += to_float(dy[h]) * to_float(b.weight[h]) * (to_float(x[h]) * rstd);
   }
-  const float mean_product = block_reduce<Sum>(products, shared) / static_cast<float>(b.columns);
+  const float total = block_reduce<Sum>(products, shared);
+  const float mean_product = (b.products != nullptr ? b.products[row] * rstd : total) / b.width;
   for (int64_t h = threadIdx.x; h < b.columns; h += blockDim.x) {
     const float own = (to_float(dy[h]) * to_float(b.weight[h]) - to_float(x[h]) * rstd * mean_product) * rstd;
     set(dx + h, own + (addend == nullptr ? 0.0f : to_float(addend[h])));
@@ -187,7 +195,8 @@ Status forward_of(const OpCall& call) {
   const TensorView &input = call.tensor(Op::kInput), &output = call.tensor(Op::kOutput);
   const Forward<T> f = {call.data<T>(Op::kOutput), call.data<float>(Op::kRstd), call.data<T>(Op::kInput),
                         call.data<T>(Op::kWeight), row_layout_of(output), row_layout_of(input), input.rows(),
-                        input.dim(-1), static_cast<float>(call.attribute(Op::kEpsilon))};
+                        input.dim(-1), static_cast<float>(call.attribute(Op::kEpsilon)),
+                        call.data<float>(Op::kSquares), static_cast<float>(call.attribute(Op::kWidth))};
   const bool packed = is_packed<T>(f.columns, {f.output, f.input, f.weight}) && is_packed_row<T>(f.columns, f.outputs) &&
                       is_packed_row<T>(f.columns, f.inputs);
   if (packed && fits_registers(f.columns, kPack<T>)) {
@@ -258,7 +267,8 @@ Status backward_of(const OpCall& call) {
   const Backward<T> b = {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient), call.data<T>(Op::kInput),
                          call.data<T>(Op::kWeight), call.data<T>(Op::kAddend), call.data<float>(Op::kRstd),
                          layout(Op::kInputGradient), layout(Op::kOutputGradient), layout(Op::kInput), layout(Op::kAddend),
-                         input.rows(), input.dim(-1)};
+                         input.rows(), input.dim(-1), call.data<float>(Op::kProducts),
+                         static_cast<float>(call.attribute(Op::kWidth))};
   const RmsNormRows by = rms_norm_backward_rows(call, gpu_properties());
   return by.is_packed ? packed_backward(call, by, b) : any_backward(call, by, b);
 }

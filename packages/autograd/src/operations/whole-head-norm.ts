@@ -1,0 +1,246 @@
+import {
+  cast,
+  checkedOperation,
+  rmsNormBackward,
+  rmsNormForward,
+  rowProducts,
+  splitProjection,
+  Tensor,
+  tidy,
+} from '@mtl/kernels';
+import { type Collective, startCollective } from '../collective.js';
+import type { Parameter } from '../parameter.js';
+import type { Tape } from '../tape.js';
+import { trainedParameters } from '../trained-parameters.js';
+import { type SavedTensor, Variable } from '../variable.js';
+
+export interface WholeHeadNormOptions {
+  /** [S, B, W] or [T, W], W = G * (R + 2) * D: for each group its R queries, its key and its value. */
+  readonly qkv: Variable;
+  /** G, of this process. */
+  readonly numGroups: number;
+  /** D */
+  readonly headSize: number;
+  /** [G * R * D] */
+  readonly queryWeight: Parameter;
+  /** [G * D] */
+  readonly keyWeight: Parameter;
+  readonly epsilon: number;
+  /** How many processes hold heads, each as many. Default: 1. */
+  readonly numShards?: number | undefined;
+  /** Adds up sums over the heads of each process, in place. Default: all heads are here. */
+  readonly sum?: Collective | undefined;
+}
+
+const parts = ['query', 'key'] as const;
+type Part = (typeof parts)[number];
+type OfBoth<Value> = Readonly<Record<Part, Value>>;
+
+const ofBoth = <Value>(make: (part: Part) => Value): OfBoth<Value> => ({
+  query: make('query'),
+  key: make('key'),
+});
+
+/** The statistics of rows: those of their queries, then those of their keys, [2 * rows]. */
+const viewOf = (statistics: Tensor, part: Part): Tensor => {
+  const rows = statistics.size / 2;
+  return statistics.view({ offset: part === 'query' ? 0 : rows, shape: [rows] });
+};
+
+function newStatistics({ tensor: { size, dtype, device }, rowSize }: { tensor: Tensor; rowSize: number }) {
+  const statistics = dtype === 'float64' ? 'float64' : 'float32';
+  return Tensor.empty({ shape: [(2 * size) / rowSize], dtype: statistics, device });
+}
+
+/** A packed projection as a tensor of views, and the queries and keys of each row side by side. */
+class Projection {
+  readonly #shape: readonly number[];
+  readonly rows: number;
+
+  constructor({ qkv, numGroups, headSize }: WholeHeadNormOptions) {
+    const width = qkv.tensor.dim(-1);
+    this.rows = qkv.tensor.size / width;
+    this.#shape = [this.rows, 1, numGroups, width / (numGroups * headSize), headSize];
+  }
+
+  split(tensor: Tensor) {
+    return splitProjection(tensor.reshape(this.#shape));
+  }
+
+  /** A copy [rows, width] of the queries or keys. */
+  copied(view: Tensor): Tensor {
+    const { shape, dtype, device } = view;
+    const copy = Tensor.empty({ shape, dtype, device });
+    cast({ output: copy, input: view });
+    return copy.reshape([this.rows, view.size / Math.max(this.rows, 1)]);
+  }
+
+  /** Copies queries or keys [rows, width] back. */
+  put(view: Tensor, copy: Tensor): void {
+    cast({ output: view, input: copy.reshape(view.shape) });
+  }
+}
+
+/** Sums over the heads of all processes, [2 * rows], by one collective; undefined where all are here. */
+function sumOfAll(
+  { sum }: WholeHeadNormOptions,
+  { into, own }: { readonly into: Tensor; readonly own: (part: Part, output: Tensor) => void },
+): Tensor | undefined {
+  if (sum === undefined) return undefined;
+  for (const part of parts) own(part, viewOf(into, part));
+  return startCollective(sum, into).wait();
+}
+
+interface Statistics {
+  readonly rstd: Variable;
+  /** Sums of squares over the heads of all processes; undefined where all are here. */
+  readonly squares: Variable | undefined;
+}
+
+/** A new tensor: `qkv` with its queries and keys normalized. */
+function forward(
+  options: WholeHeadNormOptions,
+  { projection, statistics, isFirst }: { projection: Projection; statistics: Statistics; isFirst: boolean },
+): Tensor {
+  const { qkv, queryWeight, keyWeight, epsilon, numShards = 1 } = options;
+  const weights = { query: queryWeight, key: keyWeight };
+  const result = Tensor.empty(qkv.tensor);
+  tidy(() => {
+    const [to, from] = [projection.split(result), projection.split(qkv.tensor)];
+    cast({ output: to.value, input: from.value });
+    const inputs = ofBoth((part) => projection.copied(from[part]));
+    const squares = statistics.squares?.tensor;
+    if (isFirst && squares !== undefined) {
+      const own = (part: Part, output: Tensor): void =>
+        rowProducts({ output, left: inputs[part], right: inputs[part] });
+      const total = sumOfAll(options, { into: squares, own })!;
+      if (total !== squares) cast({ output: squares, input: total });
+    }
+    for (const part of parts) {
+      const output = Tensor.empty(inputs[part]);
+      rmsNormForward({
+        output,
+        rstd: viewOf(statistics.rstd.tensor, part),
+        input: inputs[part],
+        weight: weights[part].data,
+        epsilon,
+        squares: squares && viewOf(squares, part),
+        width: numShards * inputs[part].dim(-1),
+      });
+      projection.put(to[part], output);
+    }
+  });
+  return result;
+}
+
+/** The gradient of `qkv`, a new tensor; adds to the gradients of the weights. */
+function backward(
+  options: WholeHeadNormOptions,
+  call: {
+    readonly projection: Projection;
+    readonly outputGradient: Tensor;
+    readonly qkv: SavedTensor;
+    readonly rstd: SavedTensor;
+    readonly needed: { readonly input: boolean; readonly weight: boolean };
+  },
+): Tensor {
+  const { projection, outputGradient, needed } = call;
+  const { queryWeight, keyWeight, numShards = 1 } = options;
+  const weights = { query: queryWeight, key: keyWeight };
+  const result = Tensor.empty(outputGradient);
+  // outside of tidy: what is recomputed here belongs to its variable
+  const [qkv, rstd] = [call.qkv.tensor, call.rstd.tensor];
+  tidy(() => {
+    const [to, of, from] = [result, outputGradient, qkv].map((tensor) => projection.split(tensor)) as [
+      ReturnType<typeof splitProjection>,
+      ReturnType<typeof splitProjection>,
+      ReturnType<typeof splitProjection>,
+    ];
+    if (needed.input) cast({ output: to.value, input: of.value });
+    const gradients = ofBoth((part) => projection.copied(of[part]));
+    const inputs = ofBoth((part) => projection.copied(from[part]));
+    const products = needed.input
+      ? sumOfAll(options, {
+          into: Tensor.empty(rstd),
+          own: (part, output) =>
+            rowProducts({ output, left: gradients[part], right: inputs[part], weight: weights[part].data }),
+        })
+      : undefined;
+    for (const part of parts) {
+      const weight = weights[part];
+      const weightGradient = needed.weight && !weight.isFrozen ? weight.mainGradient : undefined;
+      if (!needed.input && weightGradient === undefined) continue;
+      rmsNormBackward({
+        inputGradient: needed.input ? gradients[part] : undefined,
+        weightGradient,
+        outputGradient: gradients[part],
+        input: inputs[part],
+        rstd: viewOf(rstd, part),
+        weight: weight.data,
+        ...(products !== undefined && {
+          products: viewOf(products, part),
+          width: numShards * inputs[part].dim(-1),
+        }),
+      });
+      if (needed.input) projection.put(to[part], gradients[part]);
+    }
+  });
+  return result;
+}
+
+/**
+ * RMSNorm of the queries of all heads together and of the keys of all groups together (OLMoE, Muennighoff et
+ * al. 2024), where other models have one of each head. Processes that share the heads add up sums of squares
+ * by one collective, and sums of gradients times inputs by one in backward. Returns a packed projection of
+ * the shape of `qkv`, with its values unchanged; it is computed again in backward rather than kept, where the
+ * tape rematerializes.
+ *
+ * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
+ */
+export const wholeHeadNorm = checkedOperation(
+  'wholeHeadNorm',
+  (tape: Tape, options: WholeHeadNormOptions): Variable => {
+    const { qkv, queryWeight, keyWeight, sum } = options;
+    const projection = new Projection(options);
+    const rowSize = qkv.tensor.dim(-1);
+    const make = (): Variable =>
+      new Variable(newStatistics({ tensor: qkv.tensor, rowSize }), { requiresGradient: false });
+    const statistics: Statistics = { rstd: make(), squares: sum === undefined ? undefined : make() };
+    const all = [statistics.rstd, statistics.squares].filter((variable) => variable !== undefined);
+    let isFirst = true;
+    const compute = (): Tensor => {
+      const result = forward(options, { projection, statistics, isFirst });
+      isFirst = false;
+      return result;
+    };
+    const parameters = trainedParameters(queryWeight, keyWeight);
+    const result = tape.result(compute(), {
+      requiresGradient: qkv.requiresGradient || parameters.length > 0,
+      recipe: { dependencies: [qkv, ...all], compute },
+    });
+    tape.record(result, () => {
+      const [savedQkv, ...saved] = [qkv, ...all].map((variable) => tape.save(variable));
+      return {
+        name: 'wholeHeadNorm',
+        inputs: [qkv],
+        parameters,
+        saved: [savedQkv!, ...saved],
+        backward: ({ parts: asked, outputGradient }) => {
+          const needed = { input: asked.input && qkv.requiresGradient, weight: asked.weight };
+          const gradient = backward(options, {
+            projection,
+            outputGradient: outputGradient!,
+            qkv: savedQkv!,
+            rstd: saved[0]!,
+            needed,
+          });
+          if (needed.input) return [gradient];
+          gradient.dispose();
+          return [undefined];
+        },
+      };
+    });
+    for (const variable of all) variable.release();
+    return result;
+  },
+);

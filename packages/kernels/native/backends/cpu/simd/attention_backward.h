@@ -1,0 +1,529 @@
+// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, loop over the tiles of
+// queries:
+//   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
+//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
+// The gradients of a tile's keys and values are complete after its pass; those of queries are summed over the
+// passes.
+#pragma once
+
+#include "backends/cpu/simd/attention_online.h"
+
+namespace mtl {
+namespace {
+
+// One query head of one sample, with the keys and values of its group.
+template <typename T>
+struct BackwardHead {
+  Matrix<const T> queries, keys, values, outputs, output_gradients;
+  Matrix<T> query_gradients, key_gradients, value_gradients;
+  const float* log_sum_exp;
+  Visibility visibility;
+  Dropout dropout;
+  float scale;
+};
+
+// Per-thread memory. `rows` operands are summed along the head size, `columns` operands along the sequence;
+// with float32 arithmetic they are the same words. On tiles of AMX, `columns` operands of queries are
+// transposed (pack_columns_as_rows), and so are the gradients of a tile of keys.
+struct BackwardScratch {
+  Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
+  Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
+  Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
+  float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
+  int32_t* seen;                                                                       // one tile
+  float *log_sum_exp, *delta;                                                          // whole heads; base 2
+  uint8_t* prepared;                                                                   // tiles of their queries
+  TileRow* tile_rows;                                                                  // of every head
+};
+
+// The columns of operands and sums of size head_size, with room for what a matmul computes beyond them.
+template <typename Gemm>
+MTL_INLINE int64_t padded_columns(int64_t head_size) {
+  return round_up(head_size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
+}
+
+template <typename Gemm>
+BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members, int64_t head_size) {
+  constexpr bool kShared = Gemm::kDepth == 1;
+  const int64_t columns = padded_columns<Gemm>(head_size);
+  const int64_t padded = members * round_up(sequence, kTile);  // queries of all heads of a group
+  BackwardScratch scratch;
+  scratch.query_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
+  scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
+  scratch.query_columns = kShared ? scratch.query_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
+  scratch.output_gradient_columns =
+      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
+  scratch.keys_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
+  scratch.values_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
+  scratch.key_columns = carve<Word>(carver, kTile / Gemm::kDepth * columns);
+  scratch.scores = carve<float>(carver, kTile * kTile);
+  scratch.probability_gradients = carve<float>(carver, kTile * kTile);
+  scratch.probabilities = kShared ? reinterpret_cast<Word*>(scratch.scores) : carve<Word>(carver, kTile * kTile);
+  scratch.score_gradients =
+      kShared ? reinterpret_cast<Word*>(scratch.probability_gradients) : carve<Word>(carver, kTile * kTile);
+  scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
+  scratch.key_gradients = carve<float>(carver, kTile * columns);
+  scratch.value_gradients = carve<float>(carver, kTile * columns);
+  scratch.seen = carve<int32_t>(carver, kTile);
+  scratch.log_sum_exp = carve<float>(carver, padded);
+  scratch.delta = carve<float>(carver, padded);
+  scratch.prepared = carve<uint8_t>(carver, padded / kTile);
+  scratch.tile_rows = carve<TileRow>(carver, round_up(sequence, kTile) / kTile);
+  return scratch;
+}
+
+// The memory of head `member` of a group whose heads have at most `sequence` queries each.
+template <typename Gemm>
+BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t sequence, int64_t head_size) {
+  const int64_t first = member * round_up(sequence, kTile), columns = padded_columns<Gemm>(head_size);
+  scratch.query_rows += first * row_words<Gemm>(head_size);
+  scratch.output_gradient_rows += first * row_words<Gemm>(head_size);
+  scratch.query_columns += first / Gemm::kDepth * columns;
+  scratch.output_gradient_columns += first / Gemm::kDepth * columns;
+  scratch.log_sum_exp += first;
+  scratch.delta += first;
+  scratch.prepared += first / kTile;
+  return scratch;
+}
+
+// Packs a tile of queries and output gradients and computes its delta.
+template <typename Gemm, typename T>
+void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
+                     int64_t first) {
+  const int64_t sequence = head.queries.rows, size = head.queries.columns;
+  const int64_t columns = round_up(size, kLanes);
+  const int64_t row_offset = first * row_words<Gemm>(size);
+  const Matrix<const T> outputs = rows_of(head.outputs, first);
+  const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
+  pack_rows<Gemm>(scratch.query_rows + row_offset, rows_of(head.queries, first));
+  pack_rows<Gemm>(scratch.output_gradient_rows + row_offset, output_gradients);
+  const int64_t column_offset = first / Gemm::kDepth * padded_columns<Gemm>(size);
+  if constexpr (Gemm::kOnTiles) {
+    pack_columns_as_rows(scratch.query_columns + column_offset, rows_of(head.queries, first));
+    pack_columns_as_rows(scratch.output_gradient_columns + column_offset, output_gradients);
+  } else if constexpr (Gemm::kDepth > 1) {
+    pack_columns<Gemm>(scratch.query_columns + column_offset, rows_of(head.queries, first));
+    pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
+  }
+  for (int64_t row = 0; row < kTile; ++row) {
+    // Rows past the end get probability e^(0 - huge) = 0.
+    const bool real = first + row < sequence;
+    scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
+    VFloat total = {};
+    for (int64_t column = 0; real && column < size; column += kLanes) {
+      total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
+               load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
+    }
+    scratch.delta[first + row] = total_of(total);
+  }
+  fill_zero(query_gradients + first * columns, kTile * columns);
+  scratch.prepared[first / kTile] = 1;
+}
+
+// What to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
+template <typename T>
+struct BackwardAhead {
+  Matrix<const T> queries, outputs, output_gradients, keys, values;
+  Matrix<T> query_gradients, key_gradients, value_gradients;
+};
+
+// What to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
+template <typename T>
+BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
+                            const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {
+  BackwardAhead<T> ahead = {};
+  int64_t next_tile = tile + 1;
+  const BackwardHead<T>* source = &head;
+  const bool end_of_row = next_tile * kTile >= head.queries.rows;
+  const bool end_of_head = end_of_row && next_key_tile * kTile >= head.keys.rows;
+  if (end_of_head) {
+    if (next_head == nullptr) return ahead;
+    source = next_head;
+    next_tile = next_key_tile = 0;
+  }
+  if (end_of_row) {
+    ahead.keys = rows_of(source->keys, next_key_tile * kTile);
+    ahead.values = rows_of(source->values, next_key_tile * kTile);
+  }
+  if (end_of_head || (!end_of_row && !scratch.prepared[next_tile])) {
+    ahead.queries = rows_of(source->queries, next_tile * kTile);
+    ahead.outputs = rows_of(source->outputs, next_tile * kTile);
+    ahead.output_gradients = rows_of(source->output_gradients, next_tile * kTile);
+  }
+  return ahead;
+}
+
+// Stores a vector of probabilities and a vector of score gradients: one row or, for pairs along the sequence,
+// two.
+template <typename Gemm>
+MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
+                                const VFloat* gradient) {
+  const int64_t at = row / Gemm::kDepth * kTile + vector * kLanes;
+  if constexpr (Gemm::kDepth == 1) {
+    store_words(scratch.probabilities + at, float_to_bits(probability[0]));
+    store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
+  } else {
+#ifdef MTL_SIXTEEN_LANES
+    const VUint gradients = to_bfloat16_words(gradient[0], gradient[1]);
+    store_words(scratch.probabilities + at, interleave_halves(to_bfloat16_words(probability[0], probability[1])));
+    store_words(scratch.score_gradients + at, interleave_halves(gradients));
+    Word* rows = scratch.score_gradient_rows + (row * kTile + vector * kLanes) / 2;
+    const VHalfU* halves = reinterpret_cast<const VHalfU*>(&gradients);
+    *reinterpret_cast<VHalfU*>(rows) = halves[0];
+    *reinterpret_cast<VHalfU*>(rows + kTile / 2) = halves[1];
+#endif
+  }
+}
+
+// One row (bfloat16: two rows, which make pairs) of gradient_tile.
+template <typename Gemm, bool kDropout>
+MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
+                             const Dropout& dropout, const PhiloxColumns& dropped, int64_t first_query) {
+  constexpr int kRows = Gemm::kDepth;
+  VInt masks[kRows][kTileVectors];
+  for (int part = 0; kDropout && part < kRows; ++part) {
+    keep_masks_of_row(masks[part], dropout.site, dropped, static_cast<uint32_t>(first_query + row + part),
+                      dropout.threshold);
+  }
+#pragma GCC unroll 4
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    VFloat probability[kRows], gradient[kRows];
+    for (int part = 0; part < kRows; ++part) {
+      const int64_t at = (row + part) * kTile + vector * kLanes;
+      const int64_t query = first_query + row + part;
+      const VFloat whole =
+          power_of_two<kRows == 2>(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
+      VFloat output_part = load(scratch.probability_gradients + at);
+      if (kDropout) output_part = keep(output_part * dropout.inverse_keep, masks[part][vector]);
+      gradient[part] = whole * (output_part - scratch.delta[query]);
+      probability[part] = kDropout ? keep(whole, masks[part][vector]) : whole;
+    }
+    store_gradients<Gemm>(scratch, row, vector, probability, gradient);
+  }
+  const VFloat zeros[kRows] = {};
+  for (int64_t vector = vectors; vector < kTileVectors; ++vector) {
+    store_gradients<Gemm>(scratch, row, vector, zeros, zeros);
+  }
+}
+
+// Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In a
+// row only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+template <typename Gemm, bool kDropout, bool kWhole>
+void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
+                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  PhiloxColumns dropped;
+  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
+  for (int64_t row = 0; row < num_rows; row += Gemm::kDepth) {
+    gradient_row<Gemm, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup], scale, dropout,
+                                 dropped, first_query);
+  }
+}
+
+// dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+template <typename Gemm>
+void add_key_gradients(const Visibility& visibility, const BackwardScratch& scratch, const TileRow& row,
+                       int64_t first_key, int64_t num_rows, int64_t head_size) {
+  const int64_t columns = padded_columns<Gemm>(head_size), offset = row.first_query / Gemm::kDepth * columns;
+  const Word *queries = scratch.query_columns + offset, *output_gradients = scratch.output_gradient_columns + offset;
+  for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
+    // Causal: queries before the first key of the group do not attend to it.
+    const int64_t first_position = visibility.first_position + row.first_query;
+    const int64_t hidden = visibility.causal ? larger(0, first_key + key - first_position) : 0;
+    const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
+    const int64_t count = num_rows / Gemm::kDepth - first;
+    if (count <= 0) break;
+    const Word* probabilities = scratch.probabilities + first * kTile + key;
+    const Word* score_gradients = scratch.score_gradients + first * kTile + key;
+    if constexpr (Gemm::kOnTiles) {
+      constexpr int64_t kStride = kTile / Gemm::kDepth;  // of the left operands
+      for (int64_t column = 0; column < columns; column += Gemm::kRowGroup) {
+        multiply_rows<Gemm>(scratch.value_gradients + column * kTile + key, kTile,
+                            output_gradients + column * kStride + first, kStride, 1, probabilities, kTile,
+                            Gemm::kRowGroup / kLanes, count, kAdd);
+        multiply_rows<Gemm>(scratch.key_gradients + column * kTile + key, kTile, queries + column * kStride + first,
+                            kStride, 1, score_gradients, kTile, Gemm::kRowGroup / kLanes, count, kAdd);
+      }
+    } else {
+      multiply_rows<Gemm>(scratch.value_gradients + key * columns, columns, probabilities, 1, kTile,
+                          output_gradients + first * columns, columns, columns / kLanes, count, kAdd);
+      multiply_rows<Gemm>(scratch.key_gradients + key * columns, columns, score_gradients, 1, kTile,
+                          queries + first * columns, columns, columns / kLanes, count, kAdd);
+    }
+  }
+}
+
+template <typename Gemm, typename T>
+void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
+                   const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
+  const int64_t size = head.queries.columns;
+  const int64_t columns = round_up(size, kLanes), row_stride = row_words<Gemm>(size);
+  const int64_t steps = steps_of<Gemm>(size);
+  const Word* queries = scratch.query_rows + row.first_query * row_stride;
+  const Word* output_gradients = scratch.output_gradient_rows + row.first_query * row_stride;
+  constexpr int64_t kRowGroup = Gemm::kRowGroup;
+  const int64_t num_groups = divide_up(row.num_queries, kRowGroup);
+  int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first = group * kRowGroup;
+    num_keys[group] =
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first, kRowGroup, first_key);
+    vectors[group] = vectors_of<Gemm>(num_keys[group]);
+    prefetch_rows(ahead.queries, first, kRowGroup);
+    prefetch_rows(ahead.outputs, first, kRowGroup);
+    prefetch_rows(ahead.output_gradients, first, kRowGroup);
+    prefetch_rows(ahead.keys, first, kRowGroup);
+    prefetch_rows(ahead.values, first, kRowGroup);
+    prefetch_rows<true>(ahead.query_gradients, first, kRowGroup);
+    prefetch_rows<true>(ahead.key_gradients, first, kRowGroup);
+    prefetch_rows<true>(ahead.value_gradients, first, kRowGroup);
+    multiply_rows<Gemm>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
+                        scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Gemm>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
+                        row_stride, 1, scratch.values_transposed, kTile, vectors[group], steps, kOverwrite);
+  }
+  const int64_t num_rows = num_groups * kRowGroup;
+  if (kind == TileKind::kMasked) {
+    seen_keys(scratch.seen, head.visibility, first_key);
+    for (int64_t index = 0; index < num_rows; ++index) {
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
+                vectors[index / kRowGroup]);
+    }
+  }
+  const bool whole = kind == TileKind::kWhole;
+  auto* gradient = head.dropout.active
+                       ? (whole ? gradient_tile<Gemm, true, true> : gradient_tile<Gemm, true, false>)
+                       : (whole ? gradient_tile<Gemm, false, true> : gradient_tile<Gemm, false, false>);
+  gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
+
+  add_key_gradients<Gemm>(head.visibility, scratch, row, first_key, num_rows, size);
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first = group * kRowGroup;
+    multiply_rows<Gemm>(query_gradients + (row.first_query + first) * columns, columns,
+                        scratch.score_gradient_rows + first * kTile / Gemm::kDepth, kTile / Gemm::kDepth, 1,
+                        scratch.key_columns, columns, columns / kLanes,
+                        steps_of<Gemm>(num_keys[group]), kAdd);
+  }
+}
+
+// gradients[row, column] = factor * sums[row, column]
+template <typename T>
+void write_gradients(const Matrix<T>& gradients, const float* sums, float factor) {
+  const int64_t size = gradients.columns, columns = round_up(size, kLanes);
+  for (int64_t row = 0; row < gradients.rows; ++row) {
+    T* destination = gradients.data + row * gradients.stride;
+    for (int64_t column = 0; column < size; column += kLanes) {
+      const VFloat value = load(sums + row * columns + column) * factor;
+      store_up_to(destination + column, value, size - column);
+    }
+  }
+}
+
+// The same of the sums of a tile of keys.
+template <typename Gemm, typename T>
+void write_key_gradients(const Matrix<T>& gradients, const float* sums, float factor) {
+  if constexpr (!Gemm::kOnTiles) {
+    write_gradients(gradients, sums, factor);
+  } else {  // sums[column, row]
+    for (int64_t row = 0; row < gradients.rows; row += kLanes) {
+      for (int64_t column = 0; column < gradients.columns; column += kLanes) {
+        VUint rows[kLanes];
+        for (int lane = 0; lane < kLanes; ++lane) {
+          rows[lane] = float_to_bits(load(sums + (column + lane) * kTile + row) * factor);
+        }
+        transpose(rows);
+        for (int64_t lane = 0; lane < smaller(kLanes, gradients.rows - row); ++lane) {
+          store_up_to(gradients.data + (row + lane) * gradients.stride + column, bits_to_float(rows[lane]),
+                      gradients.columns - column);
+        }
+      }
+    }
+  }
+}
+
+// The heads of one group of one sample: the problem, and the group's index.
+struct BackwardGroup {
+  const AttentionProblem& problem;
+  int64_t number;
+
+  int64_t members() const { return problem.heads / problem.groups; }
+  template <typename T>
+  BackwardHead<T> head(int64_t member) const {
+    const int64_t batch = number / problem.groups, a = number % problem.groups * members() + member;
+    const auto queries = [&](const AttentionOperand& operand) {
+      return matrix_of<T>(problem, operand, batch, a, problem.num_queries);
+    };
+    const auto keys = [&](const AttentionOperand& operand) {
+      return matrix_of<T>(problem, operand, batch, a, problem.num_keys);
+    };
+    return {read_only(queries(problem.query)),  read_only(keys(problem.key)),
+            read_only(keys(problem.value)),     read_only(queries(problem.output)),
+            read_only(queries(problem.output_gradient)), queries(problem.query_gradient),
+            keys(problem.key_gradient),         keys(problem.value_gradient),
+            static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
+            visibility_of(problem, batch),      dropout_of(problem, batch, a),
+            static_cast<float>(problem.scale)};
+  }
+};
+
+// The last tile of keys that queries attend to, as far as only causality hides any.
+MTL_INLINE int64_t last_key_tile(const Visibility& visibility, const TileRow& row) {
+  const int64_t last_key = visibility.num_keys - 1;
+  const int64_t last_position = visibility.first_position + row.first_query + row.num_queries - 1;
+  return (visibility.causal ? smaller(last_key, last_position) : last_key) / kTile;
+}
+
+// Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
+// `scratch`. `last`: this is the last head of the group.
+template <typename Gemm, typename T>
+void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                   float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
+  const Visibility& visibility = head.visibility;
+  const int64_t columns = round_up(head.queries.columns, kLanes), first_key = key_tile * kTile;
+  const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
+  const TileKind key_kind = key_tile_kind(visibility, first_key);
+  const int64_t first_tile = visibility.causal ? larger(0, first_key - visibility.first_position) / kTile : 0;
+  for (int64_t tile = first_tile; tile < tiles; ++tile) {
+    const TileRow& row = scratch.tile_rows[tile];
+    const TileKind kind = tile_kind(row, first_key, key_kind);
+    // These queries attend to no later tile of keys.
+    const bool complete = num_parts == 1 && key_tile == last_key_tile(visibility, row);
+    if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
+      prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
+    }
+    if (kind != TileKind::kSkipped) {
+      BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
+      if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
+      if (last && tile + 1 == tiles) {
+        ahead.key_gradients = rows_of(head.key_gradients, first_key);
+        ahead.value_gradients = rows_of(head.value_gradients, first_key);
+      }
+      backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
+    }
+    if (complete) {
+      write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns, head.scale);
+    }
+  }
+}
+
+// Key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and values to
+// the outputs. Writes those of queries too if this is the only part; otherwise leaves them in
+// query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
+template <typename Gemm, typename T>
+void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                    float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
+  const BackwardHead<T> first = group.head<T>(0);
+  const int64_t members = group.members(), sequence = group.problem.num_queries, size = first.queries.columns;
+  const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
+  const int64_t key_tiles = (first.keys.rows + kTile - 1) / kTile, scratch_tiles = round_up(sequence, kTile) / kTile;
+  for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.prepared[tile] = 0;
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.visibility, tile);
+  for (int64_t key_tile = part; key_tile < key_tiles; key_tile += num_parts) {
+    const int64_t first_key = key_tile * kTile;
+    fill_zero(scratch.key_gradients, kTile * padded_columns<Gemm>(size));
+    fill_zero(scratch.value_gradients, kTile * padded_columns<Gemm>(size));
+    pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
+    pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));
+    pack_columns<Gemm>(scratch.key_columns, rows_of(first.keys, first_key));
+    for (int64_t member = 0; member < members; ++member) {
+      const BackwardHead<T> head = member == 0 ? first : group.head<T>(member);
+      backward_keys<Gemm>(head, member + 1 == members ? next_head : nullptr,
+                          of_member<Gemm>(scratch, member, sequence, size), query_gradients + member * member_size,
+                          key_tile, num_parts, member + 1 == members);
+    }
+    write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, first.scale);
+    write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients, first.dropout.inverse_keep);
+  }
+  for (int64_t index = 0; num_parts > 1 && index < members * tiles; ++index) {  // queries without keys here
+    const int64_t member = index / tiles, tile = index % tiles;
+    if (scratch.prepared[member * scratch_tiles + tile]) continue;
+    fill_zero(query_gradients + member * member_size + tile * kTile * columns, kTile * columns);
+  }
+}
+
+// Sums the query gradients of all parts for a tile of queries, always in the same order, and writes the sum.
+// Parts are `stride` apart.
+template <typename T>
+void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
+                           int64_t first_query) {
+  const int64_t columns = round_up(head.queries.columns, kLanes);
+  const Matrix<T> gradients = rows_of(head.query_gradients, first_query);
+  float* total = parts + first_query * columns;
+  for (int64_t part = 1; part < num_parts; ++part) {
+    for (int64_t index = 0; index < gradients.rows * columns; index += kLanes) {
+      store(total + index, load(total + index) + load(total + part * stride + index));
+    }
+  }
+  write_gradients(gradients, total, head.scale);
+}
+
+// How backward_all partitions its work and its scratch memory.
+struct BackwardPlan {
+  int threads;
+  int64_t groups, members, tiles;  // tiles of queries
+  int64_t parts;            // of a group
+  int64_t bytes_of_thread;  // for tiles
+  // Query gradients: of the current part where a thread computes whole groups, of all parts otherwise.
+  int64_t member_size, part_size;
+  int64_t bytes;  // of all
+};
+
+template <typename Gemm>
+BackwardPlan backward_plan(const AttentionProblem& problem) {
+  BackwardPlan plan = {};
+  plan.threads = num_threads();
+  plan.groups = problem.batch * problem.groups;
+  if (plan.groups == 0) return plan;
+  plan.members = problem.heads / problem.groups;
+  plan.tiles = (problem.num_queries + kTile - 1) / kTile;
+  plan.parts = parts_per_head(plan.groups, plan.threads, (problem.num_keys + kTile - 1) / kTile);
+  Carver counter = {nullptr, 0};
+  carve_backward<Gemm>(&counter, problem.num_queries, plan.members, problem.head_size);
+  plan.bytes_of_thread = counter.used;
+  plan.member_size = plan.tiles * kTile * round_up(problem.head_size, kLanes);
+  plan.part_size = plan.members * plan.member_size;
+  const int64_t num_buffers = plan.parts == 1 ? plan.threads : plan.groups * plan.parts;
+  plan.bytes = counter.used * plan.threads + num_buffers * plan.part_size * static_cast<int64_t>(sizeof(float));
+  return plan;
+}
+
+template <typename Gemm, typename T>
+Status backward_all(const AttentionProblem& problem) {
+  const int64_t sequence = problem.num_queries;
+  const BackwardPlan plan = backward_plan<Gemm>(problem);
+  const int threads = plan.threads;
+  const int64_t groups = plan.groups, members = plan.members, tiles = plan.tiles, parts = plan.parts;
+  const int64_t bytes_of_thread = plan.bytes_of_thread, member_size = plan.member_size, part_size = plan.part_size;
+  if (groups == 0) return ok_status();
+  const Scratch memory(static_cast<size_t>(plan.bytes));
+  if (memory.data == nullptr) {
+    return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
+                        static_cast<long long>(plan.bytes));
+  }
+  char* const base = static_cast<char*>(memory.data);
+  float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
+  // Each thread takes several consecutive groups: they are neighbours in memory, and the next one is known
+  // for prefetching.
+  const int64_t chunk = larger(1, groups * parts / (8 * threads));
+  for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
+    Carver carver = {base + bytes_of_thread * thread, 0};
+    const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, members, problem.head_size);
+    float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
+    const BackwardGroup group = {problem, task / parts}, next = {problem, smaller(task / parts + 1, groups - 1)};
+    const BackwardHead<T> next_head = next.head<T>(0);
+    Gemm::begin();
+    backward_group<Gemm>(group, parts == 1 && task + 1 < groups ? &next_head : nullptr, scratch, query_gradients,
+                         member_size, task % parts, parts);
+    Gemm::end();
+  });
+  if (parts == 1) return ok_status();
+  for_each(groups * members * tiles, groups * parts * part_size, [&](int64_t task) {
+    const int64_t head = task / tiles, group = head / members, member = head % members;
+    write_query_gradients(BackwardGroup{problem, group}.head<T>(member),
+                          buffers + group * parts * part_size + member * member_size, part_size, parts,
+                          task % tiles * kTile);
+  });
+  return ok_status();
+}
+
+}  // namespace
+}  // namespace mtl

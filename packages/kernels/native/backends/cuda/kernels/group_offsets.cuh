@@ -1,0 +1,59 @@
+// The offsets of groups of rows, which only the device knows. Offsets that are none are reported, and limited
+// to the rows that there are, so that no kernel leaves the memory of its tensors.
+#pragma once
+
+#include "backends/cuda/index_check.cuh"
+#include "backends/cuda/kernels/dispatch.h"
+
+namespace mtl::cuda {
+
+struct GroupOffsets {
+  const int32_t* offsets;  // [groups + 1]
+  int64_t groups, rows;
+  IndexReport* report;
+  const char* op;
+
+  __device__ __forceinline__ int64_t at(int64_t index) const {
+    const int64_t value = offsets[index];
+    return value < 0 ? 0 : value > rows ? rows : value;
+  }
+  __device__ __forceinline__ int64_t begin(int64_t group) const { return at(group); }
+  __device__ __forceinline__ int64_t end(int64_t group) const {
+    const int64_t first = at(group), last = at(group + 1);
+    return last < first ? first : last;
+  }
+  // Behind the last row of a group.
+  __device__ __forceinline__ int64_t used() const { return at(groups); }
+
+  // The group that a row is of; the number of groups for a row behind all of them.
+  __device__ __forceinline__ int64_t group_of(int64_t row) const {
+    int64_t low = 0, high = groups;  // the first group that ends behind the row
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (offsets[middle + 1] > row) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  // By the first thread of a grid.
+  __device__ __forceinline__ void check() const {
+    if (blockIdx.x != 0 || blockIdx.y != 0 || threadIdx.x != 0) return;
+    for (int64_t index = 0; index <= groups; ++index) {
+      const int64_t first = index == 0 ? 0 : offsets[index - 1], end = index == 0 ? 1 : rows + 1;
+      const IndexCheck one = {report, op, "offsets", end, first};
+      if (one.is_valid(offsets[index])) continue;
+      one.refuse(index, offsets[index]);
+      return;
+    }
+  }
+};
+
+inline GroupOffsets group_offsets(const OpCall& call, int offsets, int64_t rows) {
+  return {call.data<int32_t>(offsets), call.tensor(offsets).size() - 1, rows, index_report(), call.op};
+}
+
+}  // namespace mtl::cuda

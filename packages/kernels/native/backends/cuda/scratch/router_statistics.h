@@ -1,0 +1,20 @@
+// How router_statistics_forward divides the rows of a sequence, which decides its scratch memory.
+#pragma once
+
+#include "backends/cuda/scratch/sizes.h"
+#include "core/op_call.h"
+
+namespace mtl::cuda {
+
+struct StatisticsParts {
+  int64_t rows, experts, sequences;
+
+  // Of the rows of a sequence, each summed by one warp.
+  int64_t count() const { return std::clamp<int64_t>(ceiling(ceiling(rows, sequences), 32), 1, 64); }
+  // Sums of a part: scores and counts of all experts, squares and entropies.
+  int64_t sums() const { return 2 * experts + 2; }
+};
+
+StatisticsParts statistics_parts(const OpCall& call);
+
+}  // namespace mtl::cuda

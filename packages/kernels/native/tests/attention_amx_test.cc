@@ -1,0 +1,68 @@
+// Attention with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that
+// the compiler takes apart; and, compiled for AVX-512, with the instructions themselves (amx_traps.h).
+#ifndef MTL_ISA_LEVEL
+#define MTL_EMULATE_AMX
+#define MTL_ISA_LEVEL 0
+#endif
+
+#include "backends/cpu/simd/attention_backward.h"
+#include "tests/amx_traps.h"
+#include "tests/attention_case.h"
+#include "tests/native_test.h"
+
+namespace mtl::tests {
+namespace {
+
+// Error of a row (one head of one position), relative to its norm and that of a typical row: results are
+// rounded to 8 bits, by up to 2^-9, and so are the probabilities and score gradients that enter the second
+// matmuls. A wrong mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1
+// or more at their many short ranges.
+constexpr double kRowTolerance = 8e-3;
+
+void check(const AttentionCase& one) {
+  const AttentionTensors expected = reference_of(one, DType::kBFloat16), actual(one, DType::kBFloat16);
+  const AttentionProblem problem = call_of(one, actual).problem();
+  EXPECT(succeeded(forward_all<AmxGemm, bfloat16>(problem)));
+  EXPECT(succeeded(backward_all<AmxGemm, bfloat16>(problem)));
+  EXPECT(actual.output.guards_stand() && actual.log_sum_exp.guards_stand() && actual.qkv_gradient.guards_stand());
+  const std::string name = name_of_case(one, DType::kBFloat16) + " with AMX: ";
+  EXPECT(rows_agree((name + "output").c_str(), actual.output, expected.output, one.head_size, kRowTolerance));
+  // the log of a sum of float32 exponentials
+  EXPECT(rows_agree((name + "logSumExp").c_str(), actual.log_sum_exp, expected.log_sum_exp, 1, 2e-6));
+  EXPECT(rows_agree((name + "gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient, one.head_size,
+                    2 * kRowTolerance));
+}
+
+AttentionCase in_groups(AttentionCase one, int64_t members, int64_t window = -1) {
+  one.members = members;
+  one.window = window;
+  return one;
+}
+
+}  // namespace
+
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_at_every_width) {
+  for (const int64_t head_size : {1, 8, 20, 32, 33, 64, 72, 83, 128}) {
+    check({70, 1, 1, head_size, true});
+    check({130, 1, 1, head_size, false, 0.3});
+  }
+}
+
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_under_every_mask) {
+  for (const bool causal : {false, true}) {
+    check({1, 2, 3, 64, causal});
+    check({64, 2, 1, 64, causal});
+    check({129, 1, 1, 64, causal, 0.0, false, false, 0.3});
+    check({200, 2, 1, 64, causal, 0.0, true});
+    check({200, 3, 1, 64, causal, 0.0, false, true});
+    check({200, 2, 1, 40, causal, 0.2, true, true});
+  }
+}
+
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_groups_and_windows) {
+  check(in_groups({140, 2, 4, 64, true, 0.2, true, true}, 2));
+  check(in_groups({66, 1, 6, 80, true}, 3));
+  for (const int64_t window : {0, 3, 64, 127}) check(in_groups({200, 1, 2, 64, true, 0.1}, 2, window));
+}
+
+}  // namespace mtl::tests

@@ -1,0 +1,168 @@
+import { type Dtype, dtypeBytes, type TorchFile, type TorchTensor } from '@mtl/checkpoint';
+import { megatronError } from './megatron-error.js';
+import { expertTensorOf } from './megatron-names.js';
+import type { TensorSplit } from './tensor-split.js';
+
+/** What a rank has of its experts: of each a matrix [outputs, inputs], or a vector. */
+export interface ExpertsOfRank {
+  readonly path: string;
+  readonly numExperts: number;
+  /** Of one expert. */
+  readonly shape: readonly number[];
+  readonly dtype: Dtype;
+  /** Gives the bytes of each expert, which the next call overwrites. */
+  read(use: (bytes: Uint8Array, expert: number) => void): Promise<void>;
+}
+
+/**
+ * The experts of a rank, however they are stored: each in a tensor of its own, all in one, or all in one of
+ * the layout that `weight1` and `weight2` of a layer of grouped experts had: [inputs, experts * outputs] and
+ * [experts * inputs, outputs] by their shapes, [experts, inputs, outputs] by the order of their values.
+ *
+ * @param name ours, of the tensor with all experts
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
+ */
+export function expertsOfRank(
+  name: string,
+  options: {
+    readonly file: TorchFile;
+    readonly tensors: ReadonlyMap<string, TorchTensor>;
+    readonly split: TensorSplit;
+    /** Of the rank, which a tensor of all of them does not tell. */
+    readonly numExperts: number;
+  },
+): ExpertsOfRank {
+  const { file, tensors } = options;
+  const own = [...tensors].flatMap(([stored, tensor]) => {
+    const experts = expertTensorOf(stored);
+    return experts?.name === name ? [{ ...experts, tensor }] : [];
+  });
+  const [first] = own;
+  if (first === undefined) throw megatronError(file.path, `${name} is missing, which other ranks have`);
+  if (first.form === 'view') return viewedExperts(name, { ...options, tensor: first.tensor });
+  if (first.expert === undefined) return stackedExperts(name, { file, tensor: first.tensor });
+  return separateExperts(name, { file, own });
+}
+
+/** Each expert has a tensor. */
+function separateExperts(
+  name: string,
+  {
+    file,
+    own,
+  }: {
+    readonly file: TorchFile;
+    readonly own: ReadonlyArray<{ readonly expert: number | undefined; readonly tensor: TorchTensor }>;
+  },
+): ExpertsOfRank {
+  const experts = own.toSorted((one, other) => (one.expert ?? 0) - (other.expert ?? 0));
+  const [{ tensor: first }] = experts as [(typeof experts)[number]];
+  for (const [index, { expert, tensor }] of experts.entries()) {
+    if (expert !== index) throw megatronError(file.path, `expert ${index} of its rank is missing in ${name}`);
+    if (tensor.dtype === first.dtype && tensor.shape.join() === first.shape.join()) continue;
+    throw megatronError(
+      file.path,
+      `expert ${index} of ${name} is ${tensor.dtype} [${tensor.shape.join(', ')}]`,
+      {
+        expected: `${first.dtype} [${first.shape.join(', ')}]`,
+      },
+    );
+  }
+  return {
+    path: file.path,
+    numExperts: experts.length,
+    shape: first.shape,
+    dtype: first.dtype,
+    read: async (use) => {
+      for (const [index, { tensor }] of experts.entries()) use(await file.readTensor(tensor), index);
+    },
+  };
+}
+
+/** All experts are one tensor [E, ...]. */
+function stackedExperts(
+  name: string,
+  { file, tensor }: { readonly file: TorchFile; readonly tensor: TorchTensor },
+): ExpertsOfRank {
+  const [numExperts = 0, ...shape] = tensor.shape;
+  if (numExperts === 0 || shape.length === 0 || shape.includes(0)) {
+    throw megatronError(file.path, `${name} has the shape [${tensor.shape.join(', ')}]`, {
+      expected: '[experts, outputs, inputs]',
+    });
+  }
+  return {
+    path: file.path,
+    numExperts,
+    shape,
+    dtype: tensor.dtype,
+    read: async (use) => {
+      const bytes = await file.readTensor(tensor);
+      const each = bytes.length / numExperts;
+      for (let expert = 0; expert < numExperts; expert++) {
+        use(bytes.subarray(expert * each, (expert + 1) * each), expert);
+      }
+    },
+  };
+}
+
+/** All experts are one tensor whose values are those of [E, inputs, outputs], whatever its shape says. */
+function viewedExperts(
+  name: string,
+  {
+    file,
+    tensor,
+    split,
+    numExperts,
+  }: {
+    readonly file: TorchFile;
+    readonly tensor: TorchTensor;
+    readonly split: TensorSplit;
+    readonly numExperts: number;
+  },
+): ExpertsOfRank {
+  const [rows = 0, columns = 0] = tensor.shape;
+  const isFirst = split !== 'columns';
+  const all = isFirst ? columns : rows;
+  if (tensor.shape.length !== 2 || rows * columns === 0 || all % numExperts !== 0) {
+    throw megatronError(file.path, `${name} has the shape [${tensor.shape.join(', ')}]`, {
+      expected: isFirst ? `[inputs, ${numExperts} * outputs]` : `[${numExperts} * inputs, outputs]`,
+    });
+  }
+  const each = all / numExperts;
+  const [numInputs, numOutputs] = isFirst ? [rows, each] : [each, columns];
+  const size = dtypeBytes[tensor.dtype];
+  return {
+    path: file.path,
+    numExperts,
+    shape: [numOutputs, numInputs],
+    dtype: tensor.dtype,
+    read: async (use) => {
+      const bytes = await file.readTensor(tensor);
+      const bytesOfExpert = numInputs * numOutputs * size;
+      const matrix = new Uint8Array(bytesOfExpert);
+      for (let expert = 0; expert < numExperts; expert++) {
+        const stored = bytes.subarray(expert * bytesOfExpert, (expert + 1) * bytesOfExpert);
+        transpose(matrix, stored, { numRows: numInputs, numColumns: numOutputs, size });
+        use(matrix, expert);
+      }
+    },
+  };
+}
+
+/** Elements of `size` bytes, [rows, columns] to [columns, rows]. */
+function transpose(
+  target: Uint8Array,
+  source: Uint8Array,
+  {
+    numRows,
+    numColumns,
+    size,
+  }: { readonly numRows: number; readonly numColumns: number; readonly size: number },
+): void {
+  for (let row = 0; row < numRows; row++) {
+    for (let column = 0; column < numColumns; column++) {
+      const [to, from] = [(column * numRows + row) * size, (row * numColumns + column) * size];
+      for (let byte = 0; byte < size; byte++) target[to + byte] = source[from + byte]!;
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** Layers with scalars of their own: a model with more has those of as many, evenly spread. */
+const mostLayers = 16;
+
+/** What a record of type `experts` says of loads, as a few numbers for curves. */
+export interface ExpertScalar {
+  readonly name: string;
+  readonly value: number;
+}
+
+/**
+ * The numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert, relative to
+ * an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy` (of the
+ * router's scores, in nats) over all layers: the largest, and two means; and the same of layer N under
+ * `experts/layer_N/`, of at most 16 layers, so that there are at most 51. Empty for a record of another form.
+ */
+export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
+  const { layers, loads, dropped, entropy } = fields;
+  if (!Array.isArray(layers) || !Array.isArray(loads)) return [];
+  const ofLayers = layers.map((layer, index) => ({
+    number: Number(/\d+/.exec(String(layer))?.[0] ?? index),
+    max_load: maxLoad(loads[index]),
+    dropped: numberAt(dropped, index),
+    entropy: numberAt(entropy, index),
+  }));
+  const shown = spread(ofLayers.length, mostLayers).map((index) => ofLayers[index]!);
+  return [
+    ...scalarsOf('experts/', {
+      max_load: ofLayers.reduce((most, { max_load }) => Math.max(most, max_load), Number.NEGATIVE_INFINITY),
+      dropped: mean(ofLayers.map((layer) => layer.dropped)),
+      entropy: mean(ofLayers.map((layer) => layer.entropy)),
+    }),
+    ...shown.flatMap(({ number, ...values }) => scalarsOf(`experts/layer_${number}/`, values)),
+  ];
+}
+
+function scalarsOf(prefix: string, values: Readonly<Record<string, number>>): readonly ExpertScalar[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    Number.isFinite(value) ? [{ name: `${prefix}${name}`, value }] : [],
+  );
+}
+
+/** The largest of some counts, relative to their mean. */
+function maxLoad(counts: unknown): number {
+  if (!Array.isArray(counts) || !counts.every((count) => typeof count === 'number')) return Number.NaN;
+  return Math.max(...counts) / mean(counts);
+}
+
+const numberAt = (values: unknown, index: number): number => {
+  const value: unknown = Array.isArray(values) ? values[index] : undefined;
+  return typeof value === 'number' ? value : Number.NaN;
+};
+
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** At most `most` of the numbers below `size`, evenly spread, with the first and the last. */
+const spread = (size: number, most: number): readonly number[] =>
+  Array.from({ length: Math.min(size, most) }, (_, index) =>
+    size <= most ? index : Math.round((index * (size - 1)) / (most - 1)),
+  );
