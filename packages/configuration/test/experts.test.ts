@@ -194,10 +194,22 @@ it('is fixed by a Hugging Face directory, but for how it learns', () => {
   );
 });
 
-it('is refused where a Hugging Face directory is to be written that has no experts', () => {
-  expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: modelOf(line) })).toThrow(
-    expect.objectContaining({ message: expect.stringContaining('--num-experts 8') }),
-  );
+it('is refused where a Hugging Face directory is to be written that has no such experts', () => {
+  const llama =
+    '--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear ' +
+    '--untie-embeddings-and-output-weights --num-experts 8';
+  const check = (flags: string) => () =>
+    checkHuggingFaceArchitecture({ kind: 'gpt', model: modelOf(`${small} ${llama} ${flags}`) });
+  expect(check('--moe-ffn-hidden-size 24')).not.toThrow();
+  expect(check('--qk-layernorm --moe-layer-freq 2 --moe-router-pre-softmax')).not.toThrow();
+  for (const flags of [
+    '--moe-router-score-function sigmoid',
+    '--moe-router-num-groups 2 --moe-router-group-topk 1',
+  ]) {
+    expect(check(flags)).toThrow(
+      expect.objectContaining({ message: expect.stringContaining(flags.split(' ')[0]!) }),
+    );
+  }
 });
 
 it('has a part of help and of the printed configuration', () => {

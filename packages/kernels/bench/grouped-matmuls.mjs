@@ -6,6 +6,8 @@
 //   npm run bench:grouped -- [--threads 2] [--dtypes float32,bfloat16] [--experts 32] [--rounds 15]
 import { parseArgs } from 'node:util';
 import {
+  biasSwigluBackward,
+  biasSwigluForward,
   cast,
   combineRows,
   expertActivationBackward,
@@ -62,7 +64,7 @@ function timed(bodies) {
 
 const routings = {
   even: (slot) => slot % experts,
-  // the smaller of two draws, squared: the first experts are the most frequent
+  // a uniform number squared: the first experts are the most frequent
   skewed: (slot) => Math.floor((hash(slot) / 2 ** 32) ** 2 * experts),
 };
 
@@ -165,6 +167,10 @@ function movements(dtype) {
           activation: 'swiglu',
         }),
     ],
+    'dense swiglu forward': [
+      rows * 3 * feedForward * bytes,
+      () => biasSwigluForward({ output: activated, input: expanded }),
+    ],
     'swiglu backward': [
       rows * 5 * feedForward * bytes,
       () =>
@@ -176,6 +182,15 @@ function movements(dtype) {
           probabilities,
           offsets,
           activation: 'swiglu',
+        }),
+    ],
+    'dense swiglu backward': [
+      rows * 5 * feedForward * bytes,
+      () =>
+        biasSwigluBackward({
+          inputGradient: expandedGradient,
+          outputGradient: activated,
+          input: expanded,
         }),
     ],
   };

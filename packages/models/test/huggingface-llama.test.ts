@@ -60,7 +60,9 @@ async function saved(
   return { directory, model: source.configuration };
 }
 
-/** transformers 5 calls the experts of a Qwen3-MoE as those of a Mixtral; earlier versions read `num_experts`. */
+/**
+ * transformers 5 calls the experts of a Qwen3-MoE as those of a Mixtral; earlier versions read `num_experts`.
+ */
 function withOlderName(config: Fields): Fields {
   if (config.model_type !== 'qwen3_moe') return config;
   const { num_local_experts, ...others } = config;

@@ -73,6 +73,36 @@ describe('the layouts of npm run parity', () => {
     expect(new Set(broken.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(axes);
   });
 
+  it('spread experts along every axis, in every way, and have mistakes of theirs', () => {
+    const isSparse = ({ model }: ParityLayout): boolean => model === 'qwen-moe' || model === 'deepseek';
+    const sparse = layouts.filter(isSparse);
+    expect(sparse.length).toBeGreaterThanOrEqual(24);
+    for (const model of ['qwen-moe', 'deepseek']) {
+      const ofModel = sparse.filter((each) => each.model === model);
+      const axes = new Set(ofModel.flatMap(({ sizes }) => Object.keys(sizes)));
+      expect(axes, model).toEqual(new Set(['tp', 'dp', 'pp', 'ep', 'etp']));
+      const traits = new Set(ofModel.flatMap((each) => each.traits));
+      const wanted = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
+      const all = [...wanted, 'sequence parallel', 'distributed optimizer', 'full recomputation'];
+      expect(
+        all.filter((trait) => !traits.has(trait)),
+        model,
+      ).toEqual([]);
+    }
+    // tensor parallelism without sequence parallelism, where ranks share out rows
+    expect(
+      sparse.some(({ sizes, traits }) => sizes.tp !== undefined && !traits.includes('sequence parallel')),
+    ).toBe(true);
+    const wrong = faults.filter(isSparse).map(({ fault }) => fault);
+    const own = [
+      'drop-expert-counts',
+      'move-biases-twice',
+      'average-expert-gradients',
+      'skip-shared-gate-sum',
+    ];
+    expect(own.filter((fault) => !wrong.includes(fault))).toEqual([]);
+  });
+
   it('meet in CI in all pairs in float32', () => {
     const met = new Set(ofPrecision(layouts, 'fp32').flatMap(pairsOf));
     const wanted = new Set(ofPrecision(allLayouts, 'fp32').flatMap(pairsOf));

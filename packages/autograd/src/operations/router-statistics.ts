@@ -25,9 +25,9 @@ export interface RouterStatistics {
   readonly counts: Variable;
   /** `[N, E]`: sums of scores */
   readonly scoreSums: Variable;
-  /** [N]: sums of ln(sum over experts of e^logit)^2 */
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
   readonly squaredLogSumExp: Variable;
-  /** [N], without a gradient: sums of the entropies of scores, in nats */
+  /** `[N]`, without a gradient: sums of the entropies of scores, in nats */
   readonly entropy: Variable;
 }
 

@@ -12,6 +12,8 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly squaredRelu?: boolean | undefined;
   readonly quickGeglu?: boolean | undefined;
   readonly numExperts?: number | undefined;
+  readonly moeRouterEnableExpertBias?: boolean | undefined;
+  readonly moeExpertCapacityFactor?: number | undefined;
   readonly sequenceLength?: number | undefined;
 };
 

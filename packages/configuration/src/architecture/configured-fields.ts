@@ -23,6 +23,8 @@ export function configuredFields(
     squaredRelu: flags.get('squared-relu'),
     quickGeglu: flags.get('quick-geglu'),
     numExperts: flags.get('num-experts'),
+    moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
+    moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
     sequenceLength: flags.required('seq-length'),
   };
   const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;

@@ -28,14 +28,23 @@ function canonicalLayers(value: unknown): unknown {
 
 const hasNoExperts = ({ numExperts }: KnownValues): boolean => numExperts === undefined;
 
-/** A property of experts: models without experts do not state it, others do where there is a value. */
-const ofExperts = (otherwise?: (known: KnownValues) => unknown) =>
-  ({
+/**
+ * A property of experts: models without experts do not state it, others do where there is a value.
+ *
+ * @param isUnused whether nothing in a model with experts depends on it. Default: something does
+ */
+const ofExperts = (
+  otherwise?: (known: KnownValues) => unknown,
+  isUnused: (known: KnownValues) => boolean = () => false,
+) => {
+  const isAbsent = (known: KnownValues): boolean => hasNoExperts(known) || isUnused(known);
+  return {
     kind: 'gpt',
     isOptional: true,
-    isUnused: hasNoExperts,
-    otherwise: (known: KnownValues) => (hasNoExperts(known) ? undefined : otherwise?.(known)),
-  }) as const;
+    isUnused: isAbsent,
+    otherwise: (known: KnownValues) => (isAbsent(known) ? undefined : otherwise?.(known)),
+  } as const;
+};
 
 /**
  * The mixture of experts in the table of the architecture, by Megatron-LM's names and with its defaults. No
@@ -139,7 +148,10 @@ export const expertFields = {
     flag: nonNegativeNumber('How far a step moves the biases of --moe-router-enable-expert-bias.', {
       defaultText: '0.001',
     }),
-    ...ofExperts(() => 1e-3),
+    ...ofExperts(
+      () => 1e-3,
+      ({ moeRouterEnableExpertBias }) => moeRouterEnableExpertBias !== true,
+    ),
     key: 'moeRouterBiasUpdateRate',
     decides: 'learning',
     isReplaceable: true,
@@ -203,7 +215,10 @@ export const expertFields = {
       'Which tokens --moe-expert-capacity-factor drops: those of the lowest weights, or the last ones.',
       { defaultText: 'probs' },
     ),
-    ...ofExperts(() => 'probs'),
+    ...ofExperts(
+      () => 'probs',
+      ({ moeExpertCapacityFactor }) => moeExpertCapacityFactor === undefined,
+    ),
     key: 'moeTokenDropPolicy',
     decides: 'learning',
     isReplaceable: true,

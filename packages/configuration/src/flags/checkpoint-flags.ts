@@ -1,4 +1,4 @@
-import { count, naturalNumber, text, toggle } from './flag-kinds.js';
+import { count, naturalNumber, openToggle, text, toggle } from './flag-kinds.js';
 
 /** What is loaded before training and saved by it. */
 export const checkpointFlags = {
@@ -29,7 +29,7 @@ export const checkpointFlags = {
   'use-checkpoint-args': toggle(
     'Takes model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
-  'moe-use-upcycling': toggle(
+  'moe-use-upcycling': openToggle(
     'Makes each expert a copy of the feed-forward layer of the dense model of --load-hf, or of --load with --finetune; routers are new.',
   ),
   'load-hf': text(

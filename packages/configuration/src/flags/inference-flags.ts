@@ -34,7 +34,8 @@ export const conversionFlags = {
     description: 'The Hugging Face directory to write; new or empty.',
   }),
   'load-hf': redescribed(checkpointFlags['load-hf'], {
-    description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3 or BERT.',
+    description:
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT.',
   }),
   'vocab-size': redescribed(dataFlags['vocab-size'], {
     description: 'Real tokens, with --from.',

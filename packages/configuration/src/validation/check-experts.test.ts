@@ -15,11 +15,9 @@ it('fills in what a model with experts has by default, and nothing of one withou
     moeRouterScoreFunction: 'softmax',
     moeRouterPreSoftmax: false,
     moeRouterEnableExpertBias: false,
-    moeRouterBiasUpdateRate: 1e-3,
     moeRouterLoadBalancingType: ['aux_loss'],
     moeAuxLossCoeff: [0],
     moeSharedExpertGate: false,
-    moeTokenDropPolicy: 'probs',
   });
   const absent = [
     ...['moeRouterTopkScalingFactor', 'moeRouterNumGroups', 'moeRouterGroupTopk', 'moeZLossCoeff'],

@@ -24,6 +24,20 @@ describe('checkpointConfiguration', () => {
 refusals(
   [
     [
+      '--moe-use-upcycling',
+      1,
+      'MTL_FLAG_NEEDS',
+      /makes experts, and there are none; expected --num-experts N/,
+    ],
+    ['--num-experts 4 --moe-use-upcycling', 1, 'MTL_FLAG_NEEDS', /has no dense model to take layers from/],
+    ['--num-experts 4 --moe-use-upcycling --load x', 1, 'MTL_FLAG_NEEDS', /expected --finetune/],
+    [
+      '--num-experts 4 --moe-use-upcycling --load x --finetune --moe-ffn-hidden-size 24',
+      1,
+      'MTL_FLAG_CONFLICT',
+      /have their width/,
+    ],
+    [
       '--save-interval 5',
       1,
       'MTL_FLAG_NEEDS',

@@ -8,9 +8,9 @@ export interface RouterStatisticsForwardOptions {
   readonly counts: Tensor;
   /** `[N, E]`, of the dtype of `logits`: sums of scores */
   readonly scoreSums: Tensor;
-  /** [N]: sums of ln(sum over experts of e^logit)^2 */
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
   readonly squaredLogSumExp: Tensor;
-  /** [N]: sums of the entropies of scores, in nats */
+  /** `[N]`: sums of the entropies of scores, in nats */
   readonly entropy: Tensor;
   /** `[..., E]` float32 (float64 on device `reference`), T rows: row t is of sequence t % N */
   readonly logits: Tensor;

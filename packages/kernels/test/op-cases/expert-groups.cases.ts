@@ -30,13 +30,22 @@ const expertsOf = ({ rows, topK, values }: Sizes): TensorSpec => ({
   values,
 });
 
+/** An output that starts with other values: memory that is not written is -1 in tests. */
+const outputOf = (shape: readonly number[]): TensorSpec => ({
+  shape,
+  dtype: 'int32',
+  values: () => 77,
+  output: true,
+  accumulated: true,
+});
+
 const groups: OpCase[] = sizes.map((size) => ({
   name: `group_by_expert [${size.rows}, ${size.topK}] ${size.what}`,
   operation: 'group_by_expert',
   tensors: {
-    offsets: { shape: [size.experts + 1], dtype: 'int32', output: true },
-    positions: { shape: [size.rows, size.topK], dtype: 'int32', output: true },
-    sources: { shape: [size.rows * size.topK], dtype: 'int32', output: true },
+    offsets: outputOf([size.experts + 1]),
+    positions: outputOf([size.rows, size.topK]),
+    sources: outputOf([size.rows * size.topK]),
     experts: expertsOf(size),
   },
   run: ({ offsets, positions, sources, experts }) => {
@@ -54,7 +63,7 @@ const drops: OpCase[] = sizes.flatMap((size) =>
         name: `drop_over_capacity ${capacity} [${size.rows}, ${size.topK}] ${size.what}${byPosition ? ' by position' : ''}`,
         operation: 'drop_over_capacity',
         tensors: {
-          output: { shape: [size.rows, size.topK], dtype: 'int32', output: true },
+          output: outputOf([size.rows, size.topK]),
           experts: expertsOf(size),
           // ties, of which the first is kept
           probabilities: {

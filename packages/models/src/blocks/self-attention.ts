@@ -33,7 +33,9 @@ export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
   /** Added to the variance, or to the mean square. */
   readonly epsilon: number;
-  /** Whether the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false */
+  /**
+   * Whether the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
+   */
   readonly wholeWidth?: boolean | undefined;
 }
 

@@ -15,7 +15,10 @@ export function checkWeightSizes(options: {
   /** The name of the embedding [vocabularySize, hiddenSize], without prefix. */
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
-  /** All names, of files with these tensors; called when the number of layers and the hidden size are those of the weights. */
+  /**
+   * All names, of files with these tensors; called when the number of layers and the hidden size are those of
+   * the weights.
+   */
   readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {
   const { weights, numLayers, vocabularySize, hiddenSize, embedding, naming, names } = options;

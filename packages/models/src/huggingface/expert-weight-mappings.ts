@@ -34,7 +34,9 @@ export const expertNamesOf = (modelType: GptTypeName, tensors: Iterable<string> 
   isFused: [...tensors].some((name) => fused.test(name)),
 });
 
-/** The name in files of today for one of transformers 5 in memory, which calls the layers of a Mixtral `mlp`. */
+/**
+ * The name in files of today for one of transformers 5 in memory, which calls the layers of a Mixtral `mlp`.
+ */
 export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 

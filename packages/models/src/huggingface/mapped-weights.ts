@@ -283,8 +283,8 @@ const bytesOfBox = ({ slices, dtype }: LogicalTensor): number =>
 
 /**
  * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read
- * of one is overwritten by the next. One that is stored as several is read once where these follow each other. Memory: of the largest tensor, in float32, a copy and one in their
- * layout where that differs.
+ * of one is overwritten by the next. One that is stored as several is read once where these follow each
+ * other. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;

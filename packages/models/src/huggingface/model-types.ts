@@ -1,5 +1,11 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
-import { mixtralExperts, olmoeExperts, qwen2Experts, qwenExperts, widthOfExperts } from './expert-fields.js';
+import {
+  mixtralExperts,
+  olmoeExperts,
+  qwen2Experts,
+  qwenExperts,
+  widthOfExperts,
+} from './experts-in-config.js';
 import {
   gatedActivation,
   headSize,

@@ -118,11 +118,7 @@ const features: readonly Feature[] = [
   },
   { what: 'RMSNorm', fields: ['rms_norm_eps'], isKnown: true },
   { what: 'sliding-window attention', fields: ['sliding_window', 'window_size'], isKnown: true },
-  {
-    what: 'a mixture of experts',
-    fields: ['num_experts', 'num_local_experts', 'n_routed_experts'],
-    isKnown: true,
-  },
+  { what: 'a mixture of experts', fields: ['num_experts', 'num_local_experts', 'n_routed_experts'] },
   { what: 'an encoder with a decoder', fields: ['is_encoder_decoder'] },
   { what: 'attention next to the feed-forward layer', fields: ['use_parallel_residual', 'parallel_attn'] },
   { what: 'quantized weights', fields: ['quantization_config'] },

@@ -72,7 +72,9 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
 
 const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
 
-/** All ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is missing. */
+/**
+ * All ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is missing.
+ */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
   const folders = (await readdir(path)).flatMap((folder) => {
     const match = /^mp_rank_(\d{2,6})(?:_(\d{3,6}))?(?:_(\d{3,6}))?$/.exec(folder);

@@ -198,7 +198,9 @@ const gptFields: readonly ConfigField[] = [
   ...expertFields,
 ];
 
-/** Properties of a model that are not written: nothing in Megatron-LM, or nothing that is read here, has them. */
+/**
+ * Properties of a model that are not written: nothing in Megatron-LM, or nothing that is read here, has them.
+ */
 export const unwrittenProperties: readonly string[] = [
   'qkNormWholeWidth',
   'quickGeglu',

@@ -85,7 +85,9 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
   ],
 ];
 
-/** The experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for others. */
+/**
+ * The experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for others.
+ */
 export function expertTensorOf(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {
     const match = pattern.exec(name);

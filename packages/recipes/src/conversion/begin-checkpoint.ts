@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint';
 import {
   architectureFlags,
@@ -126,7 +127,7 @@ function refuseOtherModel(trained: TransformerConfiguration, { model, refused }:
   // how it was trained, not what it is
   const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });
   const known = new Map(Object.entries(trained));
-  const differing = wanted.filter(([key, value]) => known.get(key) !== value);
+  const differing = wanted.filter(([key, value]) => !isDeepStrictEqual(known.get(key), value));
   if (differing.length === 0) return;
   const listed = differing.map(([key, value]) => `${key} ${value}`).join(', ');
   throw new CheckpointError(refused.code, `no training knows a model of ${listed}`, {

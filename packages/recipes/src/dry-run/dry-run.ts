@@ -29,6 +29,8 @@ export interface DryRun extends DryRunModel {
 export interface DryRunOptions {
   /** Whether a rank of those that differ is run. Default: all are. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
+  /** Whether the memory of uneven routing is found, too. Default true. */
+  readonly withUneven?: boolean;
   /** The listener to the steps of a rank, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
 }
@@ -42,7 +44,7 @@ export interface DryRunOptions {
  */
 export async function dryRun(
   configuration: PretrainingConfiguration,
-  { isRun = () => true, listenerOf }: DryRunOptions = {},
+  { isRun = () => true, withUneven = true, listenerOf }: DryRunOptions = {},
 ): Promise<DryRun> {
   const { parallel, checkpoint } = configuration;
   checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
@@ -59,7 +61,7 @@ export async function dryRun(
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
     // of each stage once: the first ranks of all have the first experts
-    if (mesh.sizes.ep === 1 || coordinates.tp > 0) continue;
+    if (!withUneven || mesh.sizes.ep === 1 || coordinates.tp > 0) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
   return {

@@ -12,7 +12,7 @@ import { type Layout, listedProfile, type ModelSize, type Profile, type StepOpti
 /**
  * A training run as the lists of other programs describe it.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, and for fp32, of which
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, for experts, and for fp32, of which
  *   the lists have no bytes and no rates
  */
 export function listedStep(
@@ -30,6 +30,17 @@ export function listedStep(
       expected: 'a run that trains all weights: the lists of what other programs run have no adapters',
       remedy: 'use a profile whose operations are recorded, such as a100-80gb',
     });
+  }
+  const { numExperts } = configuration.model;
+  if (numExperts !== undefined) {
+    throw new ConfigurationError(
+      'MTL_PROFILE',
+      `${profile.name}: a model of ${numExperts} experts is planned`,
+      {
+        expected: 'dense layers: the lists of what other programs run have no experts',
+        remedy: 'use a profile whose operations are recorded, such as a100-80gb',
+      },
+    );
   }
   if (configuration.training.precision === 'fp32') {
     throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a step in fp32 is planned`, {

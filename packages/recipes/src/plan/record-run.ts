@@ -16,7 +16,7 @@ export interface RecordedRun extends DryRun {
   readonly groups: readonly (readonly GroupUse[])[];
 }
 
-export interface RecordRunOptions extends Pick<DryRunOptions, 'isRun'> {
+export interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
   /** Ranks of one node, which decides over which links groups communicate. */
   readonly gpusPerNode: number;
 }
@@ -28,14 +28,14 @@ export interface RecordRunOptions extends Pick<DryRunOptions, 'isRun'> {
  */
 export async function recordRun(
   configuration: PretrainingConfiguration,
-  { gpusPerNode, isRun }: RecordRunOptions,
+  { gpusPerNode, ...options }: RecordRunOptions,
 ): Promise<RecordedRun> {
   const { parallel, training } = configuration;
   const groupNamed = rankGroups(parallel, gpusPerNode);
   const communicatorOf = communicatorNames(parallel);
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
-    ...(isRun === undefined ? {} : { isRun }),
+    ...options,
     // tensor-parallel ranks run the same operations
     listenerOf: ({ tp, pp }) => {
       if (tp > 0) return undefined;

@@ -16,6 +16,7 @@ import { sampleAtEvaluation } from './sample-at-evaluation.js';
 import { samplerOf } from './samplers-of.js';
 import { trainerOfRun } from './trainer-of-run.js';
 import { Training } from './training.js';
+import type { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
 import { writeExports } from './write-exports.js';
@@ -79,20 +80,20 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
   const onMessage = (text: string): void => {
     for (const reporter of reporters.all) reporter.message?.(text);
   };
-  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = 1 } = configuration.parallel;
-  const hasWholeModel = ep * etp === 1;
-  // data-parallel ranks that hold the same model: the first of them is enough
-  const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> =>
-    !hasWholeModel || processes.coordinates.dp === 0
-      ? await recipeOf(configuration).show({
-          configuration,
-          part,
-          tokenizer,
-          datasets,
-          isBrief,
-          pipelineGroup: processes.groups.pp,
-        })
-      : undefined;
+  const isFirstReplica = processes.coordinates.dp === 0;
+  // data-parallel ranks hold the same model: the first of them is enough, unless it lacks experts of others
+  const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
+    if (!isFirstReplica && !areExpertsOfReplicasShared(processes)) return undefined;
+    const sample = await recipeOf(configuration).show({
+      configuration,
+      part,
+      tokenizer,
+      datasets,
+      isBrief,
+      pipelineGroup: processes.groups.pp,
+    });
+    return isFirstReplica ? sample : undefined;
+  };
   /** A short sample of the model as it is; at the end there is a longer one. */
   const afterwards = async (): Promise<void> => {
     const { isDone, progress } = trainer;
@@ -171,3 +172,7 @@ function evaluationOf(
     ...(configuration.logging.samplesAtEvaluations ? { afterwards } : {}),
   };
 }
+
+/** Whether experts of a layer are divided over data-parallel ranks, each of which then needs others to compute. */
+const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
+  mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);

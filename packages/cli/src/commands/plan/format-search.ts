@@ -78,10 +78,14 @@ function own(flags: readonly string[], common: readonly string[]): string[] {
 
 function describe({ candidate }: FoundLayout): string {
   const { tensor, pipeline, data, chunks, microBatch, schedule, recomputation } = candidate;
+  const { expert, expertTensor = 1 } = candidate;
   return [
     `tensor ${tensor} x pipeline ${pipeline} x data ${data}`,
     ...(schedule === 'none' ? [] : [`${schedule}${chunks > 1 ? ` with ${chunks} chunks` : ''}`]),
     `micro-batch ${microBatch}`,
+    ...(expert === undefined || expert * expertTensor === 1
+      ? []
+      : [`experts over ${expert}${expertTensor > 1 ? `, each shared by ${expertTensor}` : ''}`]),
     ...(recomputation === 'none' ? [] : [`${recomputation} recomputation`]),
     ...(candidate.sequenceParallel ? ['sequence parallelism'] : []),
     ...(candidate.distributedOptimizer ? ['distributed optimizer'] : []),

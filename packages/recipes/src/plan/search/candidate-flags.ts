@@ -4,6 +4,7 @@ import type { LayoutCandidate } from './layout-candidates.js';
 /** The flags that a candidate means, without those that are given already. */
 export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
   const { tensor, pipeline, chunks, microBatch, schedule, recomputation } = candidate;
+  const { expert = 1, expertTensor = tensor } = candidate;
   const all: Flags = {
     ...(tensor > 1 ? { 'tensor-model-parallel-size': tensor } : {}),
     ...(pipeline > 1 ? { 'pipeline-model-parallel-size': pipeline } : {}),
@@ -15,6 +16,8 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
       ? { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
       : {}),
     ...(candidate.sequenceParallel ? { 'sequence-parallel': true } : {}),
+    ...(expert > 1 ? { 'expert-model-parallel-size': expert } : {}),
+    ...(expertTensor === tensor ? {} : { 'expert-tensor-parallel-size': expertTensor }),
     ...(candidate.distributedOptimizer ? { 'use-distributed-optimizer': true } : {}),
   };
   return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));

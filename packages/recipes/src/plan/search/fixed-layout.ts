@@ -16,6 +16,8 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   if (given.has('use-distributed-optimizer')) {
     fixed.distributedOptimizer = values['use-distributed-optimizer']!;
   }
+  if (given.has('expert-model-parallel-size')) fixed.expert = values['expert-model-parallel-size']!;
+  if (given.has('expert-tensor-parallel-size')) fixed.expertTensor = values['expert-tensor-parallel-size']!;
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;

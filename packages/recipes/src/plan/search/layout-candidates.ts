@@ -12,6 +12,10 @@ export interface LayoutCandidate {
   readonly recomputation: Recomputation;
   readonly sequenceParallel: boolean;
   readonly distributedOptimizer: boolean;
+  /** Processes over which the experts of a layer are divided; absent without experts. */
+  readonly expert?: number;
+  /** Processes that share an expert; absent without experts. */
+  readonly expertTensor?: number;
 }
 
 /** What candidates have to divide, and what is fixed. */
@@ -22,6 +26,14 @@ export interface CandidateSpace {
   /** Heads, and groups of keys and values: what tensor parallelism divides. */
   readonly headCounts: readonly number[];
   readonly globalBatchSize: number;
+  /** Absent without experts. */
+  readonly experts?: {
+    readonly number: number;
+    /** Whether processes can share one: experts with biases cannot be split. */
+    readonly areSplit: boolean;
+    /** F of an expert. */
+    readonly ffnHiddenSize: number;
+  };
   readonly fixed: Partial<LayoutCandidate>;
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** Fewest stages of the interleaved schedule. */
@@ -47,6 +59,26 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
 }
 
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'pipeline' | 'data'>;
+
+/**
+ * How the experts of a layer are spread over the processes of a stage: shared by those that share the rest of
+ * the layer, or by none, and divided over as many as divide them evenly.
+ */
+function expertSizes(
+  { experts, fixed }: CandidateSpace,
+  { tensor, data }: Pick<Mesh, 'tensor' | 'data'>,
+): Pick<LayoutCandidate, 'expert' | 'expertTensor'>[] {
+  if (experts === undefined) return [{}];
+  const stage = tensor * data;
+  const shared = experts.areSplit && tensor > 1 ? [1, tensor] : [1];
+  return options(fixed.expertTensor, shared)
+    .filter((size) => stage % size === 0 && experts.ffnHiddenSize % size === 0)
+    .flatMap((expertTensor) =>
+      options(fixed.expert, divisorsOf(experts.number))
+        .filter((expert) => experts.number % expert === 0 && (stage / expertTensor) % expert === 0)
+        .map((expert) => ({ expert, expertTensor })),
+    );
+}
 
 function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
   const { numLayers, globalBatchSize, fixed } = space;
@@ -83,20 +115,25 @@ function schedulesOf(
 }
 
 function withSettings(
-  { fixed, recomputations: all }: CandidateSpace,
+  space: CandidateSpace,
   layout: Omit<LayoutCandidate, 'recomputation' | 'sequenceParallel' | 'distributedOptimizer'>,
 ): LayoutCandidate[] {
+  const { fixed, recomputations: all } = space;
   const recomputations = options(fixed.recomputation, all);
   const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
   const distributed = layout.data === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
+  const experts = expertSizes(space, layout);
   return recomputations.flatMap((recomputation) =>
     sequence.flatMap((sequenceParallel) =>
-      distributed.map((distributedOptimizer) => ({
-        ...layout,
-        recomputation,
-        sequenceParallel,
-        distributedOptimizer,
-      })),
+      distributed.flatMap((distributedOptimizer) =>
+        experts.map((sizes) => ({
+          ...layout,
+          recomputation,
+          sequenceParallel,
+          distributedOptimizer,
+          ...sizes,
+        })),
+      ),
     ),
   );
 }

@@ -1,4 +1,5 @@
-import { type AxisSizes, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { type AxisSizes, meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { hasExperts } from '@mtl/models';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,
@@ -12,7 +13,14 @@ import {
 } from '@mtl/planner';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import type { LayoutCandidate } from './layout-candidates.js';
-import { addParts, type PartCost, type RecordedParts, recordParts, scaledPart } from './recorded-parts.js';
+import {
+  addParts,
+  type LayerKind,
+  type PartCost,
+  type RecordedParts,
+  recordParts,
+  scaledPart,
+} from './recorded-parts.js';
 
 export interface RecordedEstimatesOptions {
   readonly profile: Profile;
@@ -40,11 +48,14 @@ interface Composed {
 
 /**
  * Estimates layouts from recordings of small runs (`recordParts`), one for each size of tensor parallelism
- * and micro-batch, recomputation and sequence parallelism, with and without a pipeline.
+ * and micro-batch, recomputation and sequence parallelism, with and without a pipeline; of layers with experts
+ * also for each way to spread these.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
   readonly #parts = new Map<string, RecordedParts | undefined>();
+  /** Of each layer; known once a run is configured. */
+  #kinds: readonly LayerKind[] | undefined;
 
   constructor(options: RecordedEstimatesOptions) {
     this.#options = options;
@@ -109,43 +120,83 @@ export class RecordedEstimates {
   }
 
   async #composed(candidate: LayoutCandidate, schedule: '1f1b' | 'zb-h1'): Promise<Composed | undefined> {
-    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
+    this.#kinds ??= kindsOf(this.#options.configure(candidate));
+    if (this.#kinds === undefined) return undefined;
+    const parts = new Map<LayerKind, RecordedParts>();
+    for (const kind of new Set(this.#kinds)) {
+      const recorded = await this.#recorded(candidate, { schedule, kind });
+      if (recorded === undefined) return undefined;
+      parts.set(kind, recorded);
+    }
+    return this.#compose(candidate, parts);
+  }
+
+  async #recorded(
+    candidate: LayoutCandidate,
+    { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
+  ): Promise<RecordedParts | undefined> {
+    const { tensor, microBatch, recomputation, sequenceParallel, expert, expertTensor } = candidate;
     const numStages = candidate.pipeline === 1 ? 1 : 2;
-    const key = `${tensor} ${numStages} ${microBatch} ${recomputation} ${sequenceParallel} ${schedule}`;
+    const key = [
+      ...[tensor, numStages, microBatch, recomputation, sequenceParallel, schedule],
+      ...(kind === 'expert' ? [expert, expertTensor] : []),
+    ].join(' ');
     if (!this.#parts.has(key)) {
       const configuration = this.#options.configure(candidate);
       const { profile } = this.#options;
       this.#parts.set(
         key,
-        configuration && (await recordParts(configuration, { profile, numStages, schedule })),
+        configuration && (await recordParts(configuration, { profile, numStages, schedule, kind })),
       );
     }
-    const parts = this.#parts.get(key);
-    return parts && this.#compose(candidate, parts);
+    return this.#parts.get(key);
   }
 
-  #compose(candidate: LayoutCandidate, parts: RecordedParts): Composed {
+  #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedParts>): Composed {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    const layers = scaledPart(parts.layer, numLayers / (p * v));
+    // embedding and head are the same of both
+    const parts = recorded.get('expert') ?? recorded.get('dense')!;
+    const kinds = this.#kinds!;
+    const layersOf = (chunk: number): PartCost => {
+      const perChunk = numLayers / (p * v);
+      const own = kinds.slice(chunk * perChunk, (chunk + 1) * perChunk);
+      const scaled = [...recorded].map(([kind, { layer }]) =>
+        scaledPart(layer, own.filter((each) => each === kind).length),
+      );
+      return scaled.reduce(addParts);
+    };
+    const temporary = (stage: 'last' | 'others'): number =>
+      Math.max(...[...recorded.values()].map((each) => each.temporary[stage]));
     const boundary = boundaryBytes(parts);
     const mesh = {
       tensorModelParallelSize: candidate.tensor,
       pipelineModelParallelSize: p,
       dataParallelSize: d,
+      ...(candidate.expert === undefined
+        ? {}
+        : {
+            expertModelParallelSize: candidate.expert,
+            expertTensorParallelSize: candidate.expertTensor!,
+          }),
     };
     const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
     const chunks = Array.from({ length: p * v }, (_, chunk) =>
       [
         ...(chunk === 0 ? [keeping(parts.first, -boundary)] : []),
         ...(chunk === p * v - 1 ? [keeping(parts.last, boundary)] : []),
-      ].reduce(addParts, layers),
+      ].reduce(addParts, layersOf(chunk)),
     );
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
     // ranks of a distributed optimizer have parts of everything that follows the reduction
     const shared = candidate.distributedOptimizer ? d : 1;
+    const sharedExperts = candidate.distributedOptimizer ? meshOfRun(mesh).sizes.edp : 1;
+    const sharedPart = (part: PartCost, whole: number): number => {
+      const ofExperts = part.expertGradients / part.gradients;
+      return whole * ((1 - ofExperts) / shared + ofExperts / sharedExperts);
+    };
     const embedding = { bytes: parts.sharedBytes / shared, group: groupNamed('embedding') };
     const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
     return {
@@ -153,20 +204,35 @@ export class RecordedEstimates {
       numMicroBatches,
       ...messageOf(mesh, { parts, profile }),
       end:
-        fullest.end / shared +
+        sharedPart(fullest, fullest.end) +
         collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
-        dataSeconds(candidate, { profile, fullest, overlaps, group: groupNamed('dp') }),
+        dataSeconds(candidate, {
+          profile,
+          fullest,
+          overlaps,
+          group: groupNamed('dp'),
+          expertGroup: groupNamed('expert'),
+        }),
       fixedBytes: states.map(
-        ({ parameters, gradients, optimizer }, rank) =>
-          parameters +
-          gradients +
-          optimizer / shared +
+        (state, rank) =>
+          state.parameters +
+          state.gradients +
+          sharedPart(state, state.optimizer) +
           // one that waits to be sent, and one that was received
           (rank === p - 1 ? 1 : 2) * boundary +
-          parts.temporary[rank === p - 1 ? 'last' : 'others'],
+          temporary(rank === p - 1 ? 'last' : 'others'),
       ),
     };
   }
+}
+
+/** Of each layer. */
+function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
+  if (configuration === undefined) return undefined;
+  const { model } = configuration;
+  return Array.from({ length: model.numLayers }, (_, layer) =>
+    hasExperts(model, layer) ? 'expert' : 'dense',
+  );
 }
 
 /** Of the tensor between two chunks. */
@@ -192,7 +258,7 @@ function messageOf(
   };
 }
 
-/** Reduction of gradients in buckets of the same size, and gathering of parameters. */
+/** Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart. */
 function dataSeconds(
   { distributedOptimizer }: LayoutCandidate,
   {
@@ -200,20 +266,30 @@ function dataSeconds(
     fullest,
     overlaps,
     group,
+    expertGroup,
   }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
     readonly fullest: PartCost;
     readonly group: RankGroup;
+    /** Of the ranks with the same experts. */
+    readonly expertGroup: RankGroup;
   },
 ): number {
-  if (group.size === 1) return 0;
-  const { gradients, parameters, numBuckets } = fullest;
+  const { gradients, parameters, numBuckets, expertGradients, numExpertBuckets } = fullest;
+  const ofExperts = expertGradients / gradients;
   const seconds = (
     collective: CollectiveOperation['collective'],
     { bytes, isOverlapped, behind }: { bytes: number; isOverlapped: boolean; behind: number },
   ): number => {
-    const name = collective;
-    const each = { kind: 'collective', name, collective, bytes: bytes / numBuckets, group } as const;
-    const operations = Array.from({ length: numBuckets }, () => each);
+    const inBuckets = (whole: number, count: number, ranks: RankGroup): CollectiveOperation[] => {
+      if (ranks.size === 1 || whole === 0) return [];
+      const each = { kind: 'collective', name: collective, collective, group: ranks } as const;
+      const number = Math.max(1, count);
+      return Array.from({ length: number }, () => ({ ...each, bytes: whole / number }));
+    };
+    const operations = [
+      ...inBuckets(bytes * (1 - ofExperts), numBuckets, group),
+      ...inBuckets(bytes * ofExperts, numExpertBuckets, expertGroup),
+    ];
     return exposedSeconds({ operations, isOverlapped }, { behind, profile });
   };
   const reduction = { bytes: gradients, isOverlapped: overlaps.reduction, behind: fullest.backward };

@@ -1,4 +1,4 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
 import { recordRun } from '../record-run.js';
 import { smallestBucket } from '../smallest-bucket.js';
@@ -22,7 +22,13 @@ export interface PartCost {
   readonly parameters: number;
   readonly gradients: number;
   readonly optimizer: number;
+  /** Of gradients, those of experts, which other ranks reduce, and their buckets. */
+  readonly expertGradients: number;
+  readonly numExpertBuckets: number;
 }
+
+/** The two kinds of layers of a model. */
+export type LayerKind = 'dense' | 'expert';
 
 /** What all layouts with the same passes are composed of. */
 export interface RecordedParts {
@@ -43,11 +49,12 @@ export interface RecordPartsOptions {
   /** 2, or 1 for layouts without a pipeline. */
   readonly numStages: number;
   readonly schedule: '1f1b' | 'zb-h1';
+  readonly kind: LayerKind;
 }
 
 /**
- * Records runs with one and with two layers on each stage. Layers cost the difference, embedding and head
- * what is left. Without a pipeline they are on one stage, and share a tied weight.
+ * Records runs with one and with two layers of one kind on each stage. Layers cost the difference, embedding
+ * and head what is left. Without a pipeline they are on one stage, and share a tied weight.
  */
 export async function recordParts(
   configuration: PretrainingConfiguration,
@@ -69,7 +76,7 @@ export async function recordParts(
   };
 }
 
-interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule'> {
+interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule' | 'kind'> {
   readonly layersOfStage: number;
 }
 
@@ -78,15 +85,20 @@ async function costsOf(
   configuration: PretrainingConfiguration,
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
 ) {
-  const run = await recordRun(proxyOf(configuration, sizes), {
+  const proxy = proxyOf(configuration, sizes);
+  const { dp, edp } = meshOfRun(proxy.parallel).sizes;
+  const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
     isRun: ({ tp }) => tp === 0,
+    withUneven: false,
   });
   const cost = (stage: number): PartCost & { readonly temporary: number } => {
     const passes = run.step.chunks[stage]!;
     const { memoryByKind } = run.ranks.find(({ coordinates }) => coordinates.pp === stage)!;
     const { parameters, gradients, optimizer, temporary } = memoryByKind;
     const { operations, reduction } = run.step.ends[stage]!;
+    // groups of one size take the same time
+    const ofExperts = reduction.operations.filter(({ group }) => group.size !== dp && group.size === edp);
     const seconds = (all: typeof operations = []): number => passSeconds(operationsSeconds(all, profile));
     return {
       forward: seconds(passes.F),
@@ -94,12 +106,14 @@ async function costsOf(
       backwardInput: seconds(passes.I),
       backwardWeight: seconds(passes.W),
       end: seconds(operations.filter(({ kind }) => kind !== 'collective')),
-      numBuckets: reduction.operations.length,
+      numBuckets: reduction.operations.length - ofExperts.length,
       kept: run.keptBytes[stage]!,
       keptForWeight: run.keptForWeightBytes[stage] ?? 0,
       parameters,
       gradients,
       optimizer,
+      expertGradients: ofExperts.reduce((sum, { bytes }) => sum + bytes, 0),
+      numExpertBuckets: ofExperts.length,
       temporary,
     };
   };
@@ -115,27 +129,42 @@ async function costsOf(
   return { first: cost(0), last: cost(sizes.numStages - 1), message: run.step.message, sharedBytes };
 }
 
-/** Two data-parallel ranks, which reduce gradients in as many buckets as more of them do. */
-const dataSize = 2;
+/**
+ * Data-parallel ranks of a proxy: two, which reduce gradients in as many buckets as more of them do, or as
+ * many as hold each expert twice.
+ */
+function dataSizeOf(tensor: number, expert: number): number {
+  let size = 2;
+  while ((tensor * size) % (2 * expert) !== 0) size += 1;
+  return size;
+}
 
 function proxyOf(
   configuration: PretrainingConfiguration,
-  { numStages, layersOfStage, schedule }: ProxySizes,
+  { numStages, layersOfStage, schedule, kind }: ProxySizes,
 ): PretrainingConfiguration {
   const { parallel, training, model } = configuration;
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
+  const tensor = parallel.tensorModelParallelSize;
+  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = tensor, ...dense } = parallel;
+  const layout = kind === 'expert' ? parallel : dense;
+  const dataSize = kind === 'expert' ? dataSizeOf(tensor, ep * etp) : 2;
   return {
     ...configuration,
-    model: { ...model, numLayers: numStages * layersOfStage },
+    model: {
+      ...model,
+      numLayers: numStages * layersOfStage,
+      ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
+    },
     training: {
       ...rest,
       numMicroBatches,
       globalBatchSize: numMicroBatches * dataSize * training.microBatchSize,
     },
     parallel: {
-      ...parallel,
-      worldSize: numStages * dataSize * parallel.tensorModelParallelSize,
+      ...layout,
+      worldSize: numStages * dataSize * tensor,
       dataParallelSize: dataSize,
       pipelineModelParallelSize: numStages,
       numVirtualStages: 1,

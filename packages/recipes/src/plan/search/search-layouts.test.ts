@@ -1,9 +1,10 @@
-import { configure, flagsOfOptions, type RunOptions } from '@mtl/configuration';
+import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { mergeOptions } from '../../../test/support/merge-options.mjs';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
 import { planRun } from '../plan-run.js';
+import { wholeMemory } from '../whole-memory.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 import { type FoundLayout, type SearchProgress, searchLayouts } from './search-layouts.js';
@@ -194,6 +195,81 @@ describe('searchLayouts', () => {
         expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.005);
       }
     }
+  });
+
+  /** Half of the layers have experts, most of the parameters. */
+  const experts: RunOptions = {
+    model: {
+      swiglu: true,
+      disableBiasLinear: true,
+      numExperts: 8,
+      moeRouterTopk: 2,
+      moeFfnHiddenSize: 1024,
+      moeLayerFreq: '([0]*4+[1]*4)',
+    },
+  };
+
+  it('estimates layers with experts and dense ones apart, and gradients by who reduces them', async () => {
+    const profile = loadProfile('h100-80gb');
+    for (const layout of [
+      { tensorModelParallelSize: 1, pipelineModelParallelSize: 1, expertModelParallelSize: 4 },
+      { tensorModelParallelSize: 2, pipelineModelParallelSize: 2, expertModelParallelSize: 2 },
+      { pipelineModelParallelSize: 2, expertModelParallelSize: 1, expertTensorParallelSize: 1 },
+    ]) {
+      const options = mergeOptions(gptOptions(8, 512, 8, 32), experts, {
+        training: { microBatchSize: 1, recomputeGranularity: 'selective' },
+        layout: { ...layout, useDistributedOptimizer: true, sequenceParallel: true },
+      });
+      const flags = flagsOfOptions(options);
+      const { layouts } = await searchLayouts({ flags, numProcesses: 8, profile, numBest: 2 });
+      for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
+        const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+        // what stages with layers of two kinds are composed of is rounded once more than one kind
+        expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.02);
+        expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.01);
+      }
+    }
+  });
+
+  it('chooses over how many processes experts are spread, exact in memory', async () => {
+    const options = mergeOptions(gptOptions(8, 512, 8, 32), experts, {
+      training: { microBatchSize: 1, recomputeGranularity: 'selective' },
+      layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1, useDistributedOptimizer: false },
+    });
+    const flags = flagsOfOptions(options);
+    const profile = loadProfile('h100-80gb');
+    const free = await searchLayouts({ flags, numProcesses: 8, profile });
+    // 1, 2, 4 and 8 of 8 processes
+    expect(free.numCandidates).toBe(4);
+    const [{ candidate }] = free.layouts as [(typeof free.layouts)[number]];
+    const bytesOf = async (size: number): Promise<number> => {
+      const own = flagsOfOptions(
+        mergeOptions(options, { layout: { device: 'cuda', expertModelParallelSize: size } }),
+      );
+      const plan = await planRun(validateConfiguration(own, { worldSize: 8 }), { profile });
+      return Math.max(...plan.ranks.map(wholeMemory));
+    };
+    // no room for more than two of the eight experts of a layer
+    const memoryBytes = await bytesOf(4);
+    expect(await bytesOf(2)).toBeGreaterThan(memoryBytes * 1.05);
+    const narrow = await searchLayouts({ flags, numProcesses: 8, profile, memoryBytes });
+    for (const { words, candidate: found, plan } of narrow.layouts) {
+      expect(found.expert).toBeGreaterThanOrEqual(4);
+      expect(words.join(' ')).toContain(`--expert-model-parallel-size ${found.expert}`);
+      expect(Math.max(...plan.ranks.map(wholeMemory))).toBe(await bytesOf(found.expert!));
+      expect(plan.breakdown.expertCommunication).toBeGreaterThan(0);
+    }
+    expect(candidate.expertTensor).toBe(1);
+  });
+
+  it('refuses lists of other programs, which have no experts', async () => {
+    const options = mergeOptions(gptOptions(8, 512, 8, 32), experts, { training: { bf16: true } });
+    const flags = flagsOfOptions(options);
+    const profile = loadProfile('a100-80gb-megatron');
+    await expect(searchLayouts({ flags, numProcesses: 8, profile })).rejects.toMatchObject({
+      code: 'MTL_PROFILE',
+      message: expect.stringMatching(/a model of 8 experts is planned/),
+    });
   });
 
   it('goes on to smaller layouts where what libraries take is too much for the fastest ones', async () => {

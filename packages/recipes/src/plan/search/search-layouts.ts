@@ -171,6 +171,7 @@ function withAdded(
 function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
   const { values } = resolved;
   const heads = values['num-attention-heads']!;
+  const experts = values['num-experts'];
   const { fixed, ...offered } = offeredLayouts(profile);
   return {
     ...offered,
@@ -179,6 +180,16 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
     numLayers: values['num-layers']!,
     headCounts: [heads, values['num-query-groups'] ?? heads],
     globalBatchSize: values['global-batch-size']!,
+    ...(experts === undefined || experts === 0
+      ? {}
+      : {
+          experts: {
+            number: experts,
+            areSplit: values['disable-bias-linear'] === true,
+            ffnHiddenSize:
+              values['moe-ffn-hidden-size'] ?? values['ffn-hidden-size'] ?? 4 * values['hidden-size']!,
+          },
+        }),
     fixed: { ...fixed, ...fixedLayout(resolved) },
   };
 }
@@ -229,7 +240,8 @@ async function estimatesOf(
   for (const [numDone, candidate] of sorted.entries()) {
     onEstimate(numDone);
     const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
-    const passes = `${tensor} ${recomputation} ${sequenceParallel}`;
+    const { expert = 1, expertTensor = 1 } = candidate;
+    const passes = `${tensor} ${recomputation} ${sequenceParallel} ${expert} ${expertTensor}`;
     const known = least.get(passes);
     if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
     const each = await estimate(candidate);

@@ -9,7 +9,11 @@ namespace {
 
 constexpr int64_t kFewRows = 32;
 constexpr int64_t kLongInner = 256;  // the sum over the lanes is a small part of an element's work
-constexpr int kDotRows = 4, kDotColumns = MTL_ISA_LEVEL == 2 ? 4 : 2;  // at once: their sums stay in registers
+constexpr int kDotRows = 4;  // at once
+
+// The columns that so many rows are multiplied with at once. Their sums stay in registers, are enough for
+// multiplications not to wait for each other, and as many as a vector has lanes, where they can be.
+constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
 
 // With more rows it is faster to pack the columns, or oneDNN is (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
@@ -54,12 +58,12 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   for (int64_t inner = 0; inner < left.inner; inner += kLanes * Lanes::kElements) {
     const int64_t elements = left.inner - inner;
     VUint of_columns[kColumns];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) of_columns[i] = Lanes::steps_of_lane(right.at(column + i, inner), elements);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
       const VUint of_row = Lanes::steps_of_lane(left.at(row, inner), elements);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int i = 0; i < kColumns; ++i) {
         products[row][i] = Lanes::Products::add(products[row][i], of_row, of_columns[i]);
       }
@@ -74,18 +78,18 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   }
 }
 
-// sums[kRows, kLanes] of rows of `left` and of `count` columns, kDotColumns at most.
-template <typename Lanes, int kRows>
+// sums[kRows, kLanes] of rows of `left` and of `count` columns, kColumns of them at once.
+template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
                                  const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
                                  float* sums) {
-  float block[kRows * kDotColumns];
+  float block[kRows * kColumns];
   for (int64_t first = 0; first < count;) {
-    const int columns = count - first >= kDotColumns ? kDotColumns : 1;
+    const int columns = count - first >= kColumns ? kColumns : 1;
     if (columns == 1) {
       multiply_rows<Lanes, kRows, 1>(left, right, column + first, block);
     } else {
-      multiply_rows<Lanes, kRows, kDotColumns>(left, right, column + first, block);
+      multiply_rows<Lanes, kRows, kColumns>(left, right, column + first, block);
     }
     for (int row = 0; row < kRows; ++row) {
       for (int i = 0; i < columns; ++i) sums[row * kLanes + first + i] = block[row * columns + i];
@@ -94,31 +98,46 @@ MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& l
   }
 }
 
-// sums[rows, kLanes] of all rows and of `count` columns, few of which are read at a time: from memory once.
+// The same of any number of rows, for which few columns are read at a time: from memory once.
+template <typename Lanes>
+MTL_INLINE void multiply_row_groups(const StoredOperand<typename Lanes::Element>& left,
+                                    const StoredOperand<typename Lanes::Element>& right, int64_t column,
+                                    int64_t count, float* sums) {
+  constexpr int kColumns = dot_columns(kDotRows);
+  for (int64_t part = 0; part < count; part += kColumns) {
+    const int64_t columns = smaller(kColumns, count - part);
+    StoredOperand<typename Lanes::Element> group = left;
+    for (int64_t row = 0; row < left.lanes; row += kDotRows) {
+      group.data = left.at(row, 0);
+      float* const first = sums + row * kLanes + part;
+      switch (left.lanes - row) {
+        case 1:
+          multiply_columns<Lanes, 1, kColumns>(group, right, column + part, columns, first);
+          break;
+        case 2:
+          multiply_columns<Lanes, 2, kColumns>(group, right, column + part, columns, first);
+          break;
+        case 3:
+          multiply_columns<Lanes, 3, kColumns>(group, right, column + part, columns, first);
+          break;
+        default:
+          multiply_columns<Lanes, kDotRows, kColumns>(group, right, column + part, columns, first);
+      }
+    }
+  }
+}
+
 template <typename Lanes>
 MTL_INLINE void multiply_all_rows(const StoredOperand<typename Lanes::Element>& left,
                                   const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
                                   float* sums) {
-  for (int64_t part = 0; part < count; part += kDotColumns) {
-    const int64_t columns = smaller(kDotColumns, count - part);
-    StoredOperand<typename Lanes::Element> rows = left;
-    for (int64_t row = 0; row < left.lanes; row += kDotRows) {
-      rows.data = left.at(row, 0);
-      float* const first = sums + row * kLanes + part;
-      switch (left.lanes - row) {
-        case 1:
-          multiply_columns<Lanes, 1>(rows, right, column + part, columns, first);
-          break;
-        case 2:
-          multiply_columns<Lanes, 2>(rows, right, column + part, columns, first);
-          break;
-        case 3:
-          multiply_columns<Lanes, 3>(rows, right, column + part, columns, first);
-          break;
-        default:
-          multiply_columns<Lanes, kDotRows>(rows, right, column + part, columns, first);
-      }
-    }
+  switch (left.lanes) {
+    case 1:
+      return multiply_columns<Lanes, 1, dot_columns(1)>(left, right, column, count, sums);
+    case 2:
+      return multiply_columns<Lanes, 2, dot_columns(2)>(left, right, column, count, sums);
+    default:
+      return multiply_row_groups<Lanes>(left, right, column, count, sums);
   }
 }
 

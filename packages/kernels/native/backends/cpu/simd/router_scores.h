@@ -77,8 +77,8 @@ MTL_INLINE uint32_t bits_of_mask(VInt mask) {
 }
 
 // The positions of the `num` largest of `count` values, none of which is NaN, in descending order; of equal
-// values the lower position is first. `values` ends with whole vectors; `best` has room for `num`. One pass: few
-// values are larger than the last of those found so far.
+// values the lower position is first. `values` ends with whole vectors; `best` has room for `num`. One pass:
+// few values are larger than the last of those found so far.
 MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
   int64_t found = 0;
   for (int64_t first = 0; first < count; first += kLanes) {
