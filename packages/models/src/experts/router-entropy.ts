@@ -37,4 +37,8 @@ export class RouterEntropy {
     this.#sum?.dispose();
     this.#sum = undefined;
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }
