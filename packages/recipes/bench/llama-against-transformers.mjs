@@ -2,8 +2,9 @@
 /**
  * The training step of a Llama of SmolLM-135M's size (AdamW and clipping included) against transformers'
  * LlamaForCausalLM, or with `--lora-rank` the step of its adapters against PEFT's, or of a small Qwen3-MoE
- * with one of transformers' implementations of experts: the same weights and the same tokens; losses and gradient norms are compared, both sides step in turn, medians are printed. Exits
- * with 1 where a goal is missed. One configuration a run, since the peak of a process's memory never falls.
+ * with one of transformers' implementations of experts: the same weights and the same tokens; losses and
+ * gradient norms are compared, both sides step in turn, medians are printed. Exits with 1 where a goal is
+ * missed. One configuration a run, since the peak of a process's memory never falls.
  *   node bench/llama-against-transformers.mjs [--model smollm|qwen-moe|qwen-dense] [--experts grouped_mm|eager]
  *     [--dtype float32] [--lora-rank 0] [--compile] [--threads 2] [--rounds 5] [--batch-size 1]
  *     [--seq-length 1024]

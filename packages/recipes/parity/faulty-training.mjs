@@ -104,7 +104,9 @@ function moveBiasesTwice({ part }) {
   for (const load of loadsOf(part)) load.updateRate *= 2;
 }
 
-/** Divides the gradients of experts by the processes that have different ones, which is no mean of anything. */
+/**
+ * Divides the gradients of experts by the processes that have different ones, which is no mean of anything.
+ */
 function averageExpertGradients({ optimizer, processes }) {
   const store = optimizer.stores.find(({ ranges }) => ranges[0].parameter.placement.view === 'expert');
   const { size } = processes.groups.ep;

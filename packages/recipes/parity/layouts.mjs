@@ -63,8 +63,8 @@ const numLayersOf = ({ pp }, with_) =>
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size of
- *   tp
+ * @param sizes along tp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size
+ *   of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const { tp = 1, pp = 1, dp = 1 } = sizes;
@@ -132,7 +132,9 @@ const llama = (layoutOfGpt) => ({
   options: mergeOptions(layoutOfGpt.options, llamaBlocks),
 });
 
-/** Experts as in Qwen2-MoE and Qwen3-MoE: softmax over the chosen ones, gated shared experts, in all layers. */
+/**
+ * Experts as in Qwen2-MoE and Qwen3-MoE: softmax over the chosen ones, gated shared experts, in all layers.
+ */
 const qwenExperts = {
   model: {
     ...llamaBlocks.model,

@@ -1,4 +1,7 @@
-/** Which experts every token of a run goes to: recorded by its ranks, and compared between runs token by token. */
+/**
+ * Which experts every token of a run goes to: recorded by its ranks, and compared between runs token by
+ * token.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
@@ -41,7 +44,9 @@ export function recordRouting() {
   return { extension, observe, save };
 }
 
-/** The choices of a run by token: its experts in the order of choice, and the logits. Empty without experts. */
+/**
+ * The choices of a run by token: its experts in the order of choice, and the logits. Empty without experts.
+ */
 export function readRoutings(directory) {
   const byToken = new Map();
   for (const name of readdirSync(directory).filter((each) => each.startsWith('routing-'))) {

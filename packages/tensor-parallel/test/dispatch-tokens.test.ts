@@ -23,7 +23,10 @@ const largestDifference = (left: readonly number[], right: readonly number[]): n
 const sumOf = (all: ReadonlyArray<readonly number[]>): readonly number[] =>
   all[0]!.map((_, index) => all.reduce((sum, values) => sum + values[index]!, 0));
 
-/** Weight gradients [E, N, K] of all experts by ranks, whose features are one of several shares of dimension 1 or 2. */
+/**
+ * Weight gradients [E, N, K] of all experts by ranks, whose features are one of several shares of dimension 1
+ * or 2.
+ */
 function assembled(
   ranks: readonly DispatchedResult[],
   { ep, etp, of }: Pick<DispatchLayout, 'ep' | 'etp'> & { readonly of: 0 | 1 },

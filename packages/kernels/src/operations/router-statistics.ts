@@ -4,7 +4,10 @@ import type { Tensor } from '../tensor.js';
 import { type RouterScoreFunction, scoreFunctionNumber } from './router.js';
 
 export interface RouterStatisticsForwardOptions {
-  /** `[N, E]`, of the dtype of `logits`: how often an expert is one of the `topK` of largest scores, of equal ones the lower */
+  /**
+   * `[N, E]`, of the dtype of `logits`: how often an expert is one of the `topK` of largest scores, of equal
+   * ones the lower
+   */
   readonly counts: Tensor;
   /** `[N, E]`, of the dtype of `logits`: sums of scores */
   readonly scoreSums: Tensor;

@@ -109,6 +109,10 @@ export class TransformerBlock {
     for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** A sublayer with its norm before or after it, dropout and residual. */
   #add(
     tape: Tape,

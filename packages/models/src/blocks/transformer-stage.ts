@@ -10,7 +10,7 @@ import {
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
-import { type ExpertParallel, isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import type { ExpertLoad } from '../experts/expert-load.js';
 import {
   type ObservedChoice,
@@ -20,7 +20,6 @@ import {
 import { norms } from './block-kinds.js';
 import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
 import { LayerLosses } from './layer-losses.js';
-import type { LoraSpecification } from './lora-specification.js';
 import { type MatmulCost, sumOfCosts } from './matmul-cost.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
 import type { Norm } from './norm.js';
@@ -41,55 +40,9 @@ import { type StageUnits, stageUnits } from './stage-units.js';
 import { TransformerBlock } from './transformer-block.js';
 import type { TransformerConfiguration } from './transformer-configuration.js';
 import { TransformerEmbedding } from './transformer-embedding.js';
+import type { TransformerSpecification, TransformerStageOptions } from './transformer-stage-options.js';
 import { vocabularyTable, wordEmbeddingName } from './vocabulary-table.js';
 import { withoutSequenceParallel } from './without-sequence-parallel.js';
-
-export interface TransformerStageOptions<Model extends TransformerConfiguration> {
-  readonly model: Model;
-  /** What its layers are built from, all alike or each by its index; default: those of the model's kind. */
-  readonly block?: BlockSpecification | BlockOfLayer | undefined;
-  /**
-   * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
-   * are frozen. Default: none.
-   */
-  readonly lora?: LoraSpecification | undefined;
-  readonly device: Device;
-  /** Compute dtype of activations and of the parameters' data. */
-  readonly dtype: DType;
-  /** Seed of dropout masks. */
-  readonly seed: number;
-  /**
-   * Layers [start, end) of the model; default all. The first holds the embedding, the last the output head.
-   */
-  readonly layers?: Slice;
-  /**
-   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a
-   * new one, and the last stage has a copy of its own.
-   */
-  readonly wordEmbedding?: Parameter | undefined;
-  /** Those of this rank, where it holds several stages. Default: of this stage alone. */
-  readonly positionTables?: PositionTables | undefined;
-  readonly recomputation?: Recomputation;
-  /** Which positions of each sequence are this rank's. Default: all. */
-  readonly sequence?: SequencePartition | undefined;
-  /** The processes that share every layer, and how; default: complete layers here. */
-  readonly tensorParallel?: TensorParallel | undefined;
-  /** The processes among which experts are spread; default: all experts here. */
-  readonly expertParallel?: ExpertParallel | undefined;
-}
-
-/** What distinguishes the stages of GPT and BERT, apart from heads and batches. */
-export interface TransformerSpecification {
-  /** Prefix of the names of layers. */
-  readonly stack: 'decoder' | 'encoder';
-  readonly block: BlockSpecification | BlockOfLayer;
-  /** As that of `TransformerEmbeddingOptions`. */
-  readonly tables: Readonly<Record<string, number>>;
-  /** Whether the last stage computes with the word embedding too. */
-  readonly isTied: boolean;
-  /** What the norm after the last layer gets: the sequence, or rows that are gathered for the heads. */
-  readonly finalNormOf: 'sequence' | 'rows';
-}
 
 interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
@@ -123,7 +76,7 @@ export abstract class TransformerStage<
   readonly tensorParallel: TensorParallel | undefined;
   /** Those that its layers read, on its device. */
   readonly positionTables: PositionTables;
-  /** Told what the routers of its layers choose in forward passes of training. Default: nobody is. */
+  /** Told what the routers of its layers choose in forward passes of training. Default: no one. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;

@@ -12,8 +12,9 @@ export type LoadBalancingType = 'aux_loss' | 'seq_aux_loss' | 'global_aux_loss' 
 export type TokenDropPolicy = 'probs' | 'position';
 
 /**
- * A mixture of experts in place of feed-forward networks (Shazeer et al. 2017), by Megatron-LM's names. Absent
- * values are Megatron-LM's defaults; without `numExperts` there are no experts and all others are unused.
+ * A mixture of experts in place of feed-forward networks (Shazeer et al. 2017), by Megatron-LM's names.
+ * Absent values are Megatron-LM's defaults; without `numExperts` there are no experts and all others are
+ * unused.
  */
 export interface ExpertVariants {
   /** E: routed experts of a layer. Absent: feed-forward networks are dense. */

@@ -163,6 +163,10 @@ export class MixtureOfExperts implements Sublayer {
   dispose(): void {
     this.load.dispose();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }
 
 /**

@@ -29,7 +29,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Told each choice of the forward pass. Default: nobody is. */
+    /** Told each choice of the forward pass. Default: no one. */
     readonly observe?: ((choice: Omit<ObservedChoice, 'samples'>) => void) | undefined;
   }) {
     this.#isTraining = training;

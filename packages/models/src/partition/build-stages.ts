@@ -2,7 +2,7 @@ import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
 import { PositionTables } from '../blocks/position-tables.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
-import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
+import type { TransformerStageOptions } from '../blocks/transformer-stage-options.js';
 import { vocabularyTable, wordEmbeddingName } from '../blocks/vocabulary-table.js';
 
 export interface BuildStagesOptions<Model extends TransformerConfiguration>
