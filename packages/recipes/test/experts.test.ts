@@ -14,7 +14,9 @@ import {
   validationDifference,
 } from './support/training-runs.js';
 
-/** Experts as in DeepSeek-V3, in the second of two layers: what routers remember from step to step, all of it. */
+/**
+ * Experts as in DeepSeek-V3, in the second of two layers: what routers remember from step to step, all of it.
+ */
 const experts: RunOptions = {
   model: {
     normalization: 'RMSNorm',

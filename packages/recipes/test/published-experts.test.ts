@@ -6,7 +6,9 @@ import { formatDryRun } from '../src/dry-run/format-dry-run.js';
 import { planRun } from '../src/plan/plan-run.js';
 import { TrainingRuns, tolerances } from './support/training-runs.js';
 
-/** The flags of Megatron-LM's examples/mixtral/train_mixtral_8x7b_distributed.sh, but for data and tokenizer. */
+/**
+ * The flags of Megatron-LM's examples/mixtral/train_mixtral_8x7b_distributed.sh, but for data and tokenizer.
+ */
 const mixtral = `
   --use-mcore-models --disable-bias-linear --seq-length 4096 --max-position-embeddings 32768
   --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --init-method-std 0.01

@@ -32,7 +32,9 @@ export interface DispatchedTokens {
   readonly offsets: Variable;
   /** int32 [E + 1]: the rows of this process for each expert, as differences. */
   readonly load: Variable;
-  /** Outputs of the experts [R, 1, H], parts of a sum under `sharing`, to the sums of each token [T, 1, H]. */
+  /**
+   * Outputs of the experts [R, 1, H], parts of a sum under `sharing`, to the sums of each token [T, 1, H].
+   */
   combine(tape: Tape, outputs: Variable): Variable;
 }
 
@@ -178,7 +180,10 @@ interface ExpertsHere {
   readonly routing: AssumedRouting | undefined;
 }
 
-/** The experts of all rows as numbers of those that are here, -1: others; and the rows of this process for each. */
+/**
+ * The experts of all rows as numbers of those that are here, -1: others; and the rows of this process for
+ * each.
+ */
 function idsHere(
   experts: Tensor,
   { all, first, numHere, numExperts, routing }: ExpertsHere,

@@ -27,7 +27,8 @@ export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
-   * The processes that share the model, along tp and pp, and its experts along ep and etp. All of them load it and make the same calls.
+   * The processes that share the model, along tp and pp, and its experts along ep and etp. All of them load
+   * it and make the same calls.
    * Default: alone.
    */
   readonly processes?: TrainingProcesses | undefined;

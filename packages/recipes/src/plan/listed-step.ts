@@ -12,8 +12,8 @@ import { type Layout, listedProfile, type ModelSize, type Profile, type StepOpti
 /**
  * A training run as the lists of other programs describe it.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, for experts, and for fp32, of which
- *   the lists have no bytes and no rates
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, for experts, and for
+ *   fp32, of which the lists have no bytes and no rates
  */
 export function listedStep(
   configuration: PretrainingConfiguration,

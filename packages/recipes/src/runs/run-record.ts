@@ -62,7 +62,9 @@ const startSchema = z.object({
     tensor: count,
     pipeline: count,
     data: count,
-    /** Processes over which the experts of a layer are divided, and that share one; absent without experts. */
+    /**
+     * Processes over which the experts of a layer are divided, and that share one; absent without experts.
+     */
     expert: count.optional(),
     expertTensor: count.optional(),
   }),

@@ -173,6 +173,9 @@ function evaluationOf(
   };
 }
 
-/** Whether experts of a layer are divided over data-parallel ranks, each of which then needs others to compute. */
+/**
+ * Whether experts of a layer are divided over data-parallel ranks, each of which then needs others to
+ * compute.
+ */
 const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
   mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);

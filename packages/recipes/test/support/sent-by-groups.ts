@@ -1,8 +1,8 @@
 import type { DryRunRank } from '../../src/index.js';
 
 /**
- * The bytes of a dry run by the groups of a run, which serve several scopes where these have the same members:
- * `dp+ep`. What the run has no group for is left out.
+ * The bytes of a dry run by the groups of a run, which serve several scopes where these have the same
+ * members: `dp+ep`. What the run has no group for is left out.
  */
 export function ofGroups(
   sent: DryRunRank['sentBytes'],

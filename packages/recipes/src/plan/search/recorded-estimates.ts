@@ -48,8 +48,8 @@ interface Composed {
 
 /**
  * Estimates layouts from recordings of small runs (`recordParts`), one for each size of tensor parallelism
- * and micro-batch, recomputation and sequence parallelism, with and without a pipeline; of layers with experts
- * also for each way to spread these.
+ * and micro-batch, recomputation and sequence parallelism, with and without a pipeline; of layers with
+ * experts also for each way to spread these.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -258,7 +258,9 @@ function messageOf(
   };
 }
 
-/** Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart. */
+/**
+ * Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart.
+ */
 function dataSeconds(
   { distributedOptimizer }: LayoutCandidate,
   {
