@@ -177,7 +177,7 @@ describe('experts on two ranks', () => {
     const overflowing: RunOptions = {
       training: { fp16: true, evalIters: 0 },
       optimizer: { initialLossScale: 2 ** 24, hysteresis: 1 },
-      checkpoint: { saveInterval: 1 },
+      checkpoint: { saveInterval: 1, keepLast: 99 },
     };
     await runs.run(2, [{ name: 'overflow', options: mergeOptions(spread, overflowing) }]);
     const skipped = runs.recordsOf('overflow').filter((record) => record.skipped === true);
@@ -186,8 +186,9 @@ describe('experts on two ranks', () => {
       .filter(({ type, skipped: isSkipped }) => type === undefined && isSkipped !== true);
     expect(skipped.length).toBeGreaterThan(1);
     const { iteration } = first!;
-    expect(new Set(await valuesOf('overflow', bias, iteration - 1))).toEqual(new Set([0]));
-    expect(new Set(await valuesOf('overflow', bias, iteration)).size).toBeGreaterThan(1);
+    // moved by the first step that counts alone
+    const moved = new Set((await valuesOf('overflow', bias, iteration)).map((value) => Math.abs(value)));
+    expect(Math.max(...moved)).toBeCloseTo(0.01, 6);
   });
 });
 
