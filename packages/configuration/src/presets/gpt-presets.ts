@@ -69,9 +69,9 @@ export const gptPresets: Readonly<Record<string, Flags>> = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // Experts in every layer, of which a token takes two of eight: by its sizes as many FLOPs a token as the model
-  // above, and twice as many parameters. After 150 steps that model was ahead, with a validation loss of 5.003
-  // against 5.046 (one seed, a schedule of 150 steps); longer runs were not compared.
+  // Experts in every layer, of which a token takes two of eight: by its sizes as many FLOPs a token as the
+  // model above, and twice as many parameters. After 150 steps that model was ahead, with a validation loss
+  // of 5.003 against 5.046 (one seed, a schedule of 150 steps); longer runs were not compared.
   'moe-3m': {
     ...onBundledCorpus,
     'num-layers': 4,

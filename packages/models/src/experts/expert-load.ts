@@ -63,6 +63,10 @@ export class ExpertLoad {
     this.#counts = undefined;
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #countsOn(device: Device): Tensor {
     this.#counts ??= Tensor.zeros({ shape: [this.numExperts], dtype: 'int64', device });
     return this.#counts;

@@ -59,4 +59,8 @@ export class ScoredLoad implements PrecisionState {
     this.#tensor = undefined;
     this.#counts = undefined;
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }

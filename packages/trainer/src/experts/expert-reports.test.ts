@@ -53,7 +53,9 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
-/** Two layers, of which this rank has one or both; sums over ranks are those of this rank times `numRanks`. */
+/**
+ * Two layers, of which this rank has one or both; sums over ranks are those of this rank times `numRanks`.
+ */
 function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
   return new ExpertBalance({ loads, layers, numExperts: 2, ranks: { sum }, interval });

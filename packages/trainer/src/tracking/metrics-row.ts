@@ -1,6 +1,9 @@
 import { expertScalars } from '../experts/expert-scalars.js';
 
-/** What tracking services are told about one step: its metrics, and those of an evaluation and of experts after it. */
+/**
+ * What tracking services are told about one step: its metrics, and those of an evaluation and of experts
+ * after it.
+ */
 export interface MetricsRow {
   readonly iteration: number;
   /** When the record of the step was written, in milliseconds since 1970. */
