@@ -116,14 +116,14 @@ MTL_TEST(outputs_that_share_memory_are_refused) {
     const OwnedTensor base(device, DType::kFloat32, size, 1), rows(device, DType::kFloat32, shape, 2),
         weight(device, DType::kFloat32, width, 1), rstd(device, DType::kFloat32, per_row, 1);
     rows.set(0, 1.0);
-    const double epsilon = 1e-5;
+    const double attributes[] = {1e-5, 6.0};  // epsilon and the width of rows
     // rows of 6 with gaps of 4; what follows the first row is a gap
     const TensorHandle output = rows_of(base, 0, 10);
     for (const int64_t first : {6, 5, 2}) {
       TensorHandle statistic = 0;
       EXPECT(succeeded(create_view(base.handle(), first, per_row, 1, &statistic)));
-      const TensorHandle call[] = {output, statistic, rows.handle(), weight.handle()};
-      const Status status = run_op(op_named("rms_norm_forward"), call, 4, &epsilon, 1);
+      const TensorHandle call[] = {output, statistic, rows.handle(), weight.handle(), 0};  // no sums of squares
+      const Status status = run_op(op_named("rms_norm_forward"), call, 5, attributes, 2);
       if (!status.ok()) EXPECT(std::strstr(status.message, "the outputs output and rstd overlap") != nullptr);
       EXPECT(first == 6 ? succeeded(status) : failed_with(status, "MTL_SHAPE"));
       EXPECT(succeeded(release_tensor(statistic)));
