@@ -140,7 +140,7 @@ describe('parseFlags', () => {
     ['--bf16 lr 3', 'error[MTL_FLAG_ARGUMENT]: "lr" behind --bf16 belongs to no flag; expected --lr'],
     [
       '--preset gpt2-124',
-      'error[MTL_PRESET]: unknown preset gpt2-124; expected default, gpt2-4m, char-10m, gpt2-124m',
+      'error[MTL_PRESET]: unknown preset gpt2-124; expected default, moe-3m, gpt2-4m, char-10m, gpt2-124m',
     ],
   ])('refuses %s', (line, text) => {
     expect(errorOf(line)).toContain(text);
