@@ -40,8 +40,8 @@ export interface ParameterOptions {
    */
   readonly isVocabularyTable?: boolean;
   /**
-   * Whether it is a state of the model that no gradient trains, such as a bias that the loads of experts
-   * move: frozen from the start, and kept in float32 whatever the compute dtype. Default false.
+   * A buffer is a state of the model that no gradient trains, such as a bias that the loads of experts move:
+   * frozen from the start, and kept in float32 whatever the compute dtype. Default false.
    */
   readonly isBuffer?: boolean;
 }

@@ -1,4 +1,12 @@
-import { combineRows, groupByExpert, permuteRows, reshape, type Tape, type Variable } from '@mtl/autograd';
+import {
+  combineRows,
+  groupByExpert,
+  permuteProbabilities,
+  permuteRows,
+  reshape,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
 import { cast, type Device, hasValues, Tensor } from '@mtl/kernels';
 import {
   communicate,
@@ -26,7 +34,7 @@ export interface DispatchTokensOptions {
 export interface DispatchedTokens {
   /** [R, 1, H], by expert; under `sharing` those of all processes that share it. */
   readonly rows: Variable;
-  /** float32 [R, 1, 1] */
+  /** float32 [R] */
   readonly probabilities: Variable;
   /** int32 [experts of this process + 1]: where the rows of each begin. */
   readonly offsets: Variable;
@@ -36,13 +44,6 @@ export interface DispatchedTokens {
    * Outputs of the experts [R, 1, H], parts of a sum under `sharing`, to the sums of each token [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): Variable;
-}
-
-/** A grouping of rows by expert, see `groupByExpert`. */
-interface Grouping {
-  readonly offsets: Variable;
-  readonly positions: Variable;
-  readonly sources: Variable;
 }
 
 /**
@@ -76,24 +77,12 @@ interface SpreadOptions extends DispatchTokensOptions {
   readonly all: NonNullable<ExpertParallel['all']>;
 }
 
-/** float32 [T, k] as rows of one feature each, and the grouping of these rows. */
-function permutedProbabilities(
-  tape: Tape,
-  probabilities: Variable,
-  { positions, sources }: Grouping,
-): Variable {
-  const numSlots = probabilities.tensor.size;
-  const input = reshape(tape, { input: probabilities, shape: [numSlots, 1] });
-  const slots = reshape(tape, { input: positions, shape: [numSlots, 1] });
-  return permuteRows(tape, { input, grouping: { positions: slots, sources } });
-}
-
 function dispatchHere(tape: Tape, options: DispatchTokensOptions): DispatchedTokens {
   const { input, experts, probabilities, numExperts } = options;
   const grouping = groupByExpert(tape, { experts, numExperts });
   return {
     rows: permuteRows(tape, { input, grouping }),
-    probabilities: permutedProbabilities(tape, probabilities, grouping),
+    probabilities: permuteProbabilities(tape, { probabilities, grouping }),
     offsets: grouping.offsets,
     load: grouping.offsets,
     combine: (inner, rows) => combineRows(inner, { rows, grouping, shape: input.tensor.shape }),
@@ -114,7 +103,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedToken
     return numSharing === 1 ? arrived : gatherRowsOfAll(tape, padded(tape, arrived, here), sharing!);
   };
   const rows = sent(permuteRows(tape, { input, grouping: own }));
-  const weights = sent(permutedProbabilities(tape, probabilities, own));
+  const weights = sent(permuteProbabilities(tape, { probabilities, grouping: own }));
   const arrived = groupByExpert(tape, {
     experts: expertIds(tape, arrivals, device),
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
@@ -122,7 +111,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedToken
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
   return {
     rows: permuteRows(tape, { input: rows, grouping: byExpert }),
-    probabilities: permutedProbabilities(tape, weights, byExpert),
+    probabilities: permuteProbabilities(tape, { probabilities: weights, grouping: byExpert }),
     offsets: byExpert.offsets,
     load: grouping.offsets,
     combine: (inner, outputs) => {
@@ -161,7 +150,10 @@ function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedToke
   const here = { ...grouping, sources: firstRows(tape, grouping.sources, numArrived) };
   return {
     rows: permuteRows(tape, { input: gatherRowsOfAll(tape, input, all), grouping: here }),
-    probabilities: permutedProbabilities(tape, gatherRowsOfAll(tape, probabilities, all), here),
+    probabilities: permuteProbabilities(tape, {
+      probabilities: gatherRowsOfAll(tape, probabilities, all),
+      grouping: here,
+    }),
     offsets: here.offsets,
     load: tape.input(Tensor.from(load, { shape: [numExperts + 1], dtype: 'int32', device })),
     combine: (inner, outputs) =>

@@ -7,7 +7,7 @@ export interface CombineRowsOptions {
   /** `[..., H]` of R rows */
   readonly rows: Variable;
   readonly grouping: RowGrouping;
-  /** Of the output: T rows of H elements. Default [T, 1, H]. */
+  /** The shape of the output: T rows of H elements. Default [T, 1, H]. */
   readonly shape?: readonly number[] | undefined;
 }
 

@@ -19,7 +19,7 @@ export interface RouteOptions extends RouterScoreOptions {
   readonly experts?: Variable | undefined;
 }
 
-/** What a router decides. */
+/** The choice of a router. */
 export interface Routing {
   /** `[T, k]`, of the dtype of the logits */
   readonly probabilities: Variable;

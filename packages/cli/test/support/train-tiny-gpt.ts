@@ -9,7 +9,7 @@ export interface TinyGpt {
   readonly save: string;
   readonly prefix: string;
   readonly textFile: string;
-  /** What the training printed. */
+  /** The output of the training. */
   readonly printed: string;
 }
 

@@ -3,7 +3,6 @@ import {
   groupedBias,
   groupedLinear,
   Parameter,
-  reshape,
   type Tape,
   type Variable,
 } from '@mtl/autograd';
@@ -107,9 +106,8 @@ export class RoutedExperts {
   }
 
   /** The outputs of the experts, each times the probability of its row: [R, 1, H]. */
-  forward(tape: Tape, { rows, offsets, ...tokens }: DispatchedTokens): Variable {
+  forward(tape: Tape, { rows, probabilities, offsets }: DispatchedTokens): Variable {
     const { kind: activation, clamp, linearOffset } = this.#specification.activation;
-    const probabilities = reshape(tape, { input: tokens.probabilities, shape: [rows.tensor.dim(0)] });
     const up = groupedLinear(tape, { input: rows, weight: this.#up, offsets });
     rows.release();
     const activated = expertActivation(tape, {

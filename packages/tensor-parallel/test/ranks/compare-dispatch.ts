@@ -4,7 +4,6 @@ import {
   groupedLinear,
   initializeParameter,
   Parameter,
-  reshape,
   Tape,
 } from '@mtl/autograd';
 import { createMeshGroups, ProcessMesh, type World } from '@mtl/comm';
@@ -113,11 +112,10 @@ function compute(
     });
     load = tokens.load.tensor.toArray();
     const { offsets } = tokens;
-    const ofRows = reshape(tape, { input: tokens.probabilities, shape: [tokens.rows.tensor.dim(0)] });
     const hiddenRows = groupedLinear(tape, { input: tokens.rows, weight: up, offsets });
     const activated = expertActivation(tape, {
       input: hiddenRows,
-      probabilities: ofRows,
+      probabilities: tokens.probabilities,
       offsets,
       activation: 'geluTanh',
     });

@@ -116,16 +116,16 @@ Status backward(const OpCall& call) {
   for (int64_t row = 0; row < output_gradient.rows(); ++row) {
     const int64_t group = group_of(call, Op::kOffsets, row);
     const double p = probability(call, Op::kProbabilities, row);
-    double of_probability = 0.0;
+    double probability_gradient = 0.0;
     for (int64_t f = 0; f < width; ++f) {
       const bool is_used = group < groups;
       const Element element = is_used ? element_of<Op>(call, group, row, f, width) : Element{0.0, 0.0, 0.0};
       const double gradient = is_used ? get(output_gradient, row * width + f) : 0.0;
-      of_probability += gradient * element.value;
+      probability_gradient += gradient * element.value;
       set(input_gradient, row * input_width + f, gradient * p * element.by_gate);
       if (input_width > width) set(input_gradient, row * input_width + width + f, gradient * p * element.by_value);
     }
-    if (call.has(Op::kProbabilitiesGradient)) set(call.tensor(Op::kProbabilitiesGradient), row, of_probability);
+    if (call.has(Op::kProbabilitiesGradient)) set(call.tensor(Op::kProbabilitiesGradient), row, probability_gradient);
   }
   return ok_status();
 }

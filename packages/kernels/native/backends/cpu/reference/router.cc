@@ -110,8 +110,8 @@ Values logit_gradients(const OpCall& call, const Values& logits, const std::vect
   double sum = kSmallestSum;
   for (const size_t e : experts) sum += score(function, logits[e]);
   for (size_t slot = 0; slot < experts.size(); ++slot) {
-    const double of_score = experts.size() > 1 ? (gradient[slot] - mean) / sum : gradient[slot];
-    result[experts[slot]] += of_score * slope(function, logits[experts[slot]]);
+    const double score_gradient = experts.size() > 1 ? (gradient[slot] - mean) / sum : gradient[slot];
+    result[experts[slot]] += score_gradient * slope(function, logits[experts[slot]]);
   }
   return result;
 }

@@ -140,11 +140,11 @@ MTL_INLINE void differentiate(float* output, float* scores, const float* logits,
     const VFloat x = load(logits + e);
     VFloat result = of_square == 0.0f ? VFloat{} : factor * softmax.at(x);
     if (gradients != nullptr) {
-      const VFloat of_score = load_up_to(gradients + e, experts - e) - mean;
+      const VFloat score_gradient = load_up_to(gradients + e, experts - e) - mean;
       if constexpr (kFunction == ScoreFunction::kSoftmax) {
-        result += of_score * load(scores + e);
+        result += score_gradient * load(scores + e);
       } else {
-        result += of_score * slope<kFunction>(x) / divisor;
+        result += score_gradient * slope<kFunction>(x) / divisor;
       }
     }
     store_up_to(output + e, result, experts - e);

@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(kRowThreads) backward_kernel(Backward b) {
     if (b.how.function == ScoreFunction::kSoftmax) {
       result[expert] += scale.of(row.of_slots[slot]) * (gradient - (b.how.is_over_all ? 0.0f : mean));
     } else {
-      const float of_score = b.slots > 1 ? (gradient - mean) / scale.divisor : gradient;
-      result[expert] += of_score * slope(b.how.function, row.logits[expert]);
+      const float score_gradient = b.slots > 1 ? (gradient - mean) / scale.divisor : gradient;
+      result[expert] += score_gradient * slope(b.how.function, row.logits[expert]);
     }
   }
   __syncthreads();
