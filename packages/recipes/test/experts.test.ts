@@ -147,9 +147,9 @@ describe('experts on two ranks', () => {
     ]);
     for (const name of ['muon spread', 'muon shared']) {
       const { loss, norm } = runs.differences(name, 'muon alone');
-      // five Newton-Schulz steps amplify rounding: see the bounds of muon.test.ts
-      expect(loss).toBeLessThan(10 * tolerances.fp32.loss);
-      expect(norm).toBeLessThan(10 * tolerances.fp32.norm);
+      // the bounds of parity: rounding of sums in another order
+      expect(loss).toBeLessThan(tolerances.fp32.loss);
+      expect(norm).toBeLessThan(tolerances.fp32.norm);
     }
   });
 
