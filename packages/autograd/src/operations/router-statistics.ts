@@ -32,8 +32,8 @@ export interface RouterStatistics {
 }
 
 /**
- * Sums that balancing losses and metrics of a router are made of; gradients flow to the logits from the sums of
- * scores and of squares.
+ * Sums that balancing losses and metrics of a router are made of; gradients flow to the logits from the sums
+ * of scores and of squares.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

@@ -49,7 +49,7 @@ export function addBalancingLosses(tape: Tape, options: BalancingLossesOptions):
   if (specification.zLossCoefficient !== undefined) addZLoss(tape, options);
 }
 
-/** What a pass over logits finds: a vector of float32, whose parts are summed over processes together. */
+/** The sums of a pass over logits: a vector of float32, whose parts are summed over processes together. */
 class Statistics {
   readonly counts: Tensor;
   readonly scoreSums: Tensor;
