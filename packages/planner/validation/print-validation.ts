@@ -13,6 +13,7 @@ const kinds = {
   kernels: 'other kernels',
   host: 'host',
   tensorCommunication: 'tensor',
+  contextCommunication: 'context',
   expertCommunication: 'expert',
   pipelineCommunication: 'pipeline',
   dataCommunication: 'data',

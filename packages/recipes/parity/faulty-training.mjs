@@ -15,6 +15,9 @@ export function faultyTraining(training, fault) {
   if (fault === 'move-biases-twice') moveBiasesTwice(training);
   if (fault === 'average-expert-gradients') averageExpertGradients(training);
   if (fault === 'skip-shared-gate-sum') skipSharedGateSum(training);
+  if (fault === 'shift-labels-of-chunks') shiftLabelsOfChunks(training);
+  if (fault === 'count-tokens-of-copies') countTokensOfCopies(training);
+  if (fault === 'drop-by-local-position') dropByLocalPosition(training);
 }
 
 /** Shifts the global numbers of this rank's samples, on which all its dropout masks depend. */
@@ -40,6 +43,45 @@ function shiftOneMask({ part }) {
         return context.hiddenDropout({ site: isChosen ? `another ${site}` : site, probability });
       },
     });
+}
+
+/** Shifts labels after a sequence is divided: the last of a chunk is the first token of the next one here. */
+function shiftLabelsOfChunks({ part }) {
+  for (const stage of part.stages.values()) {
+    const forward = stage.forward.bind(stage);
+    stage.forward = (call) => {
+      const { batch } = call;
+      const { batchSize, sequenceLength, tokens } = batch;
+      if (tokens === undefined) return forward(call);
+      const labels = batch.labels.slice();
+      const [chunk, next] = stage.sequence.slices(sequenceLength);
+      for (let b = 0; b < batchSize; b++) {
+        labels[(chunk.end - 1) * batchSize + b] = tokens[next.start * batchSize + b];
+      }
+      return forward({ ...call, batch: { ...batch, labels } });
+    };
+  }
+}
+
+/** Lets every rank that shares a sequence tell all of its tokens. */
+function countTokensOfCopies({ trainer }) {
+  Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
+}
+
+/** Counts the positions of hidden dropout from the first that this rank has. */
+function dropByLocalPosition({ part }) {
+  for (const stage of part.stages.values()) {
+    const { sequence } = stage;
+    const toDevice = stage.toDevice.bind(stage);
+    stage.toDevice = (call, positions) => {
+      const batch = toDevice(call, positions);
+      const length = positions.end - positions.start;
+      stage.sequence = { ...sequence, slices: () => [{ start: 0, end: length }] };
+      const local = toDevice(call, positions);
+      stage.sequence = sequence;
+      return { ...batch, rows: local.rows };
+    };
+  }
 }
 
 /** Gives this stage the activations of the micro-batch before. */

@@ -1,3 +1,5 @@
+import { Tensor } from '@mtl/kernels';
+
 const done = { wait: () => {}, isDone: true };
 
 /**
@@ -20,10 +22,12 @@ function faultyGroup(group, fault) {
   let numSums = 0;
   const swap = fault === 'swap-two-messages' && group.name === 'pp' && group.rank === 0;
   const send = swap ? swapTwoMessages(group) : undefined;
+  const receive = fault === 'skip-ring-step' && group.name === 'cp' ? receiveNothing(group) : undefined;
   return new Proxy(group, {
     get(target, property) {
       const value = target[property];
       if (property === 'send' && send !== undefined) return send;
+      if (property === 'receive' && receive !== undefined) return receive;
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
         const { name } = target;
@@ -61,6 +65,25 @@ function shrinkCount(tensor) {
   if (tensor.dtype !== 'float64' || tensor.size < 2) return;
   const values = tensor.read();
   if (values[1] > 1) tensor.write(values.map((value, at) => (at === 1 ? value - 7 : value)));
+}
+
+/** A way of receiving in which what arrives is thrown away: the block is 0. */
+function receiveNothing(group) {
+  return (tensor, options) => {
+    const { shape, dtype, device } = tensor;
+    const arrived = Tensor.empty({ shape, dtype, device });
+    const work = group.receive(arrived, options);
+    const block = tensor.view({ shape });
+    return {
+      wait: () => {
+        work.wait();
+        arrived.dispose();
+        block.zero();
+        block.dispose();
+      },
+      isDone: work.isDone,
+    };
+  };
 }
 
 /** A way of sending in which the first two messages change places. */

@@ -7,8 +7,12 @@
 import { mergeOptions } from '../test/support/merge-options.mjs';
 
 const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
-/** Sizes along axes of the processes that experts alone have. */
-const expertSizeOptions = { ep: 'expertModelParallelSize', etp: 'expertTensorParallelSize' };
+/** Sizes along axes that only some models and layouts have. */
+const otherSizeOptions = {
+  cp: 'contextParallelSize',
+  ep: 'expertModelParallelSize',
+  etp: 'expertTensorParallelSize',
+};
 
 /** What a layout can do in addition to having sizes, and the options that ask for it. */
 export const traits = {
@@ -49,9 +53,18 @@ const schedules = {
 };
 for (const [name, { options }] of Object.entries(schedules)) traits[name] = options;
 traits['balanced layers'] = { layout: { pipelineModelParallelLayout: 'balanced' } };
-/** Of BERT. The run that it is compared with has it too. */
-export const normAfter = 'layer norm after sublayers';
+const [gatheredKeys, exchangedHeads] = ['keys by all-gather', 'heads exchanged'];
+traits[gatheredKeys] = { layout: { cpCommType: ['all_gather'] } };
+traits[exchangedHeads] = { layout: { cpCommType: ['a2a'] } };
+const [normAfter, window] = ['layer norm after sublayers', 'a window of 9'];
+/** Sequences have several documents, which do not see each other. */
+export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
+// the loss counts unevenly along a sequence, too
+traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
+traits[window] = { model: { windowSize: '9,0' } };
+/** Traits that the run of one process which a layout is compared with has too. */
+export const traitsOfBoth = [normAfter, documents, window];
 
 /**
  * Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has
@@ -63,18 +76,18 @@ const numLayersOf = ({ pp }, with_) =>
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size
+ * @param sizes along tp, cp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size
  *   of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
-  const { tp = 1, pp = 1, dp = 1 } = sizes;
-  const numProcesses = tp * pp * dp;
+  const { tp = 1, cp = 1, pp = 1, dp = 1 } = sizes;
+  const numProcesses = tp * cp * pp * dp;
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
   const mesh = axes.length === 0 ? 'one process' : axes.join(' x ');
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
   const sizesOfMesh = [
     ...Object.entries(sizeOptions).map(([axis, option]) => [option, sizes[axis] ?? 1]),
-    ...Object.entries(expertSizeOptions).flatMap(([axis, option]) =>
+    ...Object.entries(otherSizeOptions).flatMap(([axis, option]) =>
       sizes[axis] === undefined ? [] : [[option, sizes[axis]]],
     ),
   ];
@@ -223,6 +236,41 @@ const expertLayouts = [
 ];
 
 /**
+ * Sequences that processes share: every axis, every way to communicate, masks that are uneven over the chunks
+ * of a sequence, every recomputation. Chunks are of 8 positions with two processes, of 4 with four.
+ */
+const contextLayouts = [
+  layout({ cp: 2 }),
+  layout({ cp: 2 }, [gatheredKeys, selective]),
+  layout({ cp: 2 }, [exchangedHeads]),
+  layout({ cp: 4 }, [full]),
+  layout({ cp: 4 }, [gatheredKeys]),
+  layout({ cp: 4 }, [exchangedHeads, selective]),
+  layout({ cp: 2 }, [documents]),
+  layout({ cp: 4 }, [documents, gatheredKeys]),
+  layout({ cp: 4 }, [documents, exchangedHeads]),
+  layout({ cp: 4 }, [window]),
+  layout({ cp: 2 }, [window, gatheredKeys]),
+  layout({ tp: 2, cp: 2 }),
+  layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys, full]),
+  layout({ tp: 2, cp: 2 }, [sequence, exchangedHeads]),
+  layout({ cp: 2, dp: 2 }, [distributed]),
+  layout({ cp: 2, dp: 2 }, [exchangedHeads, inPairs]),
+  layout({ cp: 4, dp: 2 }, [gatheredKeys, distributed, documents]),
+  few(layout({ tp: 2, cp: 2, dp: 2 }, [sequence, distributed, documents, full])),
+  layout({ pp: 2, cp: 2 }, ['1f1b', gatheredKeys]),
+  layout({ pp: 2, cp: 2 }, ['zb-h1', documents]),
+  layout({ pp: 2, cp: 4 }, ['zb-v', exchangedHeads]),
+  layout({ pp: 2, cp: 2, dp: 2 }, ['interleaved of 2 chunks', distributed]),
+  layout({ pp: 2, tp: 2, cp: 2 }, ['gpipe', sequence]),
+  llama(layout({ cp: 4 })),
+  llama(layout({ cp: 2 }, [exchangedHeads, full])),
+  few(llama(layout({ pp: 2, tp: 2, cp: 2 }, ['interleaved of 2 chunks', sequence, gatheredKeys]))),
+  layout({ cp: 2 }, [documents], 'bf16'),
+  layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
+];
+
+/**
  * What the command runs unless told otherwise. In float32, where the bounds are sharp, each two of mesh,
  * sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is there, and
  * each two of the others meet. What takes three to go wrong is for `allLayouts`. A test counts the pairs.
@@ -281,6 +329,7 @@ export const layouts = [
   llama(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
   llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
   ...expertLayouts,
+  ...contextLayouts,
 ];
 
 /** Everything with everything: 98 runs without pipelines and 210 with, of each model. */
@@ -298,7 +347,13 @@ const crossed = [
     ],
   ]),
 ];
-export const allLayouts = [...crossed, ...crossed.map(bert), ...crossed.map(llama), ...expertLayouts];
+export const allLayouts = [
+  ...crossed,
+  ...crossed.map(bert),
+  ...crossed.map(llama),
+  ...expertLayouts,
+  ...contextLayouts,
+];
 
 /** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
 function pipelinesOf(meshes) {
@@ -405,6 +460,10 @@ export const faults = [
   few({ fault: 'average-expert-gradients', noticedBy: 'gradients', ...qwen(layout({ dp: 2, ep: 2 })) }),
   few({ fault: 'skip-shared-gate-sum', noticedBy: 'gradients', ...qwen(layout({ tp: 2 }, [sequence])) }),
   { fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...deepseek(layout({ dp: 2 })) },
+  few({ fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }) }),
+  { fault: 'shift-labels-of-chunks', noticedBy: 'loss', ...layout({ cp: 2 }, [gatheredKeys]) },
+  few({ fault: 'count-tokens-of-copies', noticedBy: 'loss', ...layout({ cp: 2, dp: 2 }) }),
+  { fault: 'drop-by-local-position', noticedBy: 'loss', ...layout({ cp: 2 }, [exchangedHeads]) },
 ];
 
 /**
@@ -416,7 +475,8 @@ export const faults = [
  * of a sum before the parts are added, which is off by about that once more, independently, at 2 sums of each
  * of 2 layers in forward, 2 in backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four
  * times as much is no rounding. Data parallelism sums float32 gradients of activations with the same bits:
- * there the bound is that of float32.
+ * there the bound is that of float32. Context parallelism sums gradients of keys and values in another order
+ * before they are rounded.
  */
 export function boundsOf({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
@@ -425,5 +485,9 @@ export function boundsOf({ model, precision, sizes }) {
   // processes differ by up to 3.8e-2 from one in bfloat16, by up to 2.9e-2 from float32, and by 3e-6 where
   // all is in float32.
   const rounding = model === 'llama' ? 8e-2 : 2e-2;
-  return { loss: 2e-3, gradientNorm: 2e-2, gradients: (sizes.tp ?? 1) > 1 ? rounding : 1e-5 };
+  return {
+    loss: 2e-3,
+    gradientNorm: 2e-2,
+    gradients: (sizes.tp ?? 1) * (sizes.cp ?? 1) > 1 ? rounding : 1e-5,
+  };
 }

@@ -19,12 +19,14 @@ import { compareRuns, readRun } from './compare-runs.mjs';
 import {
   allLayouts,
   boundsOf,
+  documents,
   faults,
   layouts,
   modelOptions,
-  normAfter,
   traits as optionsOfTraits,
+  traitsOfBoth,
 } from './layouts.mjs';
+import { shortDocuments } from './short-documents.mjs';
 
 const { values: asked } = parseArgs({
   options: {
@@ -68,9 +70,11 @@ const numAtOnce = 2;
 const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
+/** Of layouts with documents that end within sequences. */
+let corpusOfDocuments;
 
 /** Where a training run leaves what it has measured, and how it is told to. */
-function plan({ model, numLayers, options, precision, fault }) {
+function plan({ model, numLayers, options, precision, traits = [], fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
   const ofRun = {
@@ -79,7 +83,8 @@ function plan({ model, numLayers, options, precision, fault }) {
     logging: { metricsJsonl: metrics },
     ...(precision === 'bf16' ? { training: { bf16: true } } : {}),
   };
-  return { options: mergeOptions(recipe, options, ofRun), metrics, gradients, fault };
+  const data = traits.includes(documents) ? corpusOfDocuments : {};
+  return { options: mergeOptions(recipe, options, ofRun, data), metrics, gradients, fault };
 }
 
 /** Trains in layouts of as many processes, one after the other; resolves to what the runs left. */
@@ -147,7 +152,9 @@ function exceeded(comparison, { loss, gradientNorm, gradients }) {
 
 /** The run of one process that a layout is compared with. */
 const referenceOf = ({ model, precision, numLayers, traits }) =>
-  `${model.toUpperCase()} of ${numLayers} layers in ${precision}${traits.includes(normAfter) ? `, ${normAfter}` : ''}`;
+  [`${model.toUpperCase()} of ${numLayers} layers in ${precision}`, ...shared(traits)].join(', ');
+
+const shared = (traits) => traits.filter((trait) => traitsOfBoth.includes(trait));
 
 const labelOf = ({ name, fault }) => (fault === undefined ? name : `${name}: ${fault}`);
 const scientific = (value) => value.toExponential(1).padStart(9);
@@ -163,13 +170,16 @@ async function main() {
     ({ name, fault = '', isOfFew = false }) =>
       `${name} ${fault}`.includes(asked.only) && (isOfFew || !asked.few),
   );
+  corpusOfDocuments = await shortDocuments(directory);
   const wanted = new Map(cases.map((each) => [referenceOf(each), each]));
   const references = new Map();
   const alone = trainAll(
     [...wanted.values()].map(({ model, precision, numLayers, traits }) => {
-      const norm = traits.includes(normAfter) ? optionsOfTraits[normAfter] : {};
-      const options = mergeOptions(modelOptions[model], norm);
-      return { name: 'one process', numProcesses: 1, model, options, precision, numLayers };
+      const options = mergeOptions(
+        modelOptions[model],
+        ...shared(traits).map((trait) => optionsOfTraits[trait]),
+      );
+      return { name: 'one process', numProcesses: 1, model, options, precision, numLayers, traits };
     }),
   );
   for (const [index, key] of [...wanted.keys()].entries()) {

@@ -23,6 +23,9 @@ const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
   all.filter((layout) => isPlanar(layout) && layout.precision === precision);
 
+/** Sequences that processes share have a list of their own. */
+const ofWholeSequences = allLayouts.filter(({ sizes }) => sizes.cp === undefined);
+
 describe('the layouts of npm run parity', () => {
   it('are crossed completely with --all', () => {
     // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each,
@@ -35,13 +38,13 @@ describe('the layouts of npm run parity', () => {
 
   it('are crossed for BERT as for GPT', () => {
     const of = (wanted: string) =>
-      allLayouts.filter(({ model }) => model === wanted).map(({ options }) => options);
+      ofWholeSequences.filter(({ model }) => model === wanted).map(({ options }) => options);
     const asBert = { model: { kind: 'bert' } } as const;
     expect(of('bert')).toEqual(of('gpt').map((options) => mergeOptions(options, asBert)));
   });
 
   it('are crossed for a Llama as for GPT, with blocks of its own', () => {
-    const of = (wanted: string) => allLayouts.filter(({ model }) => model === wanted);
+    const of = (wanted: string) => ofWholeSequences.filter(({ model }) => model === wanted);
     expect(of('llama').map(({ sizes, traits, precision }) => ({ sizes, traits, precision }))).toEqual(
       of('gpt').map(({ sizes, traits, precision }) => ({ sizes, traits, precision })),
     );
@@ -53,7 +56,7 @@ describe('the layouts of npm run parity', () => {
   });
 
   it('cut a Llama along every axis in CI, in both precisions, and inject faults along every axis', () => {
-    const ofLlama = layouts.filter(({ model }) => model === 'llama');
+    const ofLlama = layouts.filter(({ model, sizes }) => model === 'llama' && sizes.cp === undefined);
     const axesOf = (some: readonly ParityLayout[]) =>
       new Set(some.flatMap(({ sizes }) => Object.keys(sizes)));
     expect(axesOf(ofLlama)).toEqual(new Set(['tp', 'dp', 'pp']));
@@ -71,6 +74,22 @@ describe('the layouts of npm run parity', () => {
     expect(new Set(ofBert.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
     const broken = faults.filter(({ model }) => model === 'bert');
     expect(new Set(broken.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(axes);
+  });
+
+  it('share sequences along with every axis, in every way, with masks of all kinds', () => {
+    const shared = layouts.filter(({ sizes }) => sizes.cp !== undefined);
+    expect(shared.length).toBeGreaterThanOrEqual(24);
+    expect(new Set(shared.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(
+      new Set(['tp', 'cp', 'dp', 'pp']),
+    );
+    for (const size of [2, 4]) {
+      const ofSize = shared.filter(({ sizes }) => sizes.cp === size);
+      const traits = new Set(ofSize.flatMap((each) => each.traits));
+      const wanted = ['keys by all-gather', 'heads exchanged', 'documents', 'a window of 9'];
+      expect(wanted.filter((trait) => !traits.has(trait))).toEqual([]);
+      expect(ofSize.some(({ options }) => options.layout?.cpCommType === undefined)).toBe(true);
+    }
+    expect(new Set(shared.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
   });
 
   it('spread experts along every axis, in every way, and have mistakes of theirs', () => {

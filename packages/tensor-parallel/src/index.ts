@@ -9,7 +9,7 @@ export {
   type ColumnParallelParametersOptions,
   columnParallelParameters,
 } from './column-parallel-parameters.js';
-export { joinShares, shareOfRows } from './communicate.js';
+export { type CommunicateOptions, communicate, joinShares, shareOfRows } from './communicate.js';
 export { type DispatchedTokens, type DispatchTokensOptions, dispatchTokens } from './dispatch-tokens.js';
 export {
   type AssumedRouting,

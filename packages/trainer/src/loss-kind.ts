@@ -16,7 +16,8 @@ export interface LossKind<Batch> {
   readonly weight?: number | undefined;
   /**
    * Whether it only adds gradients, such as the balance of a router: it is reported by its name, and is not
-   * part of the reported total. Default: false.
+   * part of the reported total. Layers make it of whole sequences, so that ranks that share a sequence have
+   * the same; of another loss each has the part of its positions. Default: false.
    */
   readonly isAuxiliary?: boolean | undefined;
 }

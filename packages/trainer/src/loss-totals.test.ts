@@ -75,4 +75,29 @@ describe('the losses of a training run', () => {
       expect.objectContaining({ code: 'MTL_LOSS_KINDS' }),
     );
   });
+
+  it('adds parts of positions, and counts what ranks of a sequence have alike once', () => {
+    const losses = [kind('lm_loss', { count: (tokens) => tokens }), balance];
+    const ranks = [0, 1].map(
+      (
+        rank,
+      ): Pick<Ranks, 'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'> => ({
+        dataParallelRank: 0,
+        dataParallelSize: 1,
+        isFirstOfStage: true,
+        isFirstOfSequence: rank === 0,
+      }),
+    );
+    const totals = ranks.map((each) => new LossTotals({ losses, ranks: each as Ranks, isLastStage: true }));
+    const summed = (told: ReadonlyArray<readonly number[]>) =>
+      told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
+    // two micro-batches of 6 and 4 tokens, whose loss is 5 and 3
+    expect(summed(totals.map((each) => each.countsOf([6, 4])))).toEqual([10, 1 + 1]);
+    const own = [
+      [2, 3],
+      [3, 0],
+    ].map((parts) => [parts, [0.5, 0.25]]);
+    const sums = totals[0]!.sums(summed(totals.map((each, rank) => each.partsOf(own[rank]!, 2))));
+    expect(sums).toEqual([8, 0.75]);
+  });
 });

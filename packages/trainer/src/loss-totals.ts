@@ -7,7 +7,10 @@ export interface LossTotalsOptions<Batch> {
   readonly losses: readonly LossKind<Batch>[];
   /** Losses that are made by stages of ranks that do not take part. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
-  readonly ranks: Pick<Ranks, 'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage'>;
+  readonly ranks: Pick<
+    Ranks,
+    'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'
+  >;
   /** Whether this rank has the last stage of the pipeline, which knows what counts in losses. */
   readonly isLastStage: boolean;
 }
@@ -35,7 +38,8 @@ export class LossTotals<Batch> {
   /** What counts of each kind of loss in micro-batches: this rank's part of `checkedCounts`. */
   countsOf(batches: readonly Batch[]): readonly number[] {
     const { losses, ranks, isLastStage } = this.#options;
-    const isTold = ranks.isFirstOfStage && isLastStage;
+    // batches on the host are of whole sequences
+    const isTold = ranks.isFirstOfStage && ranks.isFirstOfSequence && isLastStage;
     return losses.map(({ count }) => (isTold ? batches.reduce((sum, batch) => sum + count(batch), 0) : 0));
   }
 
@@ -65,10 +69,12 @@ export class LossTotals<Batch> {
    * @param own of each kind the sums of this rank's micro-batches; none of a kind that it does not make
    */
   partsOf(own: ReadonlyArray<readonly number[]>, numMicroBatches: number): readonly number[] {
-    const { dataParallelRank, dataParallelSize, isFirstOfStage } = this.#options.ranks;
-    const places = own.flatMap((sums) => {
+    const { losses, ranks } = this.#options;
+    const { dataParallelRank, dataParallelSize, isFirstOfStage, isFirstOfSequence } = ranks;
+    const places = own.flatMap((sums, kind) => {
       const ofKind = new Array<number>(numMicroBatches * dataParallelSize).fill(0);
-      if (!isFirstOfStage) return ofKind;
+      const isTold = isFirstOfSequence || losses[kind]!.isAuxiliary !== true;
+      if (!isFirstOfStage || !isTold) return ofKind;
       sums.forEach((sum, microBatch) => {
         ofKind[microBatch * dataParallelSize + dataParallelRank] = sum;
       });

@@ -35,8 +35,14 @@ export class Ranks {
     return this.#groups.dp?.size ?? 1;
   }
 
+  /** Whether this rank is the first of those that share every sequence. */
+  get isFirstOfSequence(): boolean {
+    return (this.#groups.cp?.rank ?? 0) === 0;
+  }
+
   /**
-   * Whether this rank is the first of those that hold parts of one stage, and so of those that know a loss.
+   * Whether this rank is the first of those that hold parts of one stage, and so of those that know a loss of
+   * their positions.
    */
   get isFirstOfStage(): boolean {
     return (this.#groups.tp?.rank ?? 0) === 0;

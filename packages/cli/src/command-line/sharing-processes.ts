@@ -8,6 +8,8 @@ import type { MtlCommand } from './new-command.js';
 /** Values of the options of `addSharingFlags`. */
 export interface SharingFlagValues {
   readonly tensorModelParallelSize: number;
+  /** Default 1: sequences are whole. */
+  readonly contextParallelSize?: number | undefined;
   readonly pipelineModelParallelSize: number;
   /** Default 1: all have all experts. */
   readonly expertModelParallelSize?: number | undefined;
@@ -41,7 +43,7 @@ export async function withSharingProcesses(
   flags: SharingFlagValues,
   task: (sharing: SharingProcesses) => Promise<void>,
 ): Promise<void> {
-  const { tensorModelParallelSize, pipelineModelParallelSize, device } = flags;
+  const { tensorModelParallelSize, pipelineModelParallelSize, contextParallelSize = 1, device } = flags;
   const expertModelParallelSize = checkedExpertSize(flags);
   const { world, local } = await joinProcesses({
     variables: process.env,
@@ -49,12 +51,14 @@ export async function withSharingProcesses(
     device,
     onMessage: (text) => process.stderr.write(`${text}\n`),
   });
-  const [size, asked] = [world?.size ?? 1, tensorModelParallelSize * pipelineModelParallelSize];
+  const size = world?.size ?? 1;
+  const asked = tensorModelParallelSize * contextParallelSize * pipelineModelParallelSize;
+  const context = contextParallelSize > 1 ? ` x context ${contextParallelSize}` : '';
   try {
     if (size !== asked) {
       throw new ConfigurationError(
         'MTL_WORLD_SIZE',
-        `${size} process(es) for a model that ${asked} share: tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize}`,
+        `${size} process(es) for a model that ${asked} share: tensor ${tensorModelParallelSize}${context} x pipeline ${pipelineModelParallelSize}`,
         {
           expected: `${asked} processes`,
           remedy: `start as many with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
@@ -63,6 +67,7 @@ export async function withSharingProcesses(
     }
     const parallel = {
       tensorModelParallelSize,
+      ...(contextParallelSize > 1 && { contextParallelSize }),
       pipelineModelParallelSize,
       dataParallelSize: 1,
       expertModelParallelSize,

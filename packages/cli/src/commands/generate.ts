@@ -47,9 +47,24 @@ export function generateCommand(): Command {
     .addHelpText('after', examples)
     .requires((flags: GenerateFlags) => {
       checkPrompts(flags);
+      checkSequencesAreWhole(flags);
       return missingModel(flags);
     })
     .action(runGenerate);
+}
+
+/** @throws ConfigurationError MTL_CONTEXT_PARALLEL */
+function checkSequencesAreWhole({ contextParallelSize: size = 1 }: GenerateFlags): void {
+  if (size === 1) return;
+  throw new ConfigurationError(
+    'MTL_CONTEXT_PARALLEL',
+    `--context-parallel-size ${size}: a text is continued on ranks that have all of it`,
+    {
+      expected: '--context-parallel-size 1',
+      remedy: 'leave it out; --tensor-model-parallel-size divides what is kept of a text by heads',
+      details: { size },
+    },
+  );
 }
 
 async function runGenerate(flags: GenerateFlags): Promise<void> {

@@ -78,6 +78,9 @@ export const sharingFlags = {
   'tensor-model-parallel-size': redescribed(parallelFlags['tensor-model-parallel-size'], {
     description: 'Processes that share every layer.',
   }),
+  'context-parallel-size': redescribed(parallelFlags['context-parallel-size'], {
+    description: 'Processes over which every sequence is divided, to score long texts.',
+  }),
   'pipeline-model-parallel-size': redescribed(parallelFlags['pipeline-model-parallel-size'], {
     description: 'Pipeline stages.',
   }),

@@ -89,7 +89,10 @@ describe('parseFlags', () => {
       '--recompute-granularity full --recompute-activations',
       'error[MTL_FLAG_REPEATED]: --recompute-granularity full and --recompute-activations contradict each other',
     ],
-    ['--context-parallel-size 1 --context-parallel-size 2', 'error[MTL_FLAG_UNSUPPORTED]'],
+    [
+      '--num-distributed-optimizer-instances 1 --num-distributed-optimizer-instances 2',
+      'error[MTL_FLAG_UNSUPPORTED]',
+    ],
     ['--bf16 --no-bf16', 'error[MTL_FLAG_REPEATED]: --bf16 and --no-bf16 contradict each other'],
     ['--no-bf16 --bf16', 'error[MTL_FLAG_REPEATED]: --no-bf16 and --bf16 contradict each other'],
     ['--num-layers', 'error[MTL_FLAG_VALUE_MISSING]: --num-layers needs a value; expected --num-layers N'],
@@ -216,8 +219,8 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       /MTL_FLAG_UNSUPPORTED.*--moe-latent-size 64 .*experts of a narrower input.*\n {2}remedy: leave it out/,
     ],
     [
-      '--context-parallel-size 2',
-      /--context-parallel-size 2 .*expected 1\n {2}remedy: use --sequence-parallel/,
+      '--hierarchical-context-parallel-sizes 2 2',
+      /context parallelism has one level.*\n {2}remedy: use --cp-comm-type p2p, all_gather or a2a/,
     ],
     ['--softmax-type learnable', /attention has the usual softmax.*expected vanilla/],
     ['--one-logger-project gpt', /reports to NVIDIA.*\n {2}remedy: use --wandb-project/],
@@ -251,7 +254,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--tp-comm-overlap-cfg x.yaml on the command line has no effect: the schedule and the layers decide',
     ],
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
-    ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
+    ['--num-distributed-optimizer-instances 1', 'has no effect: that is how it always is here'],
     ['--softmax-type=vanilla', 'has no effect: that is how it always is here'],
     ['--apply-layernorm-1p', 'has no effect: the weights of norms have no weight decay'],
     ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in fp32, which is more exact'],
@@ -365,10 +368,10 @@ describe('--config and --preset', () => {
   });
 
   it('says what in a file has no effect', () => {
-    const path = file('run.yaml', 'use_flash_attn: true\ncontext-parallel-size: 1\n');
+    const path = file('run.yaml', 'use_flash_attn: true\nnum-distributed-optimizer-instances: 1\n');
     expect(parse(`--config ${path}`).notices).toEqual([
       expect.stringContaining(`--use-flash-attn in ${path} has no effect`),
-      expect.stringContaining('--context-parallel-size 1'),
+      expect.stringContaining('--num-distributed-optimizer-instances 1'),
     ]);
   });
 

@@ -1,10 +1,10 @@
 import { reductionAxes } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
 import { toggle } from '../flags/flag-kinds.js';
-import { type AxisSize, strategy } from './strategy.js';
+import { type AxisSize, sizeOfAxis, strategy } from './strategy.js';
 
 export interface DataParallelConfiguration {
-  /** worldSize / (tensor x pipeline). */
+  /** worldSize / (tensor x context x pipeline). */
   readonly dataParallelSize: number;
   readonly useDistributedOptimizer: boolean;
   readonly overlapGradReduce: boolean;
@@ -27,7 +27,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
   configure: ({ flags: given, worldSize, axes, notices }) => {
     const dataParallelSize = copiesIn(worldSize, axes);
     for (const name of Object.keys(flags) as (keyof typeof flags)[]) {
-      if (given.required(name) && dataParallelSize === 1)
+      if (given.required(name) && dataParallelSize * sizeOfAxis(axes, 'cp') === 1)
         notices.push(`--${name} has no effect with one data-parallel rank`);
     }
     if (given.required('overlap-param-gather') && !given.required('use-distributed-optimizer')) {

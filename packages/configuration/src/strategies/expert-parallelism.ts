@@ -1,7 +1,7 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choice, count } from '../flags/flag-kinds.js';
 import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, strategy } from './strategy.js';
+import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {
@@ -84,20 +84,23 @@ interface SizesOfStage {
   readonly etp: number;
   readonly ep: number;
   readonly tp: number;
+  readonly cp: number;
   readonly dp: number;
-  /** Processes of a stage: tp x dp. */
+  /** Processes of a stage: tp x cp x dp. */
   readonly stage: number;
 }
 
 function stageOf({ flags: given, axes }: Call): SizesOfStage {
-  const sizeOf = (name: string): number => axes.find(({ axis }) => axis === name)!.size;
-  const [tp, dp] = [sizeOf('tp'), sizeOf('dp')];
+  const [tp, cp, dp] = [sizeOfAxis(axes, 'tp'), sizeOfAxis(axes, 'cp'), sizeOfAxis(axes, 'dp')];
   const etp = given.get('expert-tensor-parallel-size') ?? tp;
-  return { etp, ep: given.get('expert-model-parallel-size') ?? 1, tp, dp, stage: tp * dp };
+  return { etp, ep: given.get('expert-model-parallel-size') ?? 1, tp, cp, dp, stage: tp * cp * dp };
 }
 
+const textOf = ({ tp, cp, dp }: Pick<SizesOfStage, 'tp' | 'cp' | 'dp'>): string =>
+  `tensor ${tp}${cp > 1 ? ` x context ${cp}` : ''} x data ${dp}`;
+
 /** An expert must split evenly, over processes of a stage. */
-function checkExpertTensorSize({ flags: given, model }: Call, { etp, tp, dp, stage }: SizesOfStage): void {
+function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, ...sizes }: SizesOfStage): void {
   const name = 'expert-tensor-parallel-size';
   const written =
     given.get(name) === undefined
@@ -118,14 +121,14 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, tp, dp, sta
   const nearest = nearestDivisors(greatestCommonDivisor(width, stage), etp);
   if (width % etp !== 0) refuse(`does not divide --${flagOfWidth} ${width}`, nearest);
   if (stage % etp !== 0) {
-    refuse(`does not divide the ${stage} processes of a stage (tensor ${tp} x data ${dp})`, nearest);
+    refuse(`does not divide the ${stage} processes of a stage (${textOf(sizes)})`, nearest);
   }
 }
 
 /** The processes of a stage must divide the experts evenly. */
 function checkExpertSize(
   { flags: given }: Call,
-  { etp, ep, tp, dp, stage, numExperts }: SizesOfStage & { readonly numExperts: number },
+  { etp, ep, stage, numExperts, ...sizes }: SizesOfStage & { readonly numExperts: number },
 ): void {
   const name = 'expert-model-parallel-size';
   const shares = stage / etp;
@@ -133,7 +136,7 @@ function checkExpertSize(
   const nearest = nearestDivisors(greatestCommonDivisor(numExperts, shares), ep);
   const problem =
     numExperts % ep === 0
-      ? `does not fit ${stage} processes of a stage (tensor ${tp} x data ${dp}): ` +
+      ? `does not fit ${stage} processes of a stage (${textOf(sizes)}): ` +
         `${etp} x ${ep} processes that share experts do not divide them`
       : `does not divide ${given.written('num-experts')}`;
   throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${given.written(name)} ${problem}`, {

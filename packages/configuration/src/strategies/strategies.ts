@@ -1,4 +1,5 @@
 import { denseAxes, type GroupDeclaration, ProcessMesh } from '@mtl/comm';
+import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
 import { pipelineParallelism } from './pipeline-parallelism.js';
@@ -12,6 +13,7 @@ import { tensorParallelism } from './tensor-parallelism.js';
  */
 export const strategies = [
   tensorParallelism,
+  contextParallelism,
   pipelineParallelism,
   dataParallelism,
   expertParallelism,
@@ -57,6 +59,7 @@ export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes
 export type AxisSizes = Pick<
   StrategyConfiguration,
   | 'tensorModelParallelSize'
+  | 'contextParallelSize'
   | 'pipelineModelParallelSize'
   | 'dataParallelSize'
   | 'expertModelParallelSize'

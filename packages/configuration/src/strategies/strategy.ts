@@ -46,6 +46,10 @@ export interface AxisSize {
   readonly size: number;
 }
 
+/** The length of an axis; 1 where no strategy splits work along it. */
+export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
+  axes.find(({ axis }) => axis === name)?.size ?? 1;
+
 export interface StrategyCall<Fragment extends FlagFragment> {
   readonly flags: FlagsOf<Fragment>;
   readonly model: ShardedModel;
@@ -76,7 +80,7 @@ export interface Strategy<
     readonly sizeOf: (fields: Fields) => number | undefined;
   }[];
   /** To which part of a step predictions of time count its communication. */
-  readonly plannedAs: 'tensor' | 'expert' | 'data' | 'pipeline';
+  readonly plannedAs: 'tensor' | 'context' | 'expert' | 'data' | 'pipeline';
   /**
    * Checks the flags and returns its part of a run's configuration.
    *

@@ -8,7 +8,8 @@ export interface TensorParallelConfiguration {
   readonly sequenceParallel: boolean;
 }
 
-const flags = {
+/** The flags by which it is asked for. */
+export const tensorParallelFlags = {
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'sequence-parallel': toggle(
     'Also splits layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
@@ -19,8 +20,8 @@ const flags = {
  * Processes that share every layer (Shoeybi et al. 2019), and between these regions the sequence (Korthikanti
  * et al. 2022).
  */
-export const tensorParallelism = strategy<typeof flags, TensorParallelConfiguration>({
-  flags,
+export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
+  flags: tensorParallelFlags,
   axes: [{ name: 'tp', word: 'tensor', sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize }],
   plannedAs: 'tensor',
   configure: (call) => {
@@ -36,7 +37,7 @@ export const tensorParallelism = strategy<typeof flags, TensorParallelConfigurat
 });
 
 /** Every tensor that is split must split evenly. */
-function checkEven({ flags: given, model }: StrategyCall<typeof flags>, size: number): void {
+function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFlags>, size: number): void {
   const split: ReadonlyArray<readonly [string, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
     ...(model.groupQueryAttention ? ([['num-query-groups', model.numQueryGroups ?? 1]] as const) : []),

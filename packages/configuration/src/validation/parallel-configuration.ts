@@ -53,7 +53,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 /**
  * Whether passes are to be recorded.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor parallelism communicates within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor or context parallelism communicates within passes
  */
 function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
@@ -62,9 +62,11 @@ function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
     notices.push(`--cuda-graphs has no effect with --device ${device}`);
     return false;
   }
-  const name = 'tensor-model-parallel-size';
+  const name = (['tensor-model-parallel-size', 'context-parallel-size'] as const).find(
+    (each) => flags.required(each) > 1,
+  );
+  if (name === undefined) return true;
   const size = flags.required(name);
-  if (size === 1) return true;
   const given = `--cuda-graphs with ${flags.written(name)}`;
   throw new ConfigurationError(
     'MTL_CUDA_GRAPHS',

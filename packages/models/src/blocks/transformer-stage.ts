@@ -93,7 +93,8 @@ export abstract class TransformerStage<
   #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  protected readonly sequence: SequencePartition;
+  /** Which positions of sequences are this rank's. */
+  readonly sequence: SequencePartition;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
@@ -501,11 +502,7 @@ export abstract class TransformerStage<
     return { ...dropout, positions, samples, firstColumn };
   }
 
-  #attend(
-    tape: Tape,
-    { dropout: site, layer: _, ...operands }: AttendCall,
-    call: StageCall<OnDevice>,
-  ): Variable {
+  #attend(tape: Tape, { dropout: site, ...operands }: AttendCall, call: StageCall<OnDevice>): Variable {
     const { packed, sequenceLength } = call.batch;
     const options = { ...operands, dropout: this.#dropout(site, call), sequenceLength };
     const mask = packed === undefined ? this.attentionMask(call.batch) : { packed };

@@ -3,6 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import { HeadGroups } from '../blocks/head-groups.js';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { valuesOfAllPositions } from '../blocks/sequence-partition.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
@@ -57,6 +58,11 @@ export class GptLanguageModel {
     this.maximumContext = this.#stage.model.maxPositionEmbeddings;
   }
 
+  /** The ranks that share every sequence. */
+  get #numSharing(): number {
+    return this.#stage.sequence.group?.size ?? 1;
+  }
+
   /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
     const { device, dtype } = this.#stage;
@@ -85,7 +91,8 @@ export class GptLanguageModel {
    * `sequences`: each slot at most once, at least one token each
    *
    * @returns float32 [sequences, vocabularySize]: logits of what comes after each sequence
-   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
+   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache; MTL_CONTEXT_PARALLEL where ranks
+   *   share sequences
    */
   forward({
     cache,
@@ -94,6 +101,12 @@ export class GptLanguageModel {
     cache: GptKeyValueCache;
     sequences: readonly SequenceTokens[];
   }): Float32Array {
+    if (this.#numSharing > 1) {
+      throw new UsageError('MTL_CONTEXT_PARALLEL', 'a cache of sequences that ranks share', {
+        expected: 'whole sequences on every rank',
+        remedy: 'generate without context parallelism; tensor parallelism divides the cache by heads',
+      });
+    }
     const spans = spansOf(cache, sequences);
     const tape = new Tape({ recording: false });
     const { device } = this.#stage;
@@ -138,21 +151,30 @@ export class GptLanguageModel {
    * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels`
    * given the tokens so far.
    *
-   * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext
+   * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext. Ranks that share
+   * sequences have parts of equal length of one with a few more tokens behind, which none before them sees.
    *
    * @returns float32 [batchSize, length]
    */
   tokenLosses(call: { tokens: Int32Array; labels: Int32Array; batchSize: number }): Float32Array {
-    const { tokens, labels, batchSize } = call;
-    const sequenceLength = tokens.length / batchSize;
-    const size = tokens.length;
+    const { batchSize } = call;
+    const length = call.tokens.length / batchSize;
+    // two chunks for each rank
+    const multiple = this.#numSharing > 1 ? 2 * this.#numSharing : 1;
+    const sequenceLength = Math.ceil(length / multiple) * multiple;
+    const size = batchSize * sequenceLength;
+    const lengthened = (values: Int32Array): Int32Array =>
+      Int32Array.from({ length: size }, (_, at) => {
+        const [row, position] = [Math.floor(at / sequenceLength), at % sequenceLength];
+        return position < length ? values[row * length + position]! : 0;
+      });
     const batch = sequenceFirst({
       batchSize,
       sequenceLength,
-      tokens,
-      labels,
+      tokens: lengthened(call.tokens),
+      labels: lengthened(call.labels),
       lossMask: new Float32Array(size).fill(1),
-      positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+      positionIds: Int32Array.from({ length: size }, (_, at) => Math.min(at % sequenceLength, length - 1)),
       sampleNumbers: new Float64Array(batchSize),
       keyStart: undefined,
     });
@@ -171,10 +193,15 @@ export class GptLanguageModel {
       },
     });
     // [S, B], as activations are
-    const losses = this.#chain.fromLast(own, size);
-    return Float32Array.from({ length: size }, (_, index) => {
-      const sample = Math.floor(index / sequenceLength);
-      return losses[(index % sequenceLength) * batchSize + sample]!;
+    const { sequence: partition, device } = this.#stage;
+    const losses = valuesOfAllPositions(this.#chain.fromLast(own, size / this.#numSharing), {
+      partition,
+      sequenceLength,
+      device,
+    });
+    return Float32Array.from({ length: call.tokens.length }, (_, index) => {
+      const sample = Math.floor(index / length);
+      return losses[(index % length) * batchSize + sample]!;
     });
   }
 

@@ -128,7 +128,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
     const embedsPositions = isFirst && this.#hasPositionTable;
     const positions = ownedPositions(this.sequence, batch.sequenceLength);
-    const needs = { lossFactor, isFirst, embedsPositions, positions, own, reads };
+    const keyStartSlices = this.sequence.keyStartSlices?.(batch.sequenceLength);
+    const needs = { lossFactor, isFirst, embedsPositions, positions, keyStartSlices, own, reads };
     return toDevice(batch, { ...needs, device, tables, upload });
   }
 

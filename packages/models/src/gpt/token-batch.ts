@@ -91,9 +91,27 @@ function chosen(values: Int32Array, { batchSize, positions, areAll }: OwnedPosit
   return result;
 }
 
+/** Of values [B, S] those of some slices, one [B, length] after the other. */
+function ofSlices(values: Int32Array, { batchSize, slices }: SlicesOf): Int32Array {
+  const sequence = values.length / batchSize;
+  const result = new Int32Array(batchSize * slices.reduce((sum, { start, end }) => sum + end - start, 0));
+  let next = 0;
+  for (const { start, end } of slices) {
+    for (let b = 0; b < batchSize; b++, next += end - start) {
+      result.set(values.subarray(b * sequence + start, b * sequence + end), next);
+    }
+  }
+  return result;
+}
+
+interface SlicesOf {
+  readonly batchSize: number;
+  readonly slices: readonly Slice[];
+}
+
 /**
- * A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] and `rows`. Of S, those positions
- * that this rank owns.
+ * A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] (or what the sequence partition asks
+ * for, `SequencePartition.keyStartSlices`) and `rows`. Of S, those positions that this rank owns.
  */
 export interface DeviceBatch {
   /** On the first stage. */
@@ -128,6 +146,7 @@ export function toDevice(
     isFirst,
     embedsPositions,
     positions,
+    keyStartSlices,
     own,
     reads,
     tables,
@@ -141,6 +160,8 @@ export function toDevice(
     embedsPositions: boolean;
     /** The positions of the sequence that this rank owns, in the order of its rows. */
     positions: Int32Array;
+    /** Of `keyStart`, see `SequencePartition`. */
+    keyStartSlices?: readonly Slice[] | undefined;
     /** Of its rows, those that it computes with between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
@@ -171,6 +192,13 @@ export function toDevice(
     const values = atPositions(mask, owned).map((value) => value * factor);
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
+  const keyStartOf = (values: Int32Array): Tensor => {
+    if (keyStartSlices === undefined) {
+      return upload(chosen(values, owned), { shape: [b, s], dtype: 'int32', device });
+    }
+    const all = ofSlices(values, { batchSize: b, slices: keyStartSlices });
+    return upload(all, { shape: [all.length], dtype: 'int32', device });
+  };
   const variables = {
     tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
     positionIds: embedsPositions ? ids(neededTokens(batch.positionIds), own) : undefined,
@@ -183,10 +211,7 @@ export function toDevice(
         device,
       }),
     ),
-    keyStart:
-      batch.keyStart === undefined
-        ? undefined
-        : constant(upload(chosen(batch.keyStart, owned), { shape: [b, s], dtype: 'int32', device })),
+    keyStart: batch.keyStart && constant(keyStartOf(batch.keyStart)),
   };
   const host = {
     shape: [s, b] as const,

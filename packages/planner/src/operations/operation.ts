@@ -60,7 +60,7 @@ export interface FusedAttentionOperation extends Variant {
 
 /** The ranks of a collective. */
 export interface RankGroup {
-  readonly axis: 'tensor' | 'expert' | 'pipeline' | 'data';
+  readonly axis: 'tensor' | 'context' | 'expert' | 'pipeline' | 'data';
   readonly size: number;
   /** Ranks of the group on one node. */
   readonly perNode: number;
@@ -72,8 +72,9 @@ export interface RankGroup {
 export interface CollectiveOperation {
   readonly kind: 'collective';
   readonly name: string;
-  readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all';
-  /** Of the whole tensor; of an all-to-all, what one rank sends. */
+  /** `message`: each rank sends to its neighbour, and receives as much. */
+  readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'message';
+  /** Of the whole tensor; of an all-to-all and a message, what one rank sends. */
   readonly bytes: number;
   readonly group: RankGroup;
 }

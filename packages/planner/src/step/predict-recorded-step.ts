@@ -85,6 +85,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
       ...scaled(passes, 1 / numRanks),
       host: passes.host / numRanks + slowest.host,
       tensorCommunication: passes.tensorCommunication / numRanks + slowest.tensorCommunication,
+      contextCommunication: passes.contextCommunication / numRanks + slowest.contextCommunication,
       expertCommunication: passes.expertCommunication / numRanks + slowest.expertCommunication,
       pipelineCommunication: (gather * numGathers) / numRanks + slowest.pipelineCommunication,
       dataCommunication: slowest.dataCommunication,
@@ -139,6 +140,7 @@ interface EndSeconds {
   readonly dataCommunication: number;
   readonly pipelineCommunication: number;
   readonly tensorCommunication: number;
+  readonly contextCommunication: number;
   readonly expertCommunication: number;
   readonly optimizer: number;
   /** What the host does once a step. */
@@ -171,6 +173,7 @@ function secondsOfEnd(
       along('data'),
     pipelineCommunication: along('pipeline'),
     tensorCommunication: along('tensor'),
+    contextCommunication: along('context'),
     expertCommunication: along('expert'),
     optimizer: passSeconds(operationsSeconds(kernels, profile)),
     host: hardware.state === 'measured' ? (hardware.rates[0]!.host?.stepSeconds ?? 0) : 0,

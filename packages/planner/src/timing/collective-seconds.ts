@@ -5,8 +5,7 @@ import { linkOf } from './link-of.js';
 import { secondsOfBytes } from './seconds-of-bytes.js';
 
 /** What processes of one machine communicate. */
-type MeasuredCommunication = Pick<CollectiveOperation, 'bytes'> & {
-  readonly collective: CollectiveOperation['collective'] | 'message';
+type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> & {
   readonly group: { readonly size: number };
 };
 
@@ -33,7 +32,8 @@ export function measuredSeconds(
  * Time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an all-reduce. Between
  * nodes, the ranks of a group on one node share the adapters that belong to them. An all-to-all sends to each
  * rank its part: within a node as many bytes as a gather, but between nodes all ranks of a node send at once
- * what is for others, which no ring passes on.
+ * what is for others, which no ring passes on. Messages to neighbours take as long as the slowest of them:
+ * between nodes one leaves each of them.
  */
 export function collectiveSeconds(
   { collective, bytes, group }: Pick<CollectiveOperation, 'collective' | 'bytes' | 'group'>,
@@ -50,6 +50,9 @@ export function collectiveSeconds(
   const between = link.bytesPerSecond.value * link.efficiency.value * adapters;
   const bandwidth = isInside ? inside : Math.min(inside, between * software.linkFactor.value);
   const latency = link.latencySeconds.value;
+  if (collective === 'message') {
+    return latency + bytes / (link.bytesPerSecond.value * link.efficiency.value * (isInside ? 1 : adapters));
+  }
   if (collective === 'all-to-all' && !isInside) {
     const leaving = (group.perNode * bytes * (group.size - group.perNode)) / group.size;
     const staying = (bytes * (group.perNode - 1)) / group.size;

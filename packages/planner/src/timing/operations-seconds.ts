@@ -11,6 +11,8 @@ export interface PassSeconds {
   kernels: number;
   /** Tensor-parallel collectives that computation waits for, and what hidden ones cost it. */
   tensorCommunication: number;
+  /** The same of keys and values of sequences that processes share. */
+  contextCommunication: number;
   /** The same of tokens on their way to the processes of their experts and back. */
   expertCommunication: number;
   /** The GPU waits for the host to start operations. */
@@ -18,7 +20,15 @@ export interface PassSeconds {
 }
 
 export function noSeconds(): PassSeconds {
-  return { matmuls: 0, attention: 0, kernels: 0, tensorCommunication: 0, expertCommunication: 0, host: 0 };
+  return {
+    matmuls: 0,
+    attention: 0,
+    kernels: 0,
+    tensorCommunication: 0,
+    contextCommunication: 0,
+    expertCommunication: 0,
+    host: 0,
+  };
 }
 
 /** Time of operations that run one after the other on one GPU. */
@@ -35,6 +45,15 @@ export function operationsSeconds(operations: readonly Operation[], profile: Pro
 export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
+
+/** Where collectives of passes are counted; those of no other axis are within tensor parallelism. */
+const communicationOf = {
+  tensor: 'tensorCommunication',
+  context: 'contextCommunication',
+  expert: 'expertCommunication',
+  pipeline: 'tensorCommunication',
+  data: 'tensorCommunication',
+} as const satisfies Readonly<Record<CollectiveOperation['group']['axis'], keyof PassSeconds>>;
 
 /** Collectives that were started run one after the other behind what is computed. */
 class PassClock {
@@ -98,7 +117,7 @@ class PassClock {
   }
 
   #communicate({ group }: CollectiveOperation, seconds: number): void {
-    this.seconds[group.axis === 'expert' ? 'expertCommunication' : 'tensorCommunication'] += seconds;
+    this.seconds[communicationOf[group.axis]] += seconds;
   }
 
   /** Nothing for a collective that was started in another pass, which has ended by then. */

@@ -18,6 +18,7 @@ import type { MetaRun } from './meta-run.js';
 /** The groups of each scope, in the order in which one that serves several counts for the first. */
 const groupsOfScopes = {
   tp: 'tp',
+  cp: 'cp',
   ep: 'ep',
   etp: 'etp',
   experts: 'experts',
@@ -35,7 +36,7 @@ const groupsOfScopes = {
 export type CommunicationScope = keyof typeof groupsOfScopes;
 
 /** In which passes communicate, each micro-batch. */
-const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set(['tp', 'ep', 'etp', 'experts', 'pp']);
+const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set(['tp', 'cp', 'ep', 'etp', 'experts', 'pp']);
 
 /** What a training run takes on one rank. */
 export interface DryRunRank {

@@ -46,12 +46,14 @@ export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
 /** Those of one copy of the model, or of as many copies as its experts are spread over. */
 function leastProcesses({
   'tensor-model-parallel-size': tensor = 1,
+  'context-parallel-size': context = 1,
   'pipeline-model-parallel-size': pipeline = 1,
   'expert-model-parallel-size': expert = 1,
   'expert-tensor-parallel-size': sharing = tensor,
 }: Flags): number {
-  let stage = tensor;
-  while (stage % (expert * sharing) !== 0 && stage < tensor * expert * sharing) stage += tensor;
+  const copy = tensor * context;
+  let stage = copy;
+  while (stage % (expert * sharing) !== 0 && stage < copy * expert * sharing) stage += copy;
   return stage * pipeline;
 }
 

@@ -1,6 +1,7 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { TrainedOn } from '@mtl/configuration';
+import { contextPartition } from '@mtl/context-parallel';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
@@ -117,7 +118,7 @@ function partOf(
   },
 ): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
-  const { tp, pp, ep, etp, experts } = processes?.groups ?? {};
+  const { tp, cp, pp, ep, etp, experts } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
     model,
@@ -132,6 +133,8 @@ function partOf(
       layout: 'balanced',
       work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
+    // what is scored is computed once: keys for all are the shortest way
+    sequence: cp && contextPartition({ group: cp, communication: ['all_gather'] }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },
     expertParallel: { spread: ep, sharing: etp, all: experts },
   });

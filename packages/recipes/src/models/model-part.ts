@@ -6,6 +6,7 @@ import {
   scheduleOfStep,
   type TrainingConfiguration,
 } from '@mtl/configuration';
+import { contextPartition } from '@mtl/context-parallel';
 import { type DType, hasValues } from '@mtl/kernels';
 import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
 import { stores } from '@mtl/optimizer';
@@ -37,6 +38,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
         | 'device'
         | 'layerLayout'
         | 'sequenceParallel'
+        | 'cpCommType'
         | 'moeTokenDispatcherType'
         | 'cudaGraphs'
         | 'overlapGradReduce'
@@ -87,7 +89,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, pp, dp, ep, etp, experts } = processes.groups;
+  const { tp, cp, pp, dp, ep, etp, experts } = processes.groups;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -98,6 +100,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
+    sequence: cp && contextPartition({ group: cp, communication: parallel.cpCommType ?? ['p2p'] }),
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
     expertParallel: {
       spread: ep,
@@ -109,13 +112,14 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   });
   const { numMicroBatches } = training;
   const { releasesValues } = stores[storeOf(parallel)];
-  const isReplicated = dp !== undefined;
+  // gradients are summed over processes that share sequences as well
+  const isReplicated = dp !== undefined || cp !== undefined;
   const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated, releasesValues, onMessage })
     ? graphedStages(stages, {
         device,
         onMessage,
         onRefusal: refusalOf(processes, onMessage),
-        ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
+        ...(isReplicated ? amongReplicas(parameters, { overlaps: parallel.overlapGradReduce }) : {}),
       })
     : undefined;
   const pipeline = new Pipeline<Batch>({

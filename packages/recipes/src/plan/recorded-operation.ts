@@ -65,14 +65,30 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * What attention computes of the FLOPs that are counted: half of a causal one without a window, whose FLOPs
- * are those of the window, and in backward five matmuls instead of four, because the scores are computed
- * again.
+ * What attention computes of the FLOPs that are counted: of a causal one without a window, whose FLOPs are
+ * those of the window, the pairs of queries and keys that see each other; and in backward five matmuls
+ * instead of four, because the scores are computed again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
-  const isHalved = (causal === true || causal === 1) && !hasWindow(operands);
-  return (isHalved ? 0.5 : 1) * (name.endsWith('backward') ? 1.25 : 1);
+  const isLess = (causal === true || causal === 1) && !hasWindow(operands);
+  return (isLess ? visiblePart(operands) : 1) * (name.endsWith('backward') ? 1.25 : 1);
+}
+
+/**
+ * The share of pairs of a query and a key up to its position: half where they are of the same positions, all
+ * where keys are before queries, with which processes that share sequences compute.
+ */
+function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Operands): number {
+  if (isTensor(starts)) return 0.5;
+  const [numQueries, numKeys] = [(query as Tensor).dim(0), (key as Tensor).dim(0)];
+  const distance = Number(firstQuery) - Number(firstKey);
+  // keys that queries up to a distance from the first key see together
+  const seen = (until: number): number => {
+    const within = Math.min(Math.max(until, 0), numKeys);
+    return within ** 2 / 2 + Math.max(0, until - numKeys) * numKeys;
+  };
+  return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
 /** Whether queries see fewer keys than there are; packed samples are counted without their window. */

@@ -120,6 +120,8 @@ export class StepRecording implements StepListener {
       this.#messageBytes = Math.max(this.#messageBytes, operation.bytes);
       return;
     }
+    // of a ring what is received counts: as much is sent meanwhile
+    if (operation.operation === 'send') return;
     const collective = collectiveOf(operation, this.#groupNamed(operation.group));
     if (collective.group.axis === 'data' && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
@@ -167,6 +169,7 @@ function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): Co
     reduceScatter: 'reduce-scatter',
     broadcast: 'all-gather',
     allToAll: 'all-to-all',
+    receive: 'message',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
   // the recorded bytes of a gather are the part that this rank contributes

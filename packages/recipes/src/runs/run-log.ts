@@ -159,6 +159,7 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
     layout: {
       worldSize: parallel.worldSize,
       tensor: parallel.tensorModelParallelSize,
+      ...(parallel.contextParallelSize === undefined ? {} : { context: parallel.contextParallelSize }),
       pipeline: parallel.pipelineModelParallelSize,
       data: parallel.dataParallelSize,
       ...(parallel.expertModelParallelSize === undefined

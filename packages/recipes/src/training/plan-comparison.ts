@@ -133,6 +133,7 @@ function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }
   const { bubble } = breakdown;
   const communication =
     breakdown.tensorCommunication +
+    breakdown.contextCommunication +
     breakdown.expertCommunication +
     breakdown.pipelineCommunication +
     breakdown.dataCommunication;

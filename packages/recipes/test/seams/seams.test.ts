@@ -7,15 +7,16 @@ import { type SeamsCurve, trainWithSeams } from './train-with-seams.js';
 const layouts: readonly SeamsLayout[] = [
   { dp: 4, ep: 2, store: 'replicated' },
   { dp: 4, ep: 4, store: 'zero1', splitAndRecomputed: true },
-  { cp: 2, dp: 2, ep: 2, store: 'replicated' },
+  { cp: 2, dp: 2, ep: 2, store: 'replicated', communication: 'all_gather' },
   { cp: 2, dp: 2, ep: 2, store: 'zero1', splitAndRecomputed: true },
   { cp: 4, ep: 4, store: 'zero1' },
-  { tp: 2, cp: 2, ep: 2, store: 'zero1' },
+  { cp: 4, ep: 2, store: 'zero1', communication: 'a2a' },
+  { tp: 2, cp: 2, ep: 2, store: 'zero1', communication: 'all_gather' },
   { tp: 2, dp: 2, ep: 4, store: 'replicated', splitAndRecomputed: true },
   { cp: 2, dp: 2, ep: 2, store: 'zero1', sumsExpertsOverDense: true },
 ];
 
-describe('experts, a sequence partition and a store that only tests have', () => {
+describe('experts and a store that only tests have, and sequences that ranks share', () => {
   let whole: SeamsCurve;
   let ranks: SeamsCurve[][];
   beforeAll(async () => {
@@ -44,7 +45,7 @@ describe('experts, a sequence partition and a store that only tests have', () =>
   });
 
   it.each(layouts.map((layout, index) => ({ ...layout, index })).slice(0, -1))(
-    'train on 4 ranks with the curve of one process: tp $tp, cp $cp, dp $dp, ep $ep, $store, $splitAndRecomputed',
+    'train on 4 ranks with the curve of one process: tp $tp, cp $cp, dp $dp, ep $ep, $store, $splitAndRecomputed, $communication',
     ({ index, ep }) => {
       // as parity bounds layouts: float32 rounding of sums in another order
       const { loss, norm } = difference(index);

@@ -1,9 +1,9 @@
 import type { ProcessGroup } from '@mtl/comm';
+import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { setNumThreads, Tensor } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, gptBlock, numLossTokens, type TokenBatch } from '@mtl/models';
 import { AdamwOptimizer, type CreateStoresOptions, createStores, type ParallelGroups } from '@mtl/optimizer';
 import { routedExperts, spreadExpertsOver } from './routed-experts.js';
-import { zigzag } from './zigzag.js';
 
 const [numSamples, sequenceLength, numSteps] = [4, 8, 5];
 
@@ -29,6 +29,8 @@ export interface TrainWithSeams {
   readonly kind: CreateStoresOptions['kind'];
   /** The halves of backward one after the other, and layers computed again. */
   readonly splitAndRecomputed?: boolean | undefined;
+  /** How ranks that share sequences communicate. Default p2p. */
+  readonly communication?: ContextCommunication | undefined;
 }
 
 /** Everything depends on the global sample, so that the samples can be on any rank. */
@@ -62,9 +64,14 @@ export interface SeamsCurve {
 
 /**
  * Trains a GPT whose second layer has routed experts, with dropout, by AdamW: its samples over dp, its
- * positions over cp in two slices a rank, its experts over ep, its layers over tp with sequence parallelism.
+ * positions over cp in two chunks a rank, its experts over ep, its layers over tp with sequence parallelism.
  */
-export function trainWithSeams({ groups, kind, splitAndRecomputed = false }: TrainWithSeams): SeamsCurve {
+export function trainWithSeams({
+  groups,
+  kind,
+  splitAndRecomputed = false,
+  communication = 'p2p',
+}: TrainWithSeams): SeamsCurve {
   setNumThreads(1);
   const { tp, cp, dp, ep } = groups;
   spreadExpertsOver(ep);
@@ -72,7 +79,7 @@ export function trainWithSeams({ groups, kind, splitAndRecomputed = false }: Tra
   const stage = new GptStage({
     model,
     block: (layer) => (layer === 1 ? { ...standard, feedForward: routedExperts } : standard),
-    sequence: cp && zigzag(cp),
+    sequence: cp && contextPartition({ group: cp, communication: [communication] }),
     tensorParallel: tp && { group: tp, sequenceParallel: true },
     ...(splitAndRecomputed && {
       recomputation: { granularity: 'full', method: 'uniform', numLayers: 1 },

@@ -6,6 +6,7 @@ export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   attention: 'attention',
   kernels: 'other kernels',
   tensorCommunication: 'exposed tensor communication',
+  contextCommunication: 'exposed context communication',
   expertCommunication: 'exposed expert communication',
   pipelineCommunication: 'exposed pipeline communication',
   dataCommunication: 'exposed data communication',

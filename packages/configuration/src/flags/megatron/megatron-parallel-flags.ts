@@ -30,18 +30,11 @@ const parallelism: Record<string, MegatronFlag> = {
     harmless: 'always',
     takes: 'many',
   },
-  'context-parallel-size': only(
-    ['1'],
-    'samples split over processes along the sequence, attention included',
-    'attention needs the whole sequence on one tensor-parallel group',
-    'use --sequence-parallel with --tensor-model-parallel-size for long sequences',
-  ),
-  'hierarchical-context-parallel-sizes': only(
-    [],
-    'levels of context parallelism',
-    'there is no context parallelism',
-  ),
-  'cp-comm-type': only([], 'communication of context parallelism', 'there is no context parallelism'),
+  ...refused('context parallelism has one level', 'use --cp-comm-type p2p, all_gather or a2a', {
+    'hierarchical-context-parallel-sizes': 'heads exchanged within groups of a ring',
+    'hybrid-context-parallel': 'samples that each have as many processes as they need',
+    'max-seqlen-per-dp-cp-rank': 'samples that each have as many processes as they need',
+  }),
   'virtual-pipeline-model-parallel-size': only(
     ['1'],
     'chunks per stage',

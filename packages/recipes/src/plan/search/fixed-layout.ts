@@ -5,6 +5,7 @@ import type { LayoutCandidate } from './layout-candidates.js';
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
   if (given.has('tensor-model-parallel-size')) fixed.tensor = values['tensor-model-parallel-size']!;
+  if (given.has('context-parallel-size')) fixed.context = values['context-parallel-size']!;
   if (given.has('pipeline-model-parallel-size')) fixed.pipeline = values['pipeline-model-parallel-size']!;
   if (given.has('num-virtual-stages-per-pipeline-rank')) {
     fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;

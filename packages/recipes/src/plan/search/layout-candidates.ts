@@ -3,6 +3,8 @@ import type { Recomputation } from '@mtl/planner';
 /** How the processes of a run share its work. */
 export interface LayoutCandidate {
   readonly tensor: number;
+  /** Processes over which every sequence is divided; absent: 1. */
+  readonly context?: number;
   readonly pipeline: number;
   readonly data: number;
   /** v: chunks of the model on each rank. */
@@ -26,6 +28,8 @@ export interface CandidateSpace {
   /** Heads, and groups of keys and values: what tensor parallelism divides. */
   readonly headCounts: readonly number[];
   readonly globalBatchSize: number;
+  /** Sizes of context parallelism other than 1 that divide the sequence, and are worth it. */
+  readonly contexts: readonly number[];
   /** Absent without experts. */
   readonly experts?: {
     readonly number: number;
@@ -48,17 +52,21 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   const candidates: LayoutCandidate[] = [];
   for (const tensor of options(fixed.tensor, powersOfTwo(2 * space.gpusPerNode))) {
     if (n % tensor !== 0 || headCounts.some((count) => count % tensor !== 0)) continue;
-    for (const pipeline of options(fixed.pipeline, divisorsOf(n / tensor))) {
-      if ((n / tensor) % pipeline !== 0) continue;
-      const data = n / tensor / pipeline;
-      if (fixed.data !== undefined && fixed.data !== data) continue;
-      candidates.push(...ofMesh(space, { tensor, pipeline, data }));
+    for (const context of options(fixed.context, [1, ...space.contexts])) {
+      const rest = n / tensor / context;
+      if (!Number.isInteger(rest)) continue;
+      for (const pipeline of options(fixed.pipeline, divisorsOf(rest))) {
+        if (rest % pipeline !== 0) continue;
+        const data = rest / pipeline;
+        if (fixed.data !== undefined && fixed.data !== data) continue;
+        candidates.push(...ofMesh(space, { tensor, ...(context === 1 ? {} : { context }), pipeline, data }));
+      }
     }
   }
   return candidates;
 }
 
-type Mesh = Pick<LayoutCandidate, 'tensor' | 'pipeline' | 'data'>;
+type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
 /**
  * How the experts of a layer are spread over the processes of a stage: shared by those that share the rest of
@@ -66,10 +74,10 @@ type Mesh = Pick<LayoutCandidate, 'tensor' | 'pipeline' | 'data'>;
  */
 function expertSizes(
   { experts, fixed }: CandidateSpace,
-  { tensor, data }: Pick<Mesh, 'tensor' | 'data'>,
+  { tensor, context = 1, data }: Pick<Mesh, 'tensor' | 'context' | 'data'>,
 ): Pick<LayoutCandidate, 'expert' | 'expertTensor'>[] {
   if (experts === undefined) return [{}];
-  const stage = tensor * data;
+  const stage = tensor * context * data;
   const shared = experts.areSplit && tensor > 1 ? [1, tensor] : [1];
   return options(fixed.expertTensor, shared)
     .filter((size) => stage % size === 0 && experts.ffnHiddenSize % size === 0)
@@ -121,7 +129,8 @@ function withSettings(
   const { fixed, recomputations: all } = space;
   const recomputations = options(fixed.recomputation, all);
   const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
-  const distributed = layout.data === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
+  const copies = layout.data * (layout.context ?? 1);
+  const distributed = copies === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
   const experts = expertSizes(space, layout);
   return recomputations.flatMap((recomputation) =>
     sequence.flatMap((sequenceParallel) =>

@@ -24,6 +24,7 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     leastInterleavedStages: layouts.leastInterleavedStages,
     recomputations: layouts.recomputations,
     fixed: {
+      context: 1,
       ...(layouts.schedules.length === 0 ? { pipeline: 1 } : {}),
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: false }),
       ...(distributedOptimizer ? {} : { distributedOptimizer: false }),

@@ -135,10 +135,10 @@ export class RecordedEstimates {
     candidate: LayoutCandidate,
     { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
   ): Promise<RecordedParts | undefined> {
-    const { tensor, microBatch, recomputation, sequenceParallel, expert, expertTensor } = candidate;
+    const { tensor, context, microBatch, recomputation, sequenceParallel, expert, expertTensor } = candidate;
     const numStages = candidate.pipeline === 1 ? 1 : 2;
     const key = [
-      ...[tensor, numStages, microBatch, recomputation, sequenceParallel, schedule],
+      ...[tensor, context, numStages, microBatch, recomputation, sequenceParallel, schedule],
       ...(kind === 'expert' ? [expert, expertTensor] : []),
     ].join(' ');
     if (!this.#parts.has(key)) {
@@ -154,7 +154,7 @@ export class RecordedEstimates {
 
   #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedParts>): Composed {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
-    const { pipeline: p, chunks: v, data: d } = candidate;
+    const { pipeline: p, chunks: v, data: d, context = 1 } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
     // embedding and head are the same of both
     const parts = recorded.get('expert') ?? recorded.get('dense')!;
@@ -172,6 +172,7 @@ export class RecordedEstimates {
     const boundary = boundaryBytes(parts);
     const mesh = {
       tensorModelParallelSize: candidate.tensor,
+      ...(context === 1 ? {} : { contextParallelSize: context }),
       pipelineModelParallelSize: p,
       dataParallelSize: d,
       ...(candidate.expert === undefined
@@ -191,7 +192,7 @@ export class RecordedEstimates {
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
     // ranks of a distributed optimizer have parts of everything that follows the reduction
-    const shared = candidate.distributedOptimizer ? d : 1;
+    const shared = candidate.distributedOptimizer ? d * context : 1;
     const sharedExperts = candidate.distributedOptimizer ? meshOfRun(mesh).sizes.edp : 1;
     const sharedPart = (part: PartCost, whole: number): number => {
       const ofExperts = part.expertGradients / part.gradients;
@@ -210,7 +211,7 @@ export class RecordedEstimates {
           profile,
           fullest,
           overlaps,
-          group: groupNamed('dp'),
+          group: groupNamed('dense'),
           expertGroup: groupNamed('expert'),
         }),
       fixedBytes: states.map(

@@ -86,7 +86,7 @@ async function costsOf(
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
 ) {
   const proxy = proxyOf(configuration, sizes);
-  const { dp, edp } = meshOfRun(proxy.parallel).sizes;
+  const { cp, dp, edp } = meshOfRun(proxy.parallel).sizes;
   const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
     isRun: ({ tp }) => tp === 0,
@@ -98,7 +98,9 @@ async function costsOf(
     const { parameters, gradients, optimizer, temporary } = memoryByKind;
     const { operations, reduction } = run.step.ends[stage]!;
     // groups of one size take the same time
-    const ofExperts = reduction.operations.filter(({ group }) => group.size !== dp && group.size === edp);
+    const ofExperts = reduction.operations.filter(
+      ({ group }) => group.size !== cp * dp && group.size === edp,
+    );
     const seconds = (all: typeof operations = []): number => passSeconds(operationsSeconds(all, profile));
     return {
       forward: seconds(passes.F),
@@ -133,9 +135,9 @@ async function costsOf(
  * Data-parallel ranks of a proxy: two, which reduce gradients in as many buckets as more of them do, or as
  * many as hold each expert twice.
  */
-function dataSizeOf(tensor: number, expert: number): number {
+function dataSizeOf(copy: number, expert: number): number {
   let size = 2;
-  while ((tensor * size) % (2 * expert) !== 0) size += 1;
+  while ((copy * size) % (2 * expert) !== 0) size += 1;
   return size;
 }
 
@@ -146,10 +148,10 @@ function proxyOf(
   const { parallel, training, model } = configuration;
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
-  const tensor = parallel.tensorModelParallelSize;
+  const { tensorModelParallelSize: tensor, contextParallelSize: context = 1 } = parallel;
   const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = tensor, ...dense } = parallel;
   const layout = kind === 'expert' ? parallel : dense;
-  const dataSize = kind === 'expert' ? dataSizeOf(tensor, ep * etp) : 2;
+  const dataSize = kind === 'expert' ? dataSizeOf(tensor * context, ep * etp) : 2;
   return {
     ...configuration,
     model: {
@@ -164,7 +166,7 @@ function proxyOf(
     },
     parallel: {
       ...layout,
-      worldSize: numStages * dataSize * tensor,
+      worldSize: numStages * dataSize * tensor * context,
       dataParallelSize: dataSize,
       pipelineModelParallelSize: numStages,
       numVirtualStages: 1,

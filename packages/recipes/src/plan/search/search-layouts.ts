@@ -123,8 +123,8 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
 }
 
 /** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
-const kindOf = ({ tensor, pipeline, data, recomputation }: LayoutCandidate): string =>
-  `${tensor} ${pipeline} ${data} ${recomputation}`;
+const kindOf = ({ tensor, context, pipeline, data, recomputation }: LayoutCandidate): string =>
+  `${tensor} ${context} ${pipeline} ${data} ${recomputation}`;
 
 type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
 
@@ -180,6 +180,7 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
     numLayers: values['num-layers']!,
     headCounts: [heads, values['num-query-groups'] ?? heads],
     globalBatchSize: values['global-batch-size']!,
+    contexts: contextsOf(resolved),
     ...(experts === undefined || experts === 0
       ? {}
       : {
@@ -192,6 +193,19 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
         }),
     fixed: { ...fixed, ...fixedLayout(resolved) },
   };
+}
+
+/** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
+const leastChunk = 1024;
+
+/** Sizes of context parallelism of a GPT, each of which has two chunks of a sequence. */
+function contextsOf({ model, values }: ResolvedFlags): readonly number[] {
+  const length = model === 'bert' ? 0 : values['seq-length']!;
+  const most = Math.floor(length / (2 * leastChunk));
+  return Array.from(
+    { length: Math.max(0, Math.floor(Math.log2(most))) },
+    (_, power) => 2 ** (power + 1),
+  ).filter((size) => length % (2 * size) === 0);
 }
 
 /** Flags as a command line has them; those of candidates are switches that are on, or have one value. */
@@ -240,8 +254,8 @@ async function estimatesOf(
   for (const [numDone, candidate] of sorted.entries()) {
     onEstimate(numDone);
     const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
-    const { expert = 1, expertTensor = 1 } = candidate;
-    const passes = `${tensor} ${recomputation} ${sequenceParallel} ${expert} ${expertTensor}`;
+    const { context: share, expert = 1, expertTensor = 1 } = candidate;
+    const passes = `${tensor} ${share} ${recomputation} ${sequenceParallel} ${expert} ${expertTensor}`;
     const known = least.get(passes);
     if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
     const each = await estimate(candidate);

@@ -1,4 +1,5 @@
 import { createMeshGroups, type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import type { ContextCommunication } from '@mtl/context-parallel';
 import { setPoison } from '@mtl/kernels/internal';
 import { type SeamsCurve, trainWithSeams } from '../train-with-seams.js';
 
@@ -9,6 +10,7 @@ export interface SeamsLayout {
   readonly ep: number;
   readonly store: 'replicated' | 'zero1';
   readonly splitAndRecomputed?: boolean;
+  readonly communication?: ContextCommunication;
   /** Fault injection: experts' gradients are summed over the ranks of all others'. */
   readonly sumsExpertsOverDense?: boolean;
 }
@@ -16,7 +18,7 @@ export interface SeamsLayout {
 export default function seamsOnRanks(world: World, layouts: readonly SeamsLayout[]): SeamsCurve[] {
   // unwritten memory must not look right because it held the same values before
   setPoison(true);
-  return layouts.map(({ store, splitAndRecomputed, sumsExpertsOverDense, ...sizes }) => {
+  return layouts.map(({ store, splitAndRecomputed, communication, sumsExpertsOverDense, ...sizes }) => {
     const mesh = new ProcessMesh({ ...sizes, etp: 1 });
     const axes = (['tp', 'cp', 'dp', 'ep', 'edp'] as const).filter((axis) => mesh.sizes[axis] > 1);
     const declared: Record<string, readonly MeshAxis[]> = {
@@ -29,6 +31,7 @@ export default function seamsOnRanks(world: World, layouts: readonly SeamsLayout
       groups: { ...groups, world: world.group },
       kind: store,
       splitAndRecomputed,
+      communication,
     });
     close();
     return curve;

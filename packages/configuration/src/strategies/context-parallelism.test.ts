@@ -1,0 +1,95 @@
+import { expect, it } from 'vitest';
+import { configure, withFlags } from '../../test/support/configure.js';
+import { refusals } from '../../test/support/refusals.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
+
+const parallelOf = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;
+
+it('divides sequences over processes that are not those of data', () => {
+  const line = '--context-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel';
+  const parallel = parallelOf(line, 8);
+  expect(parallel).toMatchObject({ contextParallelSize: 2, cpCommType: ['p2p'], dataParallelSize: 2 });
+  expect(meshOfRun(parallel).sizes).toMatchObject({ tp: 2, cp: 2, dp: 2, pp: 1 });
+  expect(layoutText(parallel)).toBe('tensor 2 x context 2 x pipeline 1 x data 2');
+});
+
+it('has a group for keys, and gradients are summed over it as over copies', () => {
+  const mesh = meshOfRun(parallelOf('--context-parallel-size 2', 4));
+  expect(groupsOfRun(mesh)).toMatchObject({
+    cp: { declaration: ['cp'], plannedAs: 'context' },
+    dp: { declaration: ['dp'] },
+    dense: { declaration: ['cp', 'dp'], plannedAs: 'data' },
+  });
+});
+
+it('takes one word for all layers, or one for each', () => {
+  const commOf = (words: string) =>
+    parallelOf(`--context-parallel-size 2 --cp-comm-type ${words}`, 2).cpCommType;
+  expect(commOf('all_gather')).toEqual(['all_gather']);
+  expect(commOf('a2a p2p p2p a2a')).toEqual(['a2a', 'p2p', 'p2p', 'a2a']);
+});
+
+it('is no part of a run whose sequences are whole', () => {
+  const { parallel, notices } = configure(withFlags('--context-parallel-size 1'), 2);
+  expect(Object.keys(parallel).filter((key) => /context|cp/i.test(key))).toEqual([]);
+  expect(notices).toEqual([]);
+  expect(configure(withFlags('--cp-comm-type a2a'), 2).notices).toEqual([
+    '--cp-comm-type has no effect with --context-parallel-size 1',
+  ]);
+});
+
+it('lets the distributed optimizer divide states over processes that share sequences', () => {
+  const line = '--context-parallel-size 2 --use-distributed-optimizer';
+  expect(configure(withFlags(line), 2).notices).toEqual([]);
+});
+
+it('is refused for a BERT', () => {
+  const line = ['--context-parallel-size', '2'];
+  expect(() => parseFlags(line, { model: 'bert' })).toThrow(
+    expect.objectContaining({ code: 'MTL_FLAG_MODEL' }),
+  );
+});
+
+refusals(
+  [
+    [
+      '--context-parallel-size 3',
+      3,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /--context-parallel-size 3 does not divide --seq-length 32 into two chunks.*expected 2 or 4, or a --seq-length that is a multiple of 6/,
+    ],
+    [
+      '--context-parallel-size 32 --tensor-model-parallel-size 4 --sequence-parallel',
+      128,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /expected 8, or a --seq-length that is a multiple of 256/,
+    ],
+    [
+      '--context-parallel-size 2 --cp-comm-type p2p a2a p2p',
+      2,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /is 3 words for 4 layers; expected one word, or 4/,
+    ],
+    [
+      '--context-parallel-size 8 --cp-comm-type a2a',
+      8,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /8 does not divide --num-attention-heads 4: with a2a .* expected 4, or another --cp-comm-type/,
+    ],
+    [
+      '--context-parallel-size 4 --cp-comm-type a2a --tensor-model-parallel-size 2',
+      8,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /over 2 tensor-parallel ranks: with a2a .*expected 2, or/,
+    ],
+    ['--context-parallel-size 4', 2, 'MTL_WORLD_SIZE', /tensor x context x pipeline.*= 4/],
+    [
+      '--context-parallel-size 2 --cuda-graphs --device cuda',
+      2,
+      'MTL_CUDA_GRAPHS',
+      /--cuda-graphs with --context-parallel-size 2: passes contain communication/,
+    ],
+  ],
+  { numAdvised: 4 },
+);

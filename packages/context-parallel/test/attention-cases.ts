@@ -1,0 +1,87 @@
+/** What a test computes attention of. */
+export interface AttentionCase {
+  readonly name: string;
+  readonly dtype?: 'float32' | 'float64' | 'bfloat16';
+  /** Default: as many as heads. */
+  readonly numGroups?: number;
+  readonly causal?: boolean;
+  readonly windowSize?: number;
+  /** First positions of documents, by sample. */
+  readonly documents?: ReadonlyArray<readonly number[]>;
+  readonly dropout?: number;
+  /** Of queries and keys. Default: 1. */
+  readonly amplitude?: number;
+  /** Where the rounding of scores decides how far results may be apart. */
+  readonly bound?: number;
+}
+
+export const sizes = { sequenceLength: 32, batch: 2, numHeads: 4, headSize: 8 } as const;
+
+/** Chunks are of 8 positions with two processes, of 4 with four. */
+export const cases: readonly AttentionCase[] = [
+  { name: 'causal', causal: true },
+  { name: 'all keys' },
+  { name: 'two groups of heads', causal: true, numGroups: 2 },
+  { name: 'one group of heads', causal: true, numGroups: 1 },
+  { name: 'a window shorter than a chunk', causal: true, windowSize: 2 },
+  { name: 'a window of a chunk', causal: true, windowSize: 8 },
+  { name: 'a window of more than two chunks', causal: true, windowSize: 19 },
+  {
+    name: 'documents that begin within chunks and at their borders',
+    causal: true,
+    documents: [
+      [0, 3, 8, 21],
+      [0, 16, 17, 24],
+    ],
+  },
+  { name: 'documents and a window', causal: true, windowSize: 5, documents: [[0, 6, 16], [0]] },
+  { name: 'dropout', causal: true, dropout: 0.3 },
+  {
+    name: 'dropout, documents and groups',
+    causal: true,
+    dropout: 0.2,
+    numGroups: 2,
+    documents: [
+      [0, 11],
+      [0, 8],
+    ],
+  },
+  // the last bit of a score of 300 is 3e-5, by which its exponential is off
+  { name: 'scores of some hundreds', causal: true, amplitude: 16, bound: 3e-5 },
+  { name: 'float64', causal: true, dtype: 'float64', numGroups: 2, windowSize: 9 },
+  { name: 'bfloat16', causal: true, dtype: 'bfloat16' },
+];
+
+const value = (index: number): number => Math.sin(1 + index * 1.7) + 0.5 * Math.cos(index * 0.31);
+
+/** [S, B, (A + 2 G) * D] */
+export function projectionOf({
+  numGroups = sizes.numHeads,
+  amplitude = 1,
+}: AttentionCase): readonly number[] {
+  const { sequenceLength, batch, numHeads, headSize } = sizes;
+  const perGroup = (numHeads / numGroups + 2) * headSize;
+  const length = sequenceLength * batch * numGroups * perGroup;
+  return Array.from({ length }, (_, index) => {
+    const isValue = index % perGroup >= perGroup - headSize;
+    return value(index) * (isValue ? 1 : amplitude);
+  });
+}
+
+/** [S, B, A * D] */
+export const outputGradientOf = (): readonly number[] =>
+  Array.from(
+    { length: sizes.sequenceLength * sizes.batch * sizes.numHeads * sizes.headSize },
+    (_, index) => value(index * 3 + 7) / 4,
+  );
+
+/** [B, S]: the first position of the document of each. */
+export function keyStartOf({ documents }: AttentionCase): Int32Array | undefined {
+  if (documents === undefined) return undefined;
+  const { sequenceLength } = sizes;
+  return Int32Array.from(
+    documents.flatMap((starts) =>
+      Array.from({ length: sequenceLength }, (_, position) => starts.findLast((start) => start <= position)!),
+    ),
+  );
+}

@@ -1,0 +1,98 @@
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { numLiveTensors } from '@mtl/kernels';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type AttentionCase, cases, sizes } from './attention-cases.js';
+import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
+
+/**
+ * How far results may be apart, by the largest of them: rounding of sums in another order, 32 terms of order
+ * 1; of bfloat16 the last of 8 bits, since inputs and outputs are rounded to them and sums are not.
+ */
+const bounds = { float64: 1e-13, float32: 2e-6, bfloat16: 2 ** -7 };
+
+/** Rows [S, ...] by position, of those of all processes. */
+function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): readonly number[] {
+  const rowSize = ranks[0]![of].length / (sizes.sequenceLength / ranks.length);
+  const whole = new Array<number>(sizes.sequenceLength * rowSize).fill(Number.NaN);
+  for (const { slices, [of]: values } of ranks) {
+    let row = 0;
+    for (const { start, end } of slices) {
+      for (let position = start; position < end; position++, row++) {
+        for (let at = 0; at < rowSize; at++) whole[position * rowSize + at] = values[row * rowSize + at]!;
+      }
+    }
+  }
+  return whole;
+}
+
+/** The largest difference by the largest value. */
+function difference(left: readonly number[], right: readonly number[]): number {
+  expect(left.length).toBe(right.length);
+  const largest = Math.max(...right.map(Math.abs));
+  return Math.max(...left.map((value, at) => Math.abs(value - right[at]!))) / largest;
+}
+
+describe.each([2, 4])('attention of sequences that %i processes share', (size) => {
+  let ranks: AttendedRows[][][];
+  let before: number;
+  beforeAll(async () => {
+    before = numLiveTensors();
+    ranks = await runInMemoryRanks<AttendedRows[][]>({
+      worldSize: size,
+      ...rankThreads(new URL('./ranks/attend.ts', import.meta.url)),
+      argument: undefined,
+    });
+  });
+
+  it('leaves no tensor behind', () => {
+    expect(numLiveTensors()).toBe(before);
+  });
+
+  it('gives every process two chunks that make causal attention the same work', () => {
+    const pairs = ranks.map((all) =>
+      all[0]![0]!.slices.flatMap(({ start, end }) =>
+        Array.from({ length: end - start }, (_, index) => start + index + 1),
+      ),
+    );
+    const sums = pairs.map((seen) => seen.reduce((sum, count) => sum + count, 0));
+    expect(new Set(sums).size).toBe(1);
+    expect(sums[0]! * size).toBe((sizes.sequenceLength * (sizes.sequenceLength + 1)) / 2);
+  });
+
+  const all = cases.flatMap((attentionCase, index) =>
+    waysOf(attentionCase, size).map((way, at) => ({ ...attentionCase, index, way, at })),
+  );
+  it.each(all)('has the results of one process: $way, $name', ({ index, at, ...attentionCase }) => {
+    const whole = attend(attentionCase);
+    const own = ranks.map((results) => results[index]![at]!);
+    const { dtype = 'float32', bound = bounds[dtype] } = attentionCase;
+    expect(difference(inOrder(own, 'output'), whole.output)).toBeLessThan(bound);
+    expect(difference(inOrder(own, 'gradient'), whole.gradient)).toBeLessThan(bound);
+  });
+
+  it('sends what the formulas of the three ways say', () => {
+    const index = cases.findIndex(({ name }) => name === 'two groups of heads');
+    const attentionCase = cases[index] as AttentionCase;
+    const { batch, numHeads, headSize, sequenceLength } = sizes;
+    const own = sequenceLength / size;
+    const groups = attentionCase.numGroups!;
+    // bytes of float32 of the own keys and values
+    const block = own * batch * 2 * groups * headSize * 4;
+    const others = size - 1;
+    // keys and values once in forward; in backward again, and their gradients, which are float32 as well
+    const travelling = { forward: others * block, backward: 2 * others * block };
+    const projection = own * batch * (2 * numHeads + 2 * groups) * headSize * 4;
+    const exchanged = (others / size) * projection;
+    const expected = {
+      all_gather: travelling,
+      p2p: travelling,
+      a2a: { forward: exchanged, backward: exchanged },
+    };
+    for (const results of ranks) {
+      waysOf(attentionCase, size).forEach((way, at) => {
+        expect(results[index]![at]!.sentBytes, way).toEqual(expected[way]);
+      });
+    }
+  });
+});
