@@ -7,12 +7,14 @@
  *     [--micro-batch N] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
  * On a GPU also the host's milliseconds of a step: those in which it does not wait for the GPU's results.
  * Where they are as many as the step's, the GPU waits for the host.
- * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
+ * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --cp N,
+ * --cp-comm-type p2p|all_gather|a2a, --distributed-optimizer, and
  * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
  * communication and the bytes handed over.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { contextPartition } from '@mtl/context-parallel';
 import {
   hostInformation,
   memoryStatistics,
@@ -48,6 +50,8 @@ const { values } = parseArgs({
     warmup: { type: 'string', default: '3' },
     'micro-batch': { type: 'string' },
     tp: { type: 'string', default: '1' },
+    cp: { type: 'string', default: '1' },
+    'cp-comm-type': { type: 'string', default: 'p2p' },
     pp: { type: 'string', default: '1' },
     schedule: { type: 'string', default: '1f1b' },
     /** Micro-batches of a step on each data-parallel rank. */
@@ -67,11 +71,13 @@ const { dtype, device } = values;
 const { world } = await joinProcesses({ variables: process.env, device, onMessage: console.error });
 const tensorModelParallelSize = Number(values.tp);
 const pipelineModelParallelSize = Number(values.pp);
+const contextParallelSize = Number(values.cp);
 const numMicroBatches = Number(values['micro-batches']);
-const dataParallelSize = (world?.size ?? 1) / tensorModelParallelSize / pipelineModelParallelSize;
+const dataParallelSize =
+  (world?.size ?? 1) / tensorModelParallelSize / contextParallelSize / pipelineModelParallelSize;
 const processes = new TrainingProcesses({
   world,
-  parallel: { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize },
+  parallel: { tensorModelParallelSize, contextParallelSize, pipelineModelParallelSize, dataParallelSize },
 });
 const { groups, coordinates } = processes;
 const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParallelSize;
@@ -139,11 +145,12 @@ const { stages, parameters } = buildGptStages({
   layers,
   placement,
   rank: coordinates.pp,
+  sequence: groups.cp && contextPartition({ group: groups.cp, communication: [values['cp-comm-type']] }),
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
-if (values['cuda-graphs'] && tensorModelParallelSize > 1) {
+if (values['cuda-graphs'] && tensorModelParallelSize * contextParallelSize > 1) {
   console.error(
-    'error[MTL_CUDA_GRAPHS]: --cuda-graphs with --tp: passes contain communication, which cannot be recorded',
+    'error[MTL_CUDA_GRAPHS]: --cuda-graphs with --tp or --cp: passes contain communication, which cannot be recorded',
   );
   process.exit(2);
 }

@@ -22,7 +22,8 @@ const groupsOfScopes = {
   ep: 'ep',
   etp: 'etp',
   experts: 'experts',
-  dp: 'dp',
+  // gradients are summed over processes that share sequences as well
+  dp: 'dense',
   edp: 'expert',
   pp: 'pp',
   embedding: 'embedding',
