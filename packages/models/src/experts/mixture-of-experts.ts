@@ -14,6 +14,7 @@ import {
   type ExpertParallel,
   isSharded,
   joinShares,
+  type SentTokens,
   shareOfRows,
   type TensorParallel,
 } from '@mtl/tensor-parallel';
@@ -98,9 +99,16 @@ export class MixtureOfExperts implements Sublayer {
     return tape.scope(() => {
       const own = ownRows(tape, input, context.tensorParallel);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
-      const combined = this.#compute(tape, own, { routing, context });
-      const whole = own.isShare ? joinShares(tape, combined, own.group!) : combined;
+      const sent = this.#send(tape, own, { routing, context });
+      // shared experts compute beside the exchanges of rows where there are any
+      const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
+      const tokens = sent.arrive(tape);
+      const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
+      const output = shared?.finish(tape);
+      const rows = combined.finish(tape);
+      const whole = own.isShare ? joinShares(tape, rows, own.group!) : rows;
       const routed = reshape(tape, { input: whole, shape });
+      if (output !== undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
       return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
     });
   }
@@ -130,20 +138,20 @@ export class MixtureOfExperts implements Sublayer {
     return this.#router.route(tape, logits, context.routing);
   }
 
-  #compute(
+  #send(
     tape: Tape,
     { rows }: OwnRows,
     { routing, context }: { readonly routing: Routing; readonly context: MicroBatchContext },
-  ): Variable {
-    const tokens = dispatchTokens(tape, {
+  ): SentTokens {
+    const sent = dispatchTokens(tape, {
       input: rows,
       ...routing,
       experts: this.#withinCapacity(tape, routing),
       numExperts: this.#specification.numExperts,
       expertParallel: this.#expertParallel,
     });
-    if (context.routing?.countsLoads) this.load.add(tokens.load.tensor, routing.experts.tensor.size);
-    return tokens.combine(tape, this.#experts.forward(tape, tokens));
+    if (context.routing?.countsLoads) this.load.add(sent.load.tensor, routing.experts.tensor.size);
+    return sent;
   }
 
   /** The choice without what experts have no room for, which adds nothing: probabilities stay as they are. */
