@@ -21,7 +21,7 @@ import {
 import type { MatmulCost } from '../blocks/matmul-cost.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
-import { addBalancingLosses, lossesOf } from './balancing-losses.js';
+import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
 import { ExpertLoad } from './expert-load.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 import { RoutedExperts } from './routed-experts.js';
@@ -119,23 +119,41 @@ export class MixtureOfExperts implements Sublayer {
     { numSequences, context }: { readonly numSequences: number; readonly context: MicroBatchContext },
   ): Routing {
     const logits = this.#router.logits(tape, rows);
-    if (context.losses !== undefined && this.losses.length > 0) {
-      const { losses } = context;
-      addBalancingLosses(tape, {
-        logits,
-        specification: this.#specification,
-        numSequences,
-        group,
-        losses,
-        scoredLoad: this.#router.scoredLoad,
-        countsLoads: context.routing?.countsLoads ?? false,
-      });
-    }
-    if (context.routing?.countsLoads === true && this.load.entropy.isWatched) {
+    const losses = this.#startLosses(tape, logits, { group, numSequences, context });
+    const routing = this.#router.route(tape, logits, context.routing);
+    losses?.finish();
+    return routing;
+  }
+
+  /** The losses of the router, and its entropy while that is watched. */
+  #startLosses(
+    tape: Tape,
+    logits: Variable,
+    {
+      group,
+      numSequences,
+      context,
+    }: Pick<OwnRows, 'group'> & { readonly numSequences: number; readonly context: MicroBatchContext },
+  ): PendingLosses | undefined {
+    const countsLoads = context.routing?.countsLoads ?? false;
+    const { entropy } = this.load;
+    if (context.losses === undefined || this.losses.length === 0) {
       const { topK, router } = this.#specification;
-      this.load.entropy.add(logits.tensor, { topK, scoreFunction: router.scoreFunction });
+      if (countsLoads && entropy.isWatched) {
+        entropy.addLogits(logits.tensor, { topK, scoreFunction: router.scoreFunction });
+      }
+      return undefined;
     }
-    return this.#router.route(tape, logits, context.routing);
+    return startBalancingLosses(tape, {
+      logits,
+      specification: this.#specification,
+      numSequences,
+      group,
+      losses: context.losses,
+      scoredLoad: this.#router.scoredLoad,
+      countsLoads,
+      entropy,
+    });
   }
 
   #send(
