@@ -165,7 +165,9 @@ function verdictOf({ layers, newest: { loads } }: ExpertsAnswer) {
   const most = `Busiest is expert ${expert} of layer ${layers[at]} with ${timesEven(busiest[at])}.`;
   const none =
     idle.length === 0 ? 'All experts got tokens.' : `Experts that got no tokens: ${idle.join('; ')}.`;
-  return { text: `${most} ${none}`, isGrave: idle.length > 0 };
+  // what a rate of FLOPs means follows from it
+  const counted = 'Model FLOPs are those of the experts that a token uses.';
+  return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }
 
 /** What the colours mean; they are those of the style sheet. */

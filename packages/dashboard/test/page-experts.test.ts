@@ -60,7 +60,9 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     }, '?tab=experts');
     const details = browser.page.getByRole('region', { name: 'Details of a run' });
     await details
-      .getByText('Busiest is expert 1 of layer 1 with 1.5 × even. All experts got tokens.')
+      .getByText(
+        'Busiest is expert 1 of layer 1 with 1.5 × even. All experts got tokens. Model FLOPs are those of the experts that a token uses.',
+      )
       .waitFor();
     const overview = [2, 4];
     await expect.poll(() => colourOf(0, [0, 2], overview)).toBe(await property('--heat-even'));
@@ -86,7 +88,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
         [0, 8, 4, 4],
       ]),
     );
-    await details.getByText('Experts that got no tokens: layer 1: 1; layer 3: 0.').waitFor();
+    await details.getByText('Experts that got no tokens: layer 1: 1; layer 3: 0. Model FLOPs').waitFor();
     await browser.page.getByText('Events of sparse: 2').click();
     expect(
       await browser.page.getByRole('list', { name: 'Events' }).getByRole('listitem').allTextContents(),

@@ -1,8 +1,9 @@
 import { allocateParameters, initializeParameter, type Parameter, Tape } from '@mtl/autograd';
-import { setNumThreads, Tensor } from '@mtl/kernels';
+import type { ProcessGroup } from '@mtl/comm';
+import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/layer-losses.js';
-import { addBalancingLosses, lossesOf } from '../src/experts/balancing-losses.js';
+import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
 import { expertsSpecificationOf } from '../src/experts/experts-specification-of.js';
 import { ScoredLoad } from '../src/experts/scored-load.js';
 import { type ExpertVariants, type GptModelConfiguration, GptStage, numLossTokens } from '../src/index.js';
@@ -26,39 +27,59 @@ const logits = [
   [0.1, 0.4, 2.5, -2],
 ];
 
-/** The value of one balancing loss of a weight of 1, and the gradient of the logits. */
-function balance(
-  model: ExpertVariants,
-  { numSequences = 1, load }: { readonly numSequences?: number; readonly load?: readonly number[] } = {},
-): { readonly value: number; readonly gradient: readonly number[] } {
+interface BalanceOptions {
+  readonly numSequences?: number;
+  readonly load?: readonly number[];
+  readonly group?: ProcessGroup;
+}
+
+/** The values of balancing losses of weights of 1, their gradient of the logits, and what ran. */
+function balances(model: ExpertVariants, { numSequences = 1, load, group }: BalanceOptions = {}) {
   const specification = expertsSpecificationOf({ ...smallGpt, numExperts: 4, ...model });
-  const [name] = lossesOf(specification);
-  const losses = new LayerLosses({ names: new Set([name!]), lossFactors: { [name!]: 1 }, device: 'cpu' });
+  const names = lossesOf(specification);
+  const lossFactors = Object.fromEntries(names.map((name) => [name, 1]));
+  const losses = new LayerLosses({ names: new Set(names), lossFactors, device: 'cpu' });
   const scoredLoad = new ScoredLoad({ numExperts: 4, device: 'cpu' });
   if (load !== undefined) scoredLoad.set(load);
   using tape = new Tape();
   const input = tape.input(Tensor.from(logits.flat(), { shape: [3, 4], dtype: 'float32' }), {
     requiresGradient: true,
   });
-  addBalancingLosses(tape, {
-    logits: input,
-    specification,
-    numSequences,
-    group: undefined,
-    losses,
-    scoredLoad,
-    countsLoads: true,
+  const operations: string[] = [];
+  const observed = <Result>(body: () => Result): Result =>
+    observeOperations((name) => operations.push(name), body);
+  observed(() =>
+    startBalancingLosses(tape, {
+      logits: input,
+      specification,
+      numSequences,
+      group,
+      losses,
+      scoredLoad,
+      countsLoads: true,
+    }).finish(),
+  );
+  const values = losses.take().map((loss) => {
+    const value = loss.losses.item();
+    loss.dispose();
+    return value;
   });
-  const [made] = losses.take();
-  const value = made!.losses.item();
-  made!.dispose();
-  tape.backward([]);
-  using gradient = tape.takeGradient(input)!;
-  const values = gradient.toArray();
+  observed(() => tape.backward([]));
+  using tensor = tape.takeGradient(input)!;
+  const gradient = tensor.toArray();
   input.release();
   losses.release();
+  const counted = scoredLoad.take();
   scoredLoad.dispose();
-  return { value, gradient: values };
+  const numOf = (name: string): number => operations.filter((each) => each === name).length;
+  const passes = [numOf('router_statistics_forward'), numOf('router_statistics_backward')];
+  return { values, gradient, passes, counted };
+}
+
+/** The value of one balancing loss of a weight of 1, and the gradient of the logits. */
+function balance(model: ExpertVariants, options: BalanceOptions = {}) {
+  const { values, gradient } = balances(model, options);
+  return { value: values[0]!, gradient };
 }
 
 // hand-computed values have six digits
@@ -106,6 +127,43 @@ describe('the losses of a router', () => {
     // as the micro-batch's loss where the load is its own
     const own = balance(global, { load: [1, 1, 2, 2] });
     expect(own.value / 3).toBeCloseTo(1.091026, 5);
+    const { gradient } = balance({ moeAuxLossCoeff: [1] });
+    expect(own.gradient.map((value) => value / 3)).toEqual(near(gradient));
+  });
+
+  it.each([1, 3])('are made of one pass and one sum over processes, of %i sequences', (numSequences) => {
+    const types = ['aux_loss', 'seq_aux_loss', 'global_aux_loss'] as const;
+    const each: readonly ExpertVariants[] = [
+      ...types.map((type) => ({ moeRouterLoadBalancingType: [type], moeAuxLossCoeff: [1] })),
+      { moeRouterLoadBalancingType: ['none'], moeZLossCoeff: 1 },
+    ];
+    const options = { numSequences, load: [1, 3, 2, 2] };
+    const separate = each.map((model) => balance(model, options));
+    const all = { moeRouterLoadBalancingType: types, moeAuxLossCoeff: [1, 1, 1], moeZLossCoeff: 1 };
+    const together = balances(all, options);
+    expect(together.passes).toEqual([1, 1]);
+    expect(together.counted).toEqual([1, 1, 2, 2]);
+    expect(together.values).toEqual(near(separate.map(({ value }) => value)));
+    const summed = separate[0]!.gradient.map((_, index) =>
+      separate.reduce((sum, { gradient }) => sum + gradient[index]!, 0),
+    );
+    expect(together.gradient).toEqual(near(summed));
+    // another process with the same rows: twice the sums
+    const reduced: number[] = [];
+    const twice = {
+      size: 2,
+      allReduce: (tensor: Tensor) => {
+        reduced.push(tensor.size);
+        add({ output: tensor, left: tensor, right: tensor });
+        return { wait: () => {} };
+      },
+    } as unknown as ProcessGroup;
+    const shared = balances(all, { ...options, group: twice });
+    expect(reduced).toEqual([numSequences * 9]);
+    // balance is a mean over rows; the others are sums over rows
+    const [balanced, ofSequences, global, z] = together.values;
+    expect(shared.values).toEqual(near([balanced!, ofSequences!, 2 * global!, 2 * z!]));
+    expect(shared.counted).toEqual([1, 1, 2, 2]);
   });
 
   it('are those of types with a coefficient', () => {

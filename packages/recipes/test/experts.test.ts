@@ -120,6 +120,7 @@ describe('experts on two ranks', () => {
     ['alone', 1, {}],
     ['shared by tensor-parallel ranks', 2, shared],
     ['divided over tensor-parallel ranks', 2, folded],
+    ['shared by data-parallel ranks', 2, { layout: { expertTensorParallelSize: 2 } }],
   ])('go on in another layout: %s', async (layout, worldSize, options) => {
     const load: RunOptions = { checkpoint: { load: runs.pathOf('spread'), ckptStep: 4 } };
     const name = `from spread ${layout}`;

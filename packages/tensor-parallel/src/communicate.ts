@@ -1,4 +1,4 @@
-import type { Collective, Tape, Variable } from '@mtl/autograd';
+import type { Collective, PendingTensor, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import { regionCollectives } from './region-collectives.js';
@@ -12,29 +12,68 @@ export interface CommunicateOptions {
   readonly backward: Collective;
 }
 
-/** A collective as a differentiable operation: another one carries gradients back. */
-export function communicate(tape: Tape, { name, input, forward, backward }: CommunicateOptions): Variable {
-  const output = tape.result(forward(input.tensor).wait(), { requiresGradient: input.requiresGradient });
-  tape.record(output, () => ({
-    name,
+/** The result of a collective under way. */
+export interface PendingVariable {
+  /** Waits for it; called once. */
+  finish(tape: Tape): Variable;
+}
+
+/**
+ * Starts a collective as a differentiable operation: another one carries gradients back. What is computed
+ * before `finish` runs beside it, and its backward beside the other one, which starts where backward reaches
+ * `finish` and is waited for where it reaches the start.
+ */
+export function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
+  const { name, input, forward, backward } = options;
+  const { requiresGradient } = input;
+  const { shape } = input.tensor;
+  const pending = forward(input.tensor);
+  let pendingGradient: PendingTensor | undefined;
+  // stands for what is under way: it only joins both ends on the tape
+  const link = tape.result(input.tensor.view({ shape }), { requiresGradient });
+  tape.record(link, () => ({
+    name: `start of ${name}`,
     inputs: [input],
     parameters: [],
     saved: [],
-    backward: ({ outputGradient }) => [backward(outputGradient!).wait()],
+    backward: () => [pendingGradient!.wait()],
   }));
-  return output;
+  return {
+    finish: (inner) => {
+      const output = inner.result(pending.wait(), { requiresGradient });
+      link.release();
+      inner.record(output, () => ({
+        name,
+        inputs: [link],
+        parameters: [],
+        saved: [],
+        backward: ({ outputGradient }) => {
+          pendingGradient = backward(outputGradient!);
+          return [outputGradient!.view({ shape: outputGradient!.shape })];
+        },
+      }));
+      return output;
+    },
+  };
 }
 
+/** A collective as a differentiable operation. */
+export const communicate = (tape: Tape, options: CommunicateOptions): Variable =>
+  startCommunication(tape, options).finish(tape);
+
+/** What is there already, as the result of a collective. */
+export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
+
 /** The rows of all processes, one process after the other; gradients of the copies are summed. */
-export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): Variable {
+export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
-  return communicate(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
+  return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
 /** This process's rows of the sum over processes; its gradient is that of all of its parts. */
-export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): Variable {
+export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
-  return communicate(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
+  return startCommunication(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
 }
 
 /** How many rows go to each process of a group and come from each. */
@@ -52,8 +91,8 @@ export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): Row
 });
 
 /** Sends rows to other processes, [N, ...] to [N', ...]; gradients go back. */
-export const exchangeRows = (tape: Tape, input: Variable, exchange: RowExchange): Variable =>
-  communicate(tape, {
+export const exchangeRows = (tape: Tape, input: Variable, exchange: RowExchange): PendingVariable =>
+  startCommunication(tape, {
     name: 'exchangeRows',
     input,
     forward: (tensor) => exchanged(tensor, exchange),

@@ -3,6 +3,7 @@ import {
   groupByExpert,
   permuteProbabilities,
   permuteRows,
+  type RowGrouping,
   reshape,
   type Tape,
   type Variable,
@@ -11,7 +12,9 @@ import { cast, type Device, hasValues, Tensor } from '@mtl/kernels';
 import {
   communicate,
   exchangeRows,
+  finished,
   gatherRowsOfAll,
+  type PendingVariable,
   type RowExchange,
   reversed,
   sumRowsOfAll,
@@ -30,6 +33,19 @@ export interface DispatchTokensOptions {
   readonly expertParallel: ExpertParallel | undefined;
 }
 
+/**
+ * Rows on their way to their experts. What is computed before `arrive` runs beside their exchange, and the
+ * backward of it beside that of their gradients.
+ */
+export interface SentTokens {
+  /** int32 [E + 1]: the rows of this process for each expert, as differences. */
+  readonly load: Variable;
+  /** Whether rows go to other processes. */
+  readonly isExchange: boolean;
+  /** Waits for them; called once. */
+  arrive(tape: Tape): DispatchedTokens;
+}
+
 /** Rows where their experts are. */
 export interface DispatchedTokens {
   /** [R, 1, H], by expert; under `sharing` those of all processes that share it. */
@@ -38,12 +54,11 @@ export interface DispatchedTokens {
   readonly probabilities: Variable;
   /** int32 [experts of this process + 1]: where the rows of each begin. */
   readonly offsets: Variable;
-  /** int32 [E + 1]: the rows of this process for each expert, as differences. */
-  readonly load: Variable;
   /**
-   * Outputs of the experts [R, 1, H], parts of a sum under `sharing`, to the sums of each token [T, 1, H].
+   * Starts to take outputs of the experts [R, 1, H], parts of a sum under `sharing`, to their tokens: the sum
+   * of each is [T, 1, H].
    */
-  combine(tape: Tape, outputs: Variable): Variable;
+  combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
@@ -52,7 +67,7 @@ export interface DispatchedTokens {
  * of an expert are in the order of processes, then of tokens. With `alltoall` processes exchange what is for
  * their experts, after they have told each other how many rows these are; with `allgather` all get all rows.
  */
-export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): DispatchedTokens {
+export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
   const isSpread = (expertParallel?.spread?.size ?? 1) > 1;
   const isShared = (expertParallel?.sharing?.size ?? 1) > 1;
@@ -77,19 +92,22 @@ interface SpreadOptions extends DispatchTokensOptions {
   readonly all: NonNullable<ExpertParallel['all']>;
 }
 
-function dispatchHere(tape: Tape, options: DispatchTokensOptions): DispatchedTokens {
+function dispatchHere(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { input, experts, probabilities, numExperts } = options;
   const grouping = groupByExpert(tape, { experts, numExperts });
   return {
-    rows: permuteRows(tape, { input, grouping }),
-    probabilities: permuteProbabilities(tape, { probabilities, grouping }),
-    offsets: grouping.offsets,
     load: grouping.offsets,
-    combine: (inner, rows) => combineRows(inner, { rows, grouping, shape: input.tensor.shape }),
+    isExchange: false,
+    arrive: (inner) => ({
+      rows: permuteRows(inner, { input, grouping }),
+      probabilities: permuteProbabilities(inner, { probabilities, grouping }),
+      offsets: grouping.offsets,
+      combine: (last, rows) => finished(combineRows(last, { rows, grouping, shape: input.tensor.shape })),
+    }),
   };
 }
 
-function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedTokens {
+function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   const { input, experts, probabilities, numExperts, expertParallel } = options;
   const { device } = input.tensor;
   const { sharing } = expertParallel!;
@@ -98,9 +116,14 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedToken
   const counts = countsOfAll(grouping.offsets.tensor, options);
   const { exchange, here, arrivals } = exchangeOf(counts, options);
   const own = { ...grouping, sources: firstRows(tape, grouping.sources, counts.numOwn) };
-  const sent = (rows: Variable): Variable => {
-    const arrived = exchange === undefined ? rows : exchangeRows(tape, rows, exchange);
-    return numSharing === 1 ? arrived : gatherRowsOfAll(tape, padded(tape, arrived, here), sharing!);
+  const gathered = (inner: Tape, rows: Variable): PendingVariable =>
+    numSharing === 1
+      ? finished(rows)
+      : handOver(padded(inner, rows, here), (part) => gatherRowsOfAll(inner, part, sharing!));
+  const sent = (rows: Variable): PendingVariable => {
+    if (exchange === undefined) return gathered(tape, rows);
+    const pending = handOver(rows, (part) => exchangeRows(tape, part, exchange));
+    return { finish: (inner) => gathered(inner, pending.finish(inner)).finish(inner) };
   };
   const rows = sent(permuteRows(tape, { input, grouping: own }));
   const weights = sent(permuteProbabilities(tape, { probabilities, grouping: own }));
@@ -109,23 +132,56 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): DispatchedToken
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
   });
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
+  /** Starts the last collective on the way back, behind those before it. */
+  const back = (inner: Tape, unsorted: Variable): PendingVariable => {
+    const summed =
+      numSharing === 1
+        ? finished(unsorted)
+        : handOver(unsorted, (part) => sumRowsOfAll(inner, part, sharing!));
+    const trim = (last: Tape): Variable => trimmed(last, summed.finish(last), here);
+    if (exchange === undefined) return { finish: trim };
+    return handOver(trim(inner), (part) => exchangeRows(inner, part, reversed(exchange)));
+  };
   return {
-    rows: permuteRows(tape, { input: rows, grouping: byExpert }),
-    probabilities: permuteProbabilities(tape, { probabilities: weights, grouping: byExpert }),
-    offsets: byExpert.offsets,
     load: grouping.offsets,
-    combine: (inner, outputs) => {
-      const unsorted = combineRows(inner, { rows: outputs, grouping: byExpert });
-      const summed =
-        numSharing === 1 ? unsorted : trimmed(inner, sumRowsOfAll(inner, unsorted, sharing!), here);
-      const back = exchange === undefined ? summed : exchangeRows(inner, summed, reversed(exchange));
-      return combineRows(inner, { rows: back, grouping: own, shape: input.tensor.shape });
-    },
+    isExchange: true,
+    arrive: (inner) => ({
+      ...byExpertOf(inner, { rows, weights, grouping: byExpert }),
+      offsets: byExpert.offsets,
+      combine: (last, outputs) => {
+        const pending = back(last, combineRows(last, { rows: outputs, grouping: byExpert }));
+        const { shape } = input.tensor;
+        return {
+          finish: (end) =>
+            handOver(pending.finish(end), (part) => combineRows(end, { rows: part, grouping: own, shape })),
+        };
+      },
+    }),
   };
 }
 
+/** Rows that arrive and their probabilities, by expert; the rows as they came are kept for backward. */
+const byExpertOf = (
+  tape: Tape,
+  {
+    rows,
+    weights,
+    grouping,
+  }: { readonly rows: PendingVariable; readonly weights: PendingVariable; readonly grouping: RowGrouping },
+): Pick<DispatchedTokens, 'rows' | 'probabilities'> => ({
+  rows: permuteRows(tape, { input: rows.finish(tape), grouping }),
+  probabilities: permuteProbabilities(tape, { probabilities: weights.finish(tape), grouping }),
+});
+
+/** What `read` makes of a variable that nothing reads after it. */
+function handOver<Result>(variable: Variable, read: (variable: Variable) => Result): Result {
+  const result = read(variable);
+  variable.release();
+  return result;
+}
+
 /** All rows of all processes are everywhere; each process takes those of its experts. */
-function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedTokens {
+function dispatchByGathering(tape: Tape, options: SpreadOptions): SentTokens {
   const { input, experts, probabilities, numExperts, expertParallel, all } = options;
   const { device } = input.tensor;
   const { rank, size } = placeAmongExperts(expertParallel);
@@ -137,6 +193,8 @@ function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedToke
     numExperts,
     routing: expertParallel?.assumedRouting,
   });
+  const rows = gatherRowsOfAll(tape, input, all);
+  const weights = gatherRowsOfAll(tape, probabilities, all);
   const grouping = groupByExpert(tape, {
     experts: tape.input(
       Tensor.from(ids, {
@@ -149,18 +207,18 @@ function dispatchByGathering(tape: Tape, options: SpreadOptions): DispatchedToke
   });
   const here = { ...grouping, sources: firstRows(tape, grouping.sources, numArrived) };
   return {
-    rows: permuteRows(tape, { input: gatherRowsOfAll(tape, input, all), grouping: here }),
-    probabilities: permuteProbabilities(tape, {
-      probabilities: gatherRowsOfAll(tape, probabilities, all),
-      grouping: here,
-    }),
-    offsets: here.offsets,
     load: tape.input(Tensor.from(load, { shape: [numExperts + 1], dtype: 'int32', device })),
-    combine: (inner, outputs) =>
-      reshape(inner, {
-        input: sumRowsOfAll(inner, combineRows(inner, { rows: outputs, grouping: here }), all),
-        shape: input.tensor.shape,
-      }),
+    isExchange: true,
+    arrive: (inner) => ({
+      ...byExpertOf(inner, { rows, weights, grouping: here }),
+      offsets: here.offsets,
+      combine: (last, outputs) => {
+        const unsorted = combineRows(last, { rows: outputs, grouping: here });
+        const pending = handOver(unsorted, (part) => sumRowsOfAll(last, part, all));
+        const { shape } = input.tensor;
+        return { finish: (end) => reshape(end, { input: pending.finish(end), shape }) };
+      },
+    }),
   };
 }
 

@@ -9,8 +9,19 @@ export {
   type ColumnParallelParametersOptions,
   columnParallelParameters,
 } from './column-parallel-parameters.js';
-export { type CommunicateOptions, communicate, joinShares, shareOfRows } from './communicate.js';
-export { type DispatchedTokens, type DispatchTokensOptions, dispatchTokens } from './dispatch-tokens.js';
+export {
+  type CommunicateOptions,
+  communicate,
+  joinShares,
+  type PendingVariable,
+  shareOfRows,
+} from './communicate.js';
+export {
+  type DispatchedTokens,
+  type DispatchTokensOptions,
+  dispatchTokens,
+  type SentTokens,
+} from './dispatch-tokens.js';
 export {
   type AssumedRouting,
   type ExpertParallel,

@@ -81,26 +81,48 @@ export class ActivatedFeedForward implements Sublayer {
 
   forward(
     tape: Tape,
-    { input, used, residual, dropout }: Omit<SublayerInput, 'residual'> & Partial<SublayerInput>,
+    call: Omit<SublayerInput, 'residual'> & Partial<SublayerInput>,
     context: MicroBatchContext,
   ): Variable {
-    const { tensorParallel } = context;
-    const activated = this.#activation.apply(tape, {
+    const { input, used, residual, dropout } = call;
+    const activated = this.activate(tape, input, context);
+    used();
+    const output = this.project(tape, { activated, residual, dropout }, context);
+    activated.release();
+    return output;
+  }
+
+  /** The first half of `forward`: what the second layer reads. */
+  activate(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
+    return this.#activation.apply(tape, {
       input,
       ...this.#up,
       adapters: this.#upAdapters.in(context),
-      tensorParallel,
+      tensorParallel: context.tensorParallel,
     });
-    used();
-    const output = rowParallelLinear(tape, {
+  }
+
+  /** The second half of `forward`. */
+  project(
+    tape: Tape,
+    {
+      activated,
+      residual,
+      dropout,
+    }: {
+      readonly activated: Variable;
+      readonly residual?: Variable | undefined;
+      readonly dropout?: SublayerInput['dropout'];
+    },
+    context: MicroBatchContext,
+  ): Variable {
+    return rowParallelLinear(tape, {
       input: activated,
       ...this.#down,
       adapters: this.#downAdapters.in(context),
       dropout,
       residual,
-      tensorParallel,
+      tensorParallel: context.tensorParallel,
     });
-    activated.release();
-    return output;
   }
 }

@@ -1,8 +1,17 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { matmul, routerStatisticsBackward, routerStatisticsForward, scale, Tensor } from '@mtl/kernels';
+import {
+  add,
+  biasDropoutResidualForward,
+  matmul,
+  routerStatisticsBackward,
+  scale,
+  Tensor,
+} from '@mtl/kernels';
 import type { LayerLosses } from '../blocks/layer-losses.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';
+import type { RouterEntropy } from './router-entropy.js';
+import { RouterSums } from './router-sums.js';
 import type { ScoredLoad } from './scored-load.js';
 
 /** The names of the losses in reports, by type: those of Megatron-LM. */
@@ -31,192 +40,178 @@ export interface BalancingLossesOptions {
   readonly scoredLoad?: ScoredLoad | undefined;
   /** Whether this pass counts in it. */
   readonly countsLoads: boolean;
+  /** Gets the entropies of this process's rows. */
+  readonly entropy?: RouterEntropy | undefined;
+}
+
+/** Losses whose sums are under way. */
+export interface PendingLosses {
+  /** Adds them to those of the layer. */
+  finish(): void;
 }
 
 /**
- * Adds the losses of a router to those of its layer. Balance, of a sequence or of a micro-batch of n rows
- * (Switch Transformer, Fedus et al. 2021; for sequences DeepSeek-V3): E / (k n^2) times the sum over experts
- * of the rows that would choose one by its score, times the sum of its scores over rows; 1 where loads are
- * even. The z-loss: log-sum-exp of a row's logits, squared. They are sums over sequences or rows: the factor
- * of a loss (`LayerLosses.factor`) makes means of them.
+ * Computes the losses of a router, for those of its layer. Balance, of a sequence or of a micro-batch of n
+ * rows (Switch Transformer, Fedus et al. 2021; for sequences DeepSeek-V3): E / (k n^2) times the sum over
+ * experts of the rows that would choose one by its score, times the sum of its scores over rows; 1 where
+ * loads are even. The z-loss: log-sum-exp of a row's logits, squared. They are sums over sequences or rows:
+ * the factor of a loss (`LayerLosses.factor`) makes means of them.
+ *
+ * All of them are made of one pass over the logits, whose sums are added up over processes once, beside what
+ * is computed until `finish`; and have one gradient.
  */
-export function addBalancingLosses(tape: Tape, options: BalancingLossesOptions): void {
-  const { specification, numSequences } = options;
-  for (const { type } of specification.balancingLosses) {
-    if (type === 'global_aux_loss') addGlobalBalance(tape, options);
-    else addBalance(tape, { ...options, type, numSequences: type === 'seq_aux_loss' ? numSequences : 1 });
-  }
-  if (specification.zLossCoefficient !== undefined) addZLoss(tape, options);
-}
-
-/** The sums of a pass over logits: a vector of float32, whose parts are summed over processes together. */
-class Statistics {
-  readonly counts: Tensor;
-  readonly scoreSums: Tensor;
-  readonly squares: Tensor;
-  readonly #all: Tensor;
-
-  constructor(
-    { logits, specification, group }: BalancingLossesOptions,
-    {
-      numSequences,
-      countOwn = () => {},
-    }: {
-      readonly numSequences: number;
-      /** Gets the counts of this process, before they are summed. */
-      readonly countOwn?: ((counts: Tensor) => void) | undefined;
-    },
-  ) {
-    const { device } = logits.tensor;
-    const { numExperts, topK, router } = specification;
-    const [perExpert, perSequence] = [numSequences * numExperts, numSequences];
-    this.#all = Tensor.empty({ shape: [2 * (perExpert + perSequence)], dtype: 'float32', device });
-    const part = (offset: number, shape: readonly number[]) => this.#all.view({ offset, shape });
-    this.counts = part(0, [numSequences, numExperts]);
-    this.scoreSums = part(perExpert, [numSequences, numExperts]);
-    this.squares = part(2 * perExpert, [numSequences]);
-    using entropy = part(2 * perExpert + perSequence, [numSequences]);
-    routerStatisticsForward({
-      counts: this.counts,
-      scoreSums: this.scoreSums,
-      squaredLogSumExp: this.squares,
-      entropy,
-      logits: logits.tensor,
-      topK,
-      scoreFunction: router.scoreFunction,
-      numSequences,
-    });
-    countOwn(this.counts);
-    group?.allReduce(this.#all).wait();
-  }
-
-  dispose(): void {
-    for (const tensor of [this.counts, this.scoreSums, this.squares, this.#all]) tensor.dispose();
-  }
-
-  [Symbol.dispose](): void {
-    this.dispose();
-  }
-}
-
-/** The sum of products of two tensors of one size, float32 [1]. */
-function dotProduct(left: Tensor, right: Tensor): Tensor {
-  using row = left.reshape([1, left.size]);
-  using column = right.reshape([right.size, 1]);
-  const product = matmul({ left: row, right: column });
-  const result = product.reshape([1]);
-  product.dispose();
-  return result;
-}
-
-/** Adds the balance of each sequence, or of all rows as one. */
-function addBalance(
-  tape: Tape,
-  options: BalancingLossesOptions & { readonly type: BalancingLoss['type'] },
-): void {
-  const { logits, specification, numSequences, group, type } = options;
-  const { numExperts, topK } = specification;
-  const numRows = (logits.tensor.dim(0) * (group?.size ?? 1)) / numSequences;
-  const factor = numExperts / (topK * numRows * numRows);
-  const statistics = new Statistics(options, { numSequences });
-  using product = dotProduct(statistics.counts, statistics.scoreSums);
-  addLoss(tape, {
-    ...options,
-    name: balancingLossNames[type],
-    value: scale({ input: product, factor }),
-    statistics,
-    gradients: (weight) => {
-      // the counts times the weight of the loss
-      using counts = statistics.counts.reshape([statistics.counts.size, 1]);
-      using column = weight.reshape([1, 1]);
-      using weighted = matmul({ left: counts, right: column });
-      using scaled = scale({ input: weighted, factor });
-      const scores = scaled.reshape(statistics.counts.shape);
-      return { scores };
-    },
+export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions): PendingLosses {
+  const { specification, logits, group, scoredLoad, countsLoads, entropy } = options;
+  const { balancingLosses, topK, router } = specification;
+  const isOfSequences = balancingLosses.some(({ type }) => type === 'seq_aux_loss');
+  const sums = new RouterSums({
+    logits: logits.tensor,
+    topK,
+    scoreFunction: router.scoreFunction,
+    numSequences: isOfSequences ? options.numSequences : 1,
   });
+  if (countsLoads && balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
+    // of this process, before they are summed
+    scoredLoad!.add(sums.counts);
+  }
+  if (countsLoads && entropy?.isWatched === true) entropy.add(sums.entropies, logits.tensor.dim(0));
+  if (group !== undefined) sums.reduce(group);
+  return { finish: () => addLosses(tape, options, sums) };
 }
 
-/**
- * Adds the balance of all tokens of the global batch by the load of the step before: of a row, the sum over
- * experts of load times score, where an even load is 1.
- */
-function addGlobalBalance(tape: Tape, options: BalancingLossesOptions): void {
-  const { scoredLoad, countsLoads } = options;
-  const countOwn = (counts: Tensor): void => {
-    if (countsLoads) scoredLoad!.add(counts);
-  };
-  const statistics = new Statistics(options, { numSequences: 1, countOwn });
-  const load = scoredLoad!.tensor;
-  addLoss(tape, {
-    ...options,
-    numSequences: 1,
-    name: balancingLossNames.global_aux_loss,
-    value: dotProduct(load, statistics.scoreSums),
-    statistics,
-    gradients: (weight) => {
-      using column = load.reshape([load.size, 1]);
-      using factor = weight.reshape([1, 1]);
-      using weighted = matmul({ left: column, right: factor });
-      return { scores: weighted.reshape([1, load.size]) };
-    },
-  });
-}
-
-function addZLoss(tape: Tape, options: BalancingLossesOptions): void {
-  const statistics = new Statistics(options, { numSequences: 1 });
-  addLoss(tape, {
-    ...options,
-    numSequences: 1,
-    name: balancingLossNames.z,
-    value: statistics.squares.view({ shape: [1] }),
-    statistics,
-    gradients: (weight) => ({ squares: weight.view({ shape: [1] }) }),
-  });
-}
-
-interface AddLossOptions extends BalancingLossesOptions {
+/** A loss that is `factor` times the sum of products of two tensors: one without a gradient, and scores. */
+interface Balance {
   readonly name: string;
-  /** float32 [1] */
-  readonly value: Tensor;
-  /** They become the tape's. */
-  readonly statistics: Statistics;
-  /** The gradients of sums of scores and of squares by the weight of the loss, float32 [1]. */
-  readonly gradients: (weight: Tensor) => { readonly scores?: Tensor; readonly squares?: Tensor };
+  /** [N, E], or of all sequences [1, E] */
+  readonly load: Tensor;
+  readonly scoreSums: Tensor;
+  readonly factor: number;
 }
 
-function addLoss(tape: Tape, options: AddLossOptions): void {
-  const { logits, losses, name, value, statistics, gradients, specification, numSequences } = options;
-  const weights = losses.factor(name);
-  const result = tape.result(value, { requiresGradient: logits.requiresGradient });
-  let isRecorded = false;
-  tape.record(result, () => {
-    isRecorded = true;
-    const saved = [tape.save(logits), tape.save(weights)] as const;
-    return {
-      name,
-      inputs: [logits],
-      parameters: [],
-      saved: [...saved, { release: () => statistics.dispose() }],
-      backward: () => {
-        const [savedLogits, weight] = saved.map(({ tensor }) => tensor) as [Tensor, Tensor];
-        const { scores, squares } = gradients(weight);
-        const { dtype, device, shape } = savedLogits;
-        const logitsGradient = Tensor.empty({ shape, dtype, device });
-        routerStatisticsBackward({
-          logitsGradient,
-          scoreGradients: scores,
-          squareGradients: squares,
-          logits: savedLogits,
-          scoreFunction: specification.router.scoreFunction,
-          numSequences,
-        });
-        scores?.dispose();
-        squares?.dispose();
-        return [logitsGradient];
-      },
-    };
+function balanceOf(
+  { type }: BalancingLoss,
+  { logits, specification, group, scoredLoad }: BalancingLossesOptions,
+  sums: RouterSums,
+): Balance {
+  const name = balancingLossNames[type];
+  const { totalCounts, totalScoreSums, numSequences } = sums;
+  if (type === 'global_aux_loss') {
+    // by the load of the step before, where an even one is 1
+    return { name, load: scoredLoad!.tensor, scoreSums: totalScoreSums, factor: 1 };
+  }
+  const numRows = logits.tensor.dim(0) * (group?.size ?? 1);
+  const factorOf = (rows: number): number => specification.numExperts / (specification.topK * rows * rows);
+  return type === 'aux_loss'
+    ? { name, load: totalCounts, scoreSums: totalScoreSums, factor: factorOf(numRows) }
+    : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: factorOf(numRows / numSequences) };
+}
+
+/** The sum of products of two tensors of one size times a factor, float32 [1]. */
+function scaledProduct({ load, scoreSums, factor }: Balance): Tensor {
+  using row = load.reshape([1, load.size]);
+  using column = scoreSums.reshape([scoreSums.size, 1]);
+  using product = matmul({ left: row, right: column });
+  using vector = product.reshape([1]);
+  return scale({ input: vector, factor });
+}
+
+function addLosses(tape: Tape, options: BalancingLossesOptions, sums: RouterSums): void {
+  const { logits, losses, specification } = options;
+  sums.finish();
+  const balances = specification.balancingLosses.map((loss) => balanceOf(loss, options, sums));
+  const squares =
+    specification.zLossCoefficient === undefined
+      ? []
+      : [{ name: balancingLossNames.z, value: sums.totalSquares.view({ shape: [1] }) }];
+  const made = [
+    ...balances.map((balance) => ({ name: balance.name, value: scaledProduct(balance) })),
+    ...squares,
+  ].map(({ name, value }) => {
+    const result = tape.result(value, { requiresGradient: logits.requiresGradient });
+    return { name, losses: result, weights: losses.factor(name) };
   });
-  if (!isRecorded) statistics.dispose();
-  losses.add(tape, { name, losses: result, weights });
+  let isRecorded = false;
+  tape.record(
+    made.map((loss) => loss.losses),
+    () => {
+      isRecorded = true;
+      const savedLogits = tape.save(logits);
+      const savedWeights = new Map(made.map(({ name, weights }) => [name, tape.save(weights)]));
+      return {
+        name: 'balancing losses',
+        inputs: [logits],
+        parameters: [],
+        saved: [savedLogits, ...savedWeights.values(), { release: () => sums.dispose() }],
+        backward: () => {
+          const weightOf = (name: string) => savedWeights.get(name)!.tensor;
+          using scoreGradients = scoreGradientsOf(balances, { weightOf, sums });
+          using squareGradients = squares[0] && squareGradientsOf(weightOf(squares[0].name), sums);
+          const { dtype, device, shape } = savedLogits.tensor;
+          const logitsGradient = Tensor.empty({ shape, dtype, device });
+          routerStatisticsBackward({
+            logitsGradient,
+            scoreGradients,
+            squareGradients,
+            logits: savedLogits.tensor,
+            scoreFunction: specification.router.scoreFunction,
+            numSequences: sums.numSequences,
+          });
+          return [logitsGradient];
+        },
+      };
+    },
+  );
+  if (!isRecorded) sums.dispose();
+  for (const loss of made) losses.add(tape, loss);
+}
+
+interface GradientOptions {
+  /** float32 [1]: the weight of a loss. */
+  readonly weightOf: (name: string) => Tensor;
+  readonly sums: RouterSums;
+}
+
+/** The gradient of the sums of scores, [N, E]; undefined where no loss depends on them. */
+function scoreGradientsOf(
+  balances: readonly Balance[],
+  { weightOf, sums }: GradientOptions,
+): Tensor | undefined {
+  const gradientOf = ({ name, load, factor }: Balance): Tensor => {
+    using column = load.reshape([load.size, 1]);
+    using weight = weightOf(name).reshape([1, 1]);
+    using weighted = matmul({ left: column, right: weight });
+    using scaled = scale({ input: weighted, factor });
+    return scaled.reshape([load.size / sums.totalCounts.size, sums.totalCounts.size]);
+  };
+  const totalOf = (each: readonly Balance[]): Tensor | undefined =>
+    each.map(gradientOf).reduce<Tensor | undefined>((total, gradient) => {
+      if (total === undefined) return gradient;
+      add({ output: total, left: total, right: gradient });
+      gradient.dispose();
+      return total;
+    }, undefined);
+  const isOfSequences = ({ load }: Balance): boolean => load.size > sums.totalCounts.size;
+  const ofSequences = totalOf(balances.filter(isOfSequences));
+  const ofAll = totalOf(balances.filter((balance) => !isOfSequences(balance)));
+  if (ofSequences === undefined || ofAll === undefined) return ofSequences ?? ofAll;
+  addToRows(ofSequences, ofAll);
+  ofAll.dispose();
+  return ofSequences;
+}
+
+/** The gradient of the sums of squares, [N]: the weight of their loss. */
+function squareGradientsOf(weight: Tensor, { numSequences }: RouterSums): Tensor {
+  const { dtype, device } = weight;
+  const gradients = Tensor.zeros({ shape: [numSequences, 1], dtype, device });
+  addToRows(gradients, weight);
+  const vector = gradients.reshape([numSequences]);
+  gradients.dispose();
+  return vector;
+}
+
+/** Adds a row to each row of a matrix. */
+function addToRows(matrix: Tensor, row: Tensor): void {
+  using rows = matrix.reshape([matrix.dim(0), 1, row.size]);
+  using bias = row.reshape([row.size]);
+  biasDropoutResidualForward({ output: rows, input: rows, bias });
 }

@@ -14,13 +14,14 @@ import {
   type ExpertParallel,
   isSharded,
   joinShares,
+  type SentTokens,
   shareOfRows,
   type TensorParallel,
 } from '@mtl/tensor-parallel';
 import type { MatmulCost } from '../blocks/matmul-cost.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
-import { addBalancingLosses, lossesOf } from './balancing-losses.js';
+import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
 import { ExpertLoad } from './expert-load.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 import { RoutedExperts } from './routed-experts.js';
@@ -98,9 +99,16 @@ export class MixtureOfExperts implements Sublayer {
     return tape.scope(() => {
       const own = ownRows(tape, input, context.tensorParallel);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
-      const combined = this.#compute(tape, own, { routing, context });
-      const whole = own.isShare ? joinShares(tape, combined, own.group!) : combined;
+      const sent = this.#send(tape, own, { routing, context });
+      // shared experts compute beside the exchanges of rows where there are any
+      const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
+      const tokens = sent.arrive(tape);
+      const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
+      const output = shared?.finish(tape);
+      const rows = combined.finish(tape);
+      const whole = own.isShare ? joinShares(tape, rows, own.group!) : rows;
       const routed = reshape(tape, { input: whole, shape });
+      if (output !== undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
       return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
     });
   }
@@ -111,39 +119,57 @@ export class MixtureOfExperts implements Sublayer {
     { numSequences, context }: { readonly numSequences: number; readonly context: MicroBatchContext },
   ): Routing {
     const logits = this.#router.logits(tape, rows);
-    if (context.losses !== undefined && this.losses.length > 0) {
-      const { losses } = context;
-      addBalancingLosses(tape, {
-        logits,
-        specification: this.#specification,
-        numSequences,
-        group,
-        losses,
-        scoredLoad: this.#router.scoredLoad,
-        countsLoads: context.routing?.countsLoads ?? false,
-      });
-    }
-    if (context.routing?.countsLoads === true && this.load.entropy.isWatched) {
-      const { topK, router } = this.#specification;
-      this.load.entropy.add(logits.tensor, { topK, scoreFunction: router.scoreFunction });
-    }
-    return this.#router.route(tape, logits, context.routing);
+    const losses = this.#startLosses(tape, logits, { group, numSequences, context });
+    const routing = this.#router.route(tape, logits, context.routing);
+    losses?.finish();
+    return routing;
   }
 
-  #compute(
+  /** The losses of the router, and its entropy while that is watched. */
+  #startLosses(
+    tape: Tape,
+    logits: Variable,
+    {
+      group,
+      numSequences,
+      context,
+    }: Pick<OwnRows, 'group'> & { readonly numSequences: number; readonly context: MicroBatchContext },
+  ): PendingLosses | undefined {
+    const countsLoads = context.routing?.countsLoads ?? false;
+    const { entropy } = this.load;
+    if (context.losses === undefined || this.losses.length === 0) {
+      const { topK, router } = this.#specification;
+      if (countsLoads && entropy.isWatched) {
+        entropy.addLogits(logits.tensor, { topK, scoreFunction: router.scoreFunction });
+      }
+      return undefined;
+    }
+    return startBalancingLosses(tape, {
+      logits,
+      specification: this.#specification,
+      numSequences,
+      group,
+      losses: context.losses,
+      scoredLoad: this.#router.scoredLoad,
+      countsLoads,
+      entropy,
+    });
+  }
+
+  #send(
     tape: Tape,
     { rows }: OwnRows,
     { routing, context }: { readonly routing: Routing; readonly context: MicroBatchContext },
-  ): Variable {
-    const tokens = dispatchTokens(tape, {
+  ): SentTokens {
+    const sent = dispatchTokens(tape, {
       input: rows,
       ...routing,
       experts: this.#withinCapacity(tape, routing),
       numExperts: this.#specification.numExperts,
       expertParallel: this.#expertParallel,
     });
-    if (context.routing?.countsLoads) this.load.add(tokens.load.tensor, routing.experts.tensor.size);
-    return tokens.combine(tape, this.#experts.forward(tape, tokens));
+    if (context.routing?.countsLoads) this.load.add(sent.load.tensor, routing.experts.tensor.size);
+    return sent;
   }
 
   /** The choice without what experts have no room for, which adds nothing: probabilities stay as they are. */

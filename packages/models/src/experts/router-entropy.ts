@@ -1,8 +1,9 @@
-import { add, hasValues, type RouterScoreFunction, routerStatisticsForward, Tensor } from '@mtl/kernels';
+import { hasValues, sumRows, Tensor } from '@mtl/kernels';
+import { RouterSums, type RouterSumsOptions } from './router-sums.js';
 
 /**
  * How undecided a router is: the entropy of its scores, which is ln E where it prefers no expert and 0 where
- * it always gives one expert all. Computed only while it is watched: a pass over the logits.
+ * it always gives one expert all. Added only while it is watched.
  */
 export class RouterEntropy {
   /** Whether rows are added now. */
@@ -11,17 +12,18 @@ export class RouterEntropy {
   #sum: Tensor | undefined;
   #numRows = 0;
 
-  /** Adds the rows of a pass: float32 [T, E]. */
-  add(
-    logits: Tensor,
-    { topK, scoreFunction }: { readonly topK: number; readonly scoreFunction: RouterScoreFunction },
-  ): void {
-    const statistics = routerStatisticsForward({ logits, topK, scoreFunction, numSequences: 1 });
-    for (const name of ['counts', 'scoreSums', 'squaredLogSumExp'] as const) statistics[name].dispose();
-    using entropy = statistics.entropy;
-    this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: logits.device });
-    add({ output: this.#sum, left: this.#sum, right: entropy });
-    this.#numRows += logits.dim(0);
+  /** Adds the sums of a pass over so many rows, float32 [N]. */
+  add(entropies: Tensor, numRows: number): void {
+    this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
+    using column = entropies.reshape([entropies.size, 1]);
+    sumRows({ output: this.#sum, input: column, accumulate: true });
+    this.#numRows += numRows;
+  }
+
+  /** Adds the rows of logits float32 [T, E], in a pass over them. */
+  addLogits(logits: Tensor, options: Omit<RouterSumsOptions, 'logits' | 'numSequences'>): void {
+    using sums = new RouterSums({ ...options, logits, numSequences: 1 });
+    this.add(sums.entropies, logits.dim(0));
   }
 
   /** The sum of the entropies of rows since the last call, in nats, and how many rows these were. */

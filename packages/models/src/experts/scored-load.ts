@@ -1,5 +1,5 @@
 import type { PrecisionState } from '@mtl/autograd';
-import { add, type Device, hasValues, Tensor } from '@mtl/kernels';
+import { type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
 
 /**
  * How often the experts of a layer would be chosen by their scores alone, over all ranks and a whole step:
@@ -29,11 +29,11 @@ export class ScoredLoad implements PrecisionState {
     return this.#tensor;
   }
 
-  /** Adds the choices of a pass, float32 [1, E], of this rank's rows. */
+  /** Adds the choices of a pass, float32 [N, E] of N sequences, of this rank's rows. */
   add(counts: Tensor): void {
-    const options = { shape: counts.shape, dtype: 'float32', device: this.#device } as const;
+    const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
     this.#counts ??= Tensor.zeros(options);
-    add({ output: this.#counts, left: this.#counts, right: counts });
+    sumRows({ output: this.#counts, input: counts, accumulate: true });
   }
 
   /** The choices of this rank since the last call. */

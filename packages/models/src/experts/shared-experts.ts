@@ -8,7 +8,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { replicatedParameter } from '@mtl/tensor-parallel';
+import { type PendingVariable, replicatedParameter } from '@mtl/tensor-parallel';
 import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
 import {
   clampedGluActivation,
@@ -66,22 +66,43 @@ export class SharedExperts {
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
     context: MicroBatchContext,
   ): Variable {
-    const isRecomputed = context.recomputed?.includes('shared_experts') === true;
-    const forward = (inner: Tape, own: Variable, residual?: Variable): Variable => {
-      const call = { input: own, used: () => {}, dropout: undefined };
-      return this.#network.forward(inner, { ...call, ...(residual && { residual }) }, context);
+    if (this.#gate === undefined && !isRecomputed(context)) {
+      const call = { input, used: () => {}, dropout: undefined, residual: routed };
+      return this.#network.forward(tape, call, context);
+    }
+    const output = this.begin(tape, input, context).finish(tape);
+    return biasDropoutResidual(tape, { input: output, residual: routed });
+  }
+
+  /** Its output [S, B, H] in two parts, for beside two exchanges of rows: `finish` computes the second one. */
+  begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
+    if (isRecomputed(context)) {
+      const output = recompute(tape, input, (inner, again) => {
+        const call = { input: again, used: () => {}, dropout: undefined };
+        return this.#network.forward(inner, call, context);
+      });
+      return { finish: (last) => this.#gated(last, input, output) };
+    }
+    const activated = this.#network.activate(tape, input, context);
+    return {
+      finish: (last) => {
+        const output = this.#network.project(last, { activated }, context);
+        activated.release();
+        return this.#gated(last, input, output);
+      },
     };
-    if (this.#gate === undefined && !isRecomputed) return forward(tape, input, routed);
-    const output = isRecomputed
-      ? recompute(tape, input, (inner, again) => forward(inner, again))
-      : forward(tape, input);
-    if (this.#gate === undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
+  }
+
+  #gated(tape: Tape, input: Variable, output: Variable): Variable {
+    if (this.#gate === undefined) return output;
     const logits = routerLinear(tape, { input, weight: this.#gate });
     const vector = reshape(tape, { input: logits, shape: [logits.tensor.size] });
-    const gated = rowGate(tape, { input: output, logits: vector });
-    return biasDropoutResidual(tape, { input: gated, residual: routed });
+    return rowGate(tape, { input: output, logits: vector });
   }
 }
+
+const isRecomputed = ({ recomputed }: MicroBatchContext): boolean =>
+  recomputed?.includes('shared_experts') === true;
 
 function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
   if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });

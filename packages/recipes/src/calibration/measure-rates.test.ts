@@ -16,6 +16,16 @@ const tiny: RunOptions = {
   optimizer: { lr: 1e-3 },
 };
 
+const sparse: RunOptions['model'] = {
+  normalization: 'RMSNorm',
+  swiglu: true,
+  disableBiasLinear: true,
+  numExperts: 4,
+  moeFfnHiddenSize: 48,
+  moeAuxLossCoeff: [1e-2],
+  moeZLossCoeff: 1e-3,
+};
+
 const configured = (options: RunOptions, worldSize: number) =>
   configure(mergeOptions(tiny, options), { worldSize });
 
@@ -33,6 +43,10 @@ describe('measureRates', () => {
     [{ layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } }, 2],
     [{ layout: { useDistributedOptimizer: true }, training: { recomputeGranularity: 'selective' } }, 2],
     [{ model: { normalization: 'RMSNorm', swiglu: true, positionEmbeddingType: 'rope' } }, 1],
+    [{ model: sparse }, 1],
+    [{ model: sparse, training: { bf16: true } }, 1],
+    [{ model: { ...sparse, moeExpertCapacityFactor: 1, moeSharedExpertIntermediateSize: 32 } }, 1],
+    [{ model: sparse, layout: { expertModelParallelSize: 2 } }, 2],
     [{ model: { kind: 'bert' } }, 1],
     [{ model: { kind: 'bert' }, layout: { tensorModelParallelSize: 2 } }, 2],
   ])('times every operation of %j', async (options, worldSize) => {

@@ -18,8 +18,10 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
     const time = { seconds: Math.max(mean, 1e-9), spread: round(spread) };
     switch (operation.kind) {
       case 'matmul': {
-        const { rows, columns, depth } = operation;
-        entryOf(matmuls, operation).points.push({ rows, columns, depth, ...time });
+        const { batch, rows, columns, depth } = operation;
+        // of one of several matmuls, such as those of experts
+        const each = { ...time, seconds: time.seconds / batch };
+        entryOf(matmuls, operation).points.push({ rows, columns, depth, ...each });
         break;
       }
       case 'fused-attention': {

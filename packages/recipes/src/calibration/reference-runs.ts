@@ -52,6 +52,14 @@ const llama = {
   disableBiasLinear: true,
   untieEmbeddingsAndOutputWeights: true,
 } as const;
+/** Mixtures of experts, with all that their layers can have. */
+const experts = {
+  numExperts: 8,
+  moeRouterTopk: 2,
+  moeZLossCoeff: 1e-3,
+  moeSharedExpertGate: true,
+  moeExpertCapacityFactor: 4,
+};
 const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
 /** Operations of tensor parallelism, on half of a model. */
 const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
@@ -69,11 +77,24 @@ export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[]
     ...some.map((size) => referenceRun('gpt', size, { model: withoutDropout })),
     ...some.map((size) => referenceRun('gpt', size, { model: { ...llama, ...withoutDropout } })),
     ...some.map((size) => referenceRun('gpt', size, { training: { bf16: true } })),
+    ...some.map((size) => referenceRun('gpt', size, withExperts(size))),
+    ...some.map((size) => referenceRun('gpt', size, { ...withExperts(size), training: { bf16: true } })),
     ...some.map((size) => referenceRun('gpt', size, tensorParallel, 2)),
     ...ofBert.map((size) => referenceRun('bert', size)),
     ...ofBert.slice(0, 2).map((size) => referenceRun('bert', size, tensorParallel, 2)),
   ];
 }
+
+/** Experts of half of the width of the model, as fine as published ones are. */
+const withExperts = ({ hidden }: Size) => ({
+  model: {
+    ...llama,
+    ...withoutDropout,
+    ...experts,
+    moeFfnHiddenSize: hidden / 2,
+    moeSharedExpertIntermediateSize: hidden / 2,
+  },
+});
 
 function referenceRun(
   kind: ModelKind,

@@ -8,6 +8,7 @@ import {
   gptMatmuls,
   gptParameterNames,
   numActiveParameters,
+  numLayerWeights,
   numLossTokens,
   numParameters,
   readHuggingFaceGpt,
@@ -59,7 +60,10 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   numParameters,
   numActiveParameters: (model) => (model.numExperts === undefined ? undefined : numActiveParameters(model)),
   parameterNames: gptParameterNames,
-  matmulsOf: (_, model) => gptMatmuls(model),
+  matmulsOf: (_, model) => ({
+    ...gptMatmuls(model),
+    heldWeights: model.numExperts === undefined ? undefined : numLayerWeights(model),
+  }),
   embeddingAndHeadCost: (configuration, model) =>
     gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,

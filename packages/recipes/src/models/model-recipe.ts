@@ -98,7 +98,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   matmulsOf(
     configuration: PretrainingConfiguration,
     model: Model,
-  ): Pick<ModelFlopsShape, 'weights' | 'attentionFeatures' | 'headShare'>;
+  ): Pick<ModelFlopsShape, 'weights' | 'heldWeights' | 'attentionFeatures' | 'headShare'>;
   embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
   buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
   losses(model: Model): readonly LossKind<Batch>[];

@@ -103,6 +103,37 @@ describe('recordRun of experts', () => {
   it.each<[string, RunOptions]>([
     ['by all-to-all', {}],
     ['by all-gather', { layout: { moeTokenDispatcherType: 'allgather' } }],
+    ['divided', { layout: { expertModelParallelSize: 1, expertTensorParallelSize: 2 } }],
+  ])('has the shared experts beside exchanges, each waited for once: %s', async (_, options) => {
+    const { step } = await passes(options);
+    for (const [kind, matmuls] of [
+      // in two layers both matmuls, and the gradients of their inputs and weights
+      ['F', 2 * 2],
+      ['B', 2 * 4],
+    ] as const) {
+      const operations = step.chunks[0]![kind]!;
+      const underWay = new Set<number>();
+      const waited: number[] = [];
+      let beside = 0;
+      for (const operation of operations) {
+        if (operation.kind === 'start') underWay.add(operation.id);
+        if (operation.kind === 'matmul' && underWay.size > 0) {
+          beside += 1;
+          expect(operation.name).not.toMatch(/^grouped/);
+        }
+        if (operation.kind !== 'wait') continue;
+        underWay.delete(operation.id);
+        waited.push(operation.id);
+      }
+      expect(underWay.size).toBe(0);
+      expect(waited).toEqual([...new Set(waited)]);
+      expect(beside).toBe(matmuls);
+    }
+  });
+
+  it.each<[string, RunOptions]>([
+    ['by all-to-all', {}],
+    ['by all-gather', { layout: { moeTokenDispatcherType: 'allgather' } }],
     ['while gradients are reduced', { layout: { overlapGradReduce: true, useDistributedOptimizer: true } }],
   ])('tells dispatch from the reduction of gradients of the same processes: %s', async (_, options) => {
     const { step, groups } = await passes(options);

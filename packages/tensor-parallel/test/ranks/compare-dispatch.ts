@@ -98,7 +98,7 @@ function compute(
   );
   let load: readonly number[] = [];
   const output = tape.scope(() => {
-    const tokens = dispatchTokens(tape, {
+    const sent = dispatchTokens(tape, {
       input,
       experts: tape.input(
         Tensor.from(
@@ -110,7 +110,8 @@ function compute(
       numExperts,
       expertParallel,
     });
-    load = tokens.load.tensor.toArray();
+    load = sent.load.tensor.toArray();
+    const tokens = sent.arrive(tape);
     const { offsets } = tokens;
     const hiddenRows = groupedLinear(tape, { input: tokens.rows, weight: up, offsets });
     const activated = expertActivation(tape, {
@@ -119,7 +120,9 @@ function compute(
       offsets,
       activation: 'geluTanh',
     });
-    return tokens.combine(tape, groupedLinear(tape, { input: activated, weight: down, offsets }));
+    return tokens
+      .combine(tape, groupedLinear(tape, { input: activated, weight: down, offsets }))
+      .finish(tape);
   });
   using gradient = Tensor.from(
     rows.flatMap((row) => Array.from({ length: hidden }, (_, h) => value(3 + row * hidden + h))),

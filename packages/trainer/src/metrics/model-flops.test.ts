@@ -94,5 +94,10 @@ describe('modelFlopsText', () => {
         '6 x 5 of adapters) per iteration, attention counted in full, padding counted, ' +
         'gradients of adapters counted and not of weights, recomputation not counted',
     );
+    expect(modelFlopsText({ ...shape, heldWeights: 700 })).toBe(
+      'B S (6 x 100 weights of layers that a token uses + 12 S x 24 features of queries) per iteration, ' +
+        'attention counted in full, of 700 weights of layers those of experts that a token does not use ' +
+        'not counted, recomputation not counted',
+    );
   });
 });

@@ -9,6 +9,11 @@ export interface ModelFlopsShape {
   readonly sequenceLength: number;
   /** W: elements of the weights of all layers that a token is multiplied with. */
   readonly weights: number;
+  /**
+   * Of a mixture of experts, elements of the weights of all layers with those of experts that a token does
+   * not use. Default: every token uses all.
+   */
+  readonly heldWeights?: number | undefined;
   /** P: features of all queries of all layers, heads times head size. */
   readonly attentionFeatures: number;
   /** V H: elements of the output layer, padding included, since the matmuls compute it. Default: none. */
@@ -60,11 +65,11 @@ const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention ===
 
 /** What `modelFlops` has counted, as one line of text, for summaries: readers of a TFLOP/s value need it. */
 export function modelFlopsText(shape: ModelFlopsShape): string {
-  const { headWeights = 0, headShare, numAdapterParameters } = shape;
+  const { headWeights = 0, headShare, heldWeights, numAdapterParameters } = shape;
   const isCausal = shape.attention === 'causal';
   const perWeight = flopsPerWeight(shape);
   const terms = [
-    `${perWeight} x ${shape.weights} weights of layers`,
+    `${perWeight} x ${shape.weights} weights of layers${heldWeights === undefined ? '' : ' that a token uses'}`,
     `${flopsPerScore(shape)} S x ${shape.attentionFeatures} features of queries`,
     ...(headWeights === 0
       ? []
@@ -74,6 +79,9 @@ export function modelFlopsText(shape: ModelFlopsShape): string {
   return [
     `B S (${terms.join(' + ')}) per iteration`,
     isCausal ? 'attention counted by half for the causal mask' : 'attention counted in full',
+    ...(heldWeights === undefined
+      ? []
+      : [`of ${heldWeights} weights of layers those of experts that a token does not use not counted`]),
     // a model that predicts some of the tokens has rows of all lengths
     ...(headShare === undefined ? [] : ['padding counted']),
     ...(numAdapterParameters === undefined ? [] : ['gradients of adapters counted and not of weights']),

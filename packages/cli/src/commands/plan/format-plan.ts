@@ -24,6 +24,8 @@ exposed: communication that no computation hides; bubble: ranks wait for other p
 utilisation: model FLOPs by the peak of the hardware, with attention in full or its causal half
 `;
 
+const legendOfExperts = 'active: what a token uses; model FLOPs are of them, memory is of all parameters\n';
+
 /** A plan as a short table of at most `reportColumns`, with what its words mean. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
@@ -60,6 +62,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
     ]),
     ...(plan.fits ? [] : [`  ${wrapText(remedy, { indent: '    ', taken: 2 })}\n`]),
     `\n${legend}`,
+    ...(plan.numActiveParameters === undefined ? [] : [legendOfExperts]),
   ].join('');
 }
 

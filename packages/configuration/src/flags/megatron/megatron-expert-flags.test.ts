@@ -49,7 +49,7 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     ['--moe-permute-fusion', /fused where it pays/],
     ['--moe-router-fusion', /fused where it pays/],
     ['--moe-router-dtype fp32', /that is how it always is here/],
-    ['--moe-shared-expert-overlap', /what overlaps/],
+    ['--moe-shared-expert-overlap', /shared experts always compute while/],
     ['--moe-pad-expert-input-to-capacity', /weight 0/],
     ['--moe-per-layer-logging', /metrics are those of the whole model/],
     ['--delay-wgrad-compute', /what overlaps/],

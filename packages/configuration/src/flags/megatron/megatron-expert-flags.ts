@@ -10,7 +10,7 @@ const implementation: Record<string, MegatronFlag> = {
     'moe-permute-fusion': 'fused permutation of tokens',
     'moe-router-fusion': 'fused routing',
   }),
-  ...idle('the schedule and the layers decide what overlaps', {
+  ...idle('shared experts always compute while tokens are sent', {
     'moe-shared-expert-overlap': 'shared experts while tokens are sent',
   }),
   ...idle('rows that would pad an expert have weight 0, and change nothing', {
