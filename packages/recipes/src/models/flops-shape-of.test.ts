@@ -7,9 +7,10 @@ import { dryRun } from '../dry-run/dry-run.js';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 
-const base = fileURLToPath(new URL('../../../models/fixtures/huggingface-gpt2', import.meta.url));
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../../models/fixtures/${name}`, import.meta.url));
 const sizes: RunOptions = {
-  checkpoint: { loadHf: base },
+  checkpoint: { loadHf: fixture('huggingface-gpt2') },
   data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },
   training: { microBatchSize: 2, globalBatchSize: 6, trainIters: 1 },
   optimizer: { lr: 1e-3 },
@@ -32,4 +33,20 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
   // queries, keys and values of the first layer and their adapter: nothing needs the gradient of their input
   const ofFirstInput = 6 * S * (2 * 3 * H * H + 2 * 4 * H);
   expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
+});
+
+it('counts of the adapters of experts those that a token is sent to', async () => {
+  const mixture: RunOptions = { checkpoint: { loadHf: fixture('huggingface-mixtral') } };
+  const [whole, adapted] = [
+    await flopsOf(mixture),
+    await flopsOf(mergeOptions(mixture, { lora: { loraRank: 4 } })),
+  ];
+  const { hiddenSize: H } = whole.model;
+  const { sequenceLength: S } = whole.shape;
+  // 4 heads of 6 for queries, 2 each for keys and values
+  const ofFirstInput = 6 * S * (2 * (4 + 2 + 2) * 6 * H + 2 * 3 * 4 * H);
+  expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
+  // of a layer: attention, and of each expert A and B of [20, 14] and [14, 10]; two of six experts
+  const ofAttention = 4 * (14 + 24 + 2 * (14 + 12) + (24 + 14));
+  expect(adapted.shape.numAdapterParameters).toBe(2 * (ofAttention + 2 * 4 * (14 + 20 + 10 + 14)));
 });
