@@ -55,7 +55,7 @@ beforeAll(async () => {
   });
   runs = await TrainingRuns.create({
     training: { trainIters: 6, evalInterval: 3 },
-    optimizer: { lr: 1e-2, lrDecayIters: 6 },
+    optimizer: { lr: 3e-2, lrDecayIters: 6 },
   });
   await runs.run(1, [{ name: 'alone', options: begin }]);
   const exports = { checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') } };

@@ -36,17 +36,17 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
 });
 
 it('counts of the adapters of experts those that a token is sent to', async () => {
-  const mixture: RunOptions = { checkpoint: { loadHf: fixture('huggingface-mixtral') } };
-  const [whole, adapted] = [
-    await flopsOf(mixture),
-    await flopsOf(mergeOptions(mixture, { lora: { loraRank: 4 } })),
-  ];
-  const { hiddenSize: H } = whole.model;
-  const { sequenceLength: S } = whole.shape;
-  // 4 heads of 6 for queries, 2 each for keys and values
-  const ofFirstInput = 6 * S * (2 * (4 + 2 + 2) * 6 * H + 2 * 3 * 4 * H);
-  expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
-  // of a layer: attention, and of each expert A and B of [20, 14] and [14, 10]; two of six experts
-  const ofAttention = 4 * (14 + 24 + 2 * (14 + 12) + (24 + 14));
-  expect(adapted.shape.numAdapterParameters).toBe(2 * (ofAttention + 2 * 4 * (14 + 20 + 10 + 14)));
+  const ofRank = (loraRank: number) =>
+    flopsOf({
+      checkpoint: { loadHf: fixture('huggingface-mixtral') },
+      lora: { loraRank, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
+    });
+  const [small, large] = [await ofRank(4), await ofRank(8)];
+  const { hiddenSize: H } = small.model;
+  const { sequenceLength: S } = small.shape;
+  // of two layers with two of six experts: A and B of [20, 14] and of [14, 10]
+  expect(small.shape.numAdapterParameters).toBe(2 * 2 * 4 * (H + 20 + 10 + H));
+  // the first adapters' input, which two experts get: nothing needs its gradient
+  const ofFirstInput = 6 * S * 2 * 2 * 4 * H;
+  expect(large.counted - small.counted + ofFirstInput).toBe(large.inModel - small.inModel);
 });
