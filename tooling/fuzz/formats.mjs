@@ -313,7 +313,7 @@ async function readModel(directory) {
     : await models.readHuggingFaceGpt({ directory });
 }
 
-const loraFixtures = ['lora-gpt2', 'lora-llama'];
+const loraFixtures = ['lora-gpt2', 'lora-llama', 'lora-mixtral', 'lora-olmoe'];
 
 /** Reads adapters of PEFT into tensors of the model that they belong to. */
 async function readAdapters(directory, name) {

@@ -15,6 +15,11 @@ export {
   type WeightGradientMatmul,
 } from './matmul-precision.js';
 export {
+  type AdaptedGroupedLinearOptions,
+  adaptedGroupedLinear,
+  type GroupedAdapter,
+} from './operations/adapted-grouped-linear.js';
+export {
   type AdaptedLinearOptions,
   adaptedLinear,
   type LinearAdapter,

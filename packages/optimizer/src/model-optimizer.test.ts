@@ -1,5 +1,6 @@
 import { Parameter } from '@mtl/autograd';
 import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
 import { expect, it } from 'vitest';
 import { AdamwOptimizer } from './adamw-optimizer.js';
 import { ModelOptimizer } from './model-optimizer.js';
@@ -118,4 +119,22 @@ it('marks gradients clear where first gradients may be written, whenever they ar
     expectZeros();
     optimizer.dispose();
   }
+});
+
+it('tells the norm of other ranks where it updates nothing itself', () => {
+  const frozen = new Parameter({ name: 'w', globalShape: [4], initialization: { kind: 'ones' } });
+  frozen.freeze();
+  const world: ProcessGroup = new SingleProcessGroup('world');
+  // the other rank has gradients of 3 and 4, times the scale of the loss
+  const allReduce = (tensor: Tensor) => {
+    tensor.write(Float64Array.of(tensor.item() + 64 * (9 + 16)));
+    return { wait: () => {} };
+  };
+  Object.defineProperties(world, { size: { value: 2 }, allReduce: { value: allReduce } });
+  const store = new ReplicatedStore([frozen], { device: 'cpu', dtype: 'float32' });
+  const optimizer = new AdamwOptimizer([store], { groups: { world } });
+  using gradientNorm = Tensor.from([Number.NaN], { shape: [1], dtype: 'float64' });
+  optimizer.launchStep({ learningRate: 0.01, lossScale: 8, gradientNorm });
+  expect(gradientNorm.item()).toBe(5);
+  optimizer.dispose();
 });

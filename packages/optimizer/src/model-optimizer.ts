@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { sumOfSquares, Tensor } from '@mtl/kernels';
+import { type AdamwScalarsOptions, adamwScalars, sumOfSquares, Tensor } from '@mtl/kernels';
 import { GradientNorm } from './gradient-norm.js';
 import type { Optimizer } from './optimizer.js';
 import { copiesAlong, type ParallelGroups, reductionGroup } from './parallel-groups.js';
@@ -232,6 +232,7 @@ export class ModelOptimizer {
         gradientNorm,
       });
     }
+    if (this.#rules().length === 0) writeNorm({ squares, lossScale, gradientNorm });
     this.#update();
     this.#markGradientsClear();
     this.#isLaunched = true;
@@ -307,6 +308,15 @@ export class ModelOptimizer {
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
   }
+}
+
+/** Writes the norm where no update rule does: nothing is trained on this rank, as on a stage without adapters. */
+function writeNorm(
+  options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>,
+): void {
+  using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });
+  const unused = { scalars, learningRate: 0, correction1: 1, correction2: 1, clipGrad: 0 };
+  adamwScalars({ ...options, ...unused });
 }
 
 /** The update of each parameter: one value for all that are updated in the same way. */

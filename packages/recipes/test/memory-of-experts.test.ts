@@ -8,6 +8,7 @@ import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { ofGroups } from './support/sent-by-groups.js';
+import { writeModelOf } from './support/write-model-of.js';
 
 /** Every token uses all experts: routing is as even as that of a dry run. */
 const recipe: RunOptions = {
@@ -47,6 +48,19 @@ const recomputed: RunOptions = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
 
+/** A Qwen2-MoE: a model of the transformers library, for adapters to be trained of. */
+const qwen: RunOptions = {
+  model: {
+    positionEmbeddingType: 'rope',
+    addQkvBias: true,
+    moeSharedExpertGate: true,
+    moeRouterPreSoftmax: true,
+    moeRouterLoadBalancingType: undefined,
+    moeAuxLossCoeff: undefined,
+  },
+};
+const lora = mergeOptions(qwen, { lora: { loraRank: 8 } });
+
 const cases = [
   { name: 'one process', worldSize: 1, options: bias },
   { name: 'dp 2, ep 2', worldSize: 2, options: mergeOptions(spread({ expertModelParallelSize: 2 }), bias) },
@@ -63,6 +77,16 @@ const cases = [
     options: spread({ expertModelParallelSize: 2, moeTokenDispatcherType: 'allgather' }),
   },
   { name: 'tp 2, etp 2', worldSize: 2, options: tensor },
+  {
+    name: 'LoRA, dp 2, ep 2, distributed optimizer',
+    worldSize: 2,
+    options: mergeOptions(lora, spread({ expertModelParallelSize: 2 }), sharded),
+  },
+  {
+    name: 'LoRA, tp 2, etp 2, recomputed, bf16',
+    worldSize: 2,
+    options: mergeOptions(lora, tensor, recomputed, { training: { bf16: true } }),
+  },
   {
     name: 'tp 2, dp 2, ep 2, etp 2',
     worldSize: 4,
@@ -90,12 +114,17 @@ describe('what experts take on a rank, in processes that train', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-of-experts-'));
     const corpus = await preparedCorpus(directory);
+    const base = join(directory, 'base');
+    await writeModelOf(mergeOptions(recipe, qwen), base);
     for (const worldSize of [1, 2, 4]) {
       const own = cases.filter((each) => each.worldSize === worldSize);
       const ranks = await runProcesses<MeasuredMemory[]>({
         worldSize,
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
-        argument: own.map(({ options }) => mergeOptions(recipe, corpus, options)),
+        argument: own.map(({ name, options }) => {
+          const start = name.startsWith('LoRA') ? { checkpoint: { loadHf: base } } : {};
+          return mergeOptions(recipe, corpus, options, start);
+        }),
       });
       own.forEach(({ name }, index) => {
         measured.set(

@@ -1,10 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { allocateParameters } from '@mtl/autograd';
-import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
-import { createTokenizer } from '@mtl/data';
-import { gptParameters, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
+import type { RunOptions } from '@mtl/configuration';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
 import { mergeOptions } from './support/merge-options.mjs';
@@ -12,6 +9,7 @@ import { preparedCorpus } from './support/prepared-corpus.js';
 import { preparedSentences } from './support/prepared-sentences.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { ofGroups } from './support/sent-by-groups.js';
+import { writeModelOf } from './support/write-model-of.js';
 
 /** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
 const recipe: RunOptions = {
@@ -157,18 +155,6 @@ function waitingBytes(name: Name): number {
 
 const isAdapted = (name: string): boolean => name.startsWith('LoRA');
 
-/** The model of the recipe, for adapters to be trained of. */
-async function writeBase(directory: string): Promise<void> {
-  const { vocabularySize } = await createTokenizer({ type: 'ByteLevelTokenizer' });
-  const unused: RunOptions = { data: { dataPath: ['unused'], tokenizerType: 'ByteLevelTokenizer' } };
-  const batch: RunOptions = { training: { microBatchSize: 1, trainIters: 1 } };
-  const model = gptModelOf(configure(mergeOptions(recipe, unused, batch)).model, vocabularySize);
-  const parameters = gptParameters(model);
-  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });
-  await writeHuggingFaceGpt({ directory, model, tensors: parameterTensors(parameters) });
-  storage.dispose();
-}
-
 describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
   let directory: string;
@@ -176,7 +162,7 @@ describe('the memory of a rank, in processes that train', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-'));
     const base = join(directory, 'base');
-    await writeBase(base);
+    await writeModelOf(recipe, base);
     const corpora = {
       gpt: await preparedCorpus(directory),
       // documents much longer than a sequence, so that samples fill theirs

@@ -81,11 +81,15 @@ const largestDifference = (left: readonly (readonly number[])[], right: readonly
 
 /**
  * With the digest of what we write, which PEFT 0.21.0 (transformers 5.18.0, PyTorch 2.13.0) loaded on
- * 2026-11-24 and computed the logits of the fixture with: `tooling/fixtures/lora.py --check`.
+ * 2026-11-24, and of experts on 2026-11-28, and computed the logits of the fixture with:
+ * `tooling/fixtures/lora.py --check`.
  */
 const bases = [
   ['lora-llama', 'huggingface-llama', '5e7746e84c54e079da24e9639bf9f4dc9747d095edad39c331205c88ba898cea'],
   ['lora-gpt2', 'huggingface-gpt2', '9808640858130213107d21eafd05d82a4075a04213869238e041d3bbdda33806'],
+  ['lora-mixtral', 'huggingface-mixtral', '7f346f871786726c0d3a9f0a6fa4508f3b5d15d2abf796ce5c77ac67b2b01b91'],
+  ['lora-qwen3-moe', 'huggingface-qwen3-moe', '21983fec97f180dd6a1bec6951df4f510223023e0636f798d9cb891681c75e31'],
+  ['lora-olmoe', 'huggingface-olmoe', '465986f12abee4110732fb1df64b1f598dd4a1ee601b949933bc63cd6cc5c707'],
 ] as const;
 
 describe.each(bases)('%s', (name, base, checked) => {
@@ -163,8 +167,16 @@ describe.each(bases)('%s', (name, base, checked) => {
     expect(ours).toEqual(theirs);
     const config = (folder: string): Record<string, unknown> =>
       JSON.parse(readFileSync(join(folder, 'adapter_config.json'), 'utf8')) as Record<string, unknown>;
-    const { target_modules: names, ...others } = config(written);
-    expect([...(names as string[])].sort()).toEqual(config(fixture(name)).target_modules);
+    // lists in any order; a version that knows parameters of experts
+    const {
+      target_modules: layers,
+      target_parameters: parameters,
+      peft_version: _,
+      ...others
+    } = config(written);
+    const { target_modules: theirLayers, target_parameters: theirParameters } = config(fixture(name));
+    expect([...(layers as string[])].sort()).toEqual(theirLayers);
+    expect([...((parameters as string[]) ?? [])].sort()).toEqual(theirParameters ?? []);
     expect(config(fixture(name))).toMatchObject(others);
     dispose();
     const folder = 'packages/models/fixtures';
@@ -186,10 +198,10 @@ async function contents(path: string): Promise<Record<string, string>> {
 }
 
 /** A copy of adapters of PEFT with other fields; undefined ones are left out. */
-function changedAdapters(fields: Readonly<Record<string, unknown>>): string {
+function changedAdapters(fields: Readonly<Record<string, unknown>>, name = 'lora-llama'): string {
   const changed = join(directory, 'changed');
   rmSync(changed, { recursive: true, force: true });
-  cpSync(fixture('lora-llama'), changed, { recursive: true });
+  cpSync(fixture(name), changed, { recursive: true });
   const path = join(changed, 'adapter_config.json');
   writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...fields }));
   return changed;
@@ -221,23 +233,81 @@ it.each([
   });
 });
 
-it('refuses a LoRA of the embeddings, which PEFT can merge', async () => {
-  const changed = changedAdapters({});
-  const path = join(changed, 'adapter_model.safetensors');
-  const embedding = 'base_model.model.model.embed_tokens.lora_embedding_A';
+/** Calls the first tensor of a file otherwise. */
+function renameFirstTensor(path: string, renamed: string): void {
   const file = readFileSync(path);
   const length = Number(file.readBigUInt64LE());
   const header = JSON.parse(file.subarray(8, 8 + length).toString('utf8')) as Record<string, object>;
   const [first, entry] = Object.entries(header).find(([name]) => name !== '__metadata__')!;
   delete header[first];
-  const text = Buffer.from(JSON.stringify({ ...header, [embedding]: entry }));
+  const text = Buffer.from(JSON.stringify({ ...header, [renamed]: entry }));
   const size = Buffer.alloc(8);
   size.writeBigUInt64LE(BigInt(text.length));
   writeFileSync(path, Buffer.concat([size, text, file.subarray(8 + length)]));
+}
+
+it.each([
+  ['the embeddings', 'embed_tokens.lora_embedding_A', /not of a LoRA of a transformer's linear layers/],
+  ['a router', 'layers.0.mlp.gate.lora_A.weight', /of a layer that chooses experts/],
+  ['single experts', 'layers.0.mlp.experts.3.gate_proj.lora_A.weight', /of one expert, as transformers 4/],
+])('refuses a LoRA of %s, which PEFT can merge', async (_, name, why) => {
+  const changed = changedAdapters({});
+  renameFirstTensor(join(changed, 'adapter_model.safetensors'), `base_model.model.model.${name}`);
   await expect(readLoraConfiguration(changed)).rejects.toMatchObject({
     code: 'MTL_HUGGING_FACE_WEIGHTS',
-    message: expect.stringContaining(embedding),
+    message: expect.stringMatching(new RegExp(`${name} is ${why.source}`)),
     remedy: expect.stringContaining('--load-hf'),
+  });
+});
+
+describe('adapters of experts', () => {
+  it.each([
+    ['lora-mixtral', ['gate_up_proj', 'down_proj']],
+    ['lora-mixtral', ['model.layers.mlp.experts.down_proj', 'experts.gate_up_proj', 'q_proj.weight']],
+    ['lora-olmoe', ['gate_up_proj']],
+  ])('are found by the ends of the names of parameters: %s, %j', async (name, parameters) => {
+    const found = await readLoraConfiguration(changedAdapters({ target_parameters: parameters }, name));
+    expect(found).toEqual(await readLoraConfiguration(fixture(name)));
+    expect(found.targets).toContain('mlp.experts.gate_up_proj');
+  });
+
+  it.each([
+    [
+      'lora-mixtral',
+      { target_parameters: ['experts.down_proj'] },
+      /target_parameters is \["experts.down_proj"\]/,
+    ],
+    ['lora-qwen3-moe', { target_parameters: null }, /target_parameters is null/],
+    ['lora-qwen3-moe', { target_parameters: ['gate_up_proj', 'down_proj'] }, /target_parameters is /],
+    ['lora-olmoe', { peft_version: '0.18.1' }, /peft_version is "0.18.1".*transposed/],
+    ['lora-olmoe', { peft_version: undefined }, /peft_version is undefined/],
+    ['lora-mixtral', { rank_pattern: { '.*\\.gate_up_proj': 6 } }, /rank_pattern/],
+  ])('of %s are refused with %j', async (name, fields, message) => {
+    await expect(readLoraConfiguration(changedAdapters(fields, name))).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_CONFIG',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it.each(['0.19.1', '0.21.0', '1.0.0', '0.20.0.dev0@0123abc'])('of version %s are read', async (version) => {
+    const changed = changedAdapters({ peft_version: version }, 'lora-olmoe');
+    expect(await readLoraConfiguration(changed)).toMatchObject({ targets: ['mlp.experts.gate_up_proj'] });
+  });
+
+  it('have r rows of each expert', async () => {
+    await expect(readLoraConfiguration(changedAdapters({ r: 4 }, 'lora-olmoe'))).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_WEIGHTS',
+      message: expect.stringMatching(/experts.lora_A.weight has the shape \[10, 18\]/),
+      expected: expect.stringContaining('for each expert'),
+    });
+    const { configuration } = await readHuggingFaceGpt({ directory: fixture('huggingface-olmoe') });
+    const model = { ...configuration, numExperts: 4 };
+    const { load } = await readLoraDirectory({ directory: fixture('lora-olmoe'), model });
+    await expect(load([])).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_WEIGHTS',
+      message: expect.stringMatching(/experts.lora_A.weight has the shape \[10, 18\]/),
+      expected: '[8, 18]',
+    });
   });
 });
 
@@ -266,11 +336,14 @@ it('refuses to train a model without adapters', async () => {
   );
 });
 
-it('starts A uniform and B zero', async () => {
-  const source = await readHuggingFaceGpt({ directory: fixture('huggingface-llama') });
+it.each([
+  ['q_proj', 'huggingface-llama', 8 * 400],
+  ['experts.gate_up_proj', 'huggingface-mixtral', 6 * 8 * 400],
+])('starts A uniform and B zero: %s', async (target, name, size) => {
+  const source = await readHuggingFaceGpt({ directory: fixture(name) });
   const model = { ...source.configuration, hiddenSize: 400 };
   const lora = loraSpecificationOf(
-    { rank: 8, alpha: 8, useRslora: false, dropout: 0, targets: ['q_proj'] },
+    { rank: 8, alpha: 8, useRslora: false, dropout: 0, targets: [target] },
     model,
   );
   const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
@@ -280,9 +353,10 @@ it('starts A uniform and B zero', async () => {
   const values = down.data.toArray();
   const bound = 1 / Math.sqrt(model.hiddenSize);
   expect(Math.max(...values.map(Math.abs))).toBeLessThanOrEqual(bound);
-  // 8 x 400 values: the mean square of a uniform distribution is bound^2 / 3, within five standard errors
+  expect(values).toHaveLength(size);
+  // the mean square of a uniform distribution is bound^2 / 3, within five standard errors
   const meanSquare = values.reduce((sum, value) => sum + value * value, 0) / values.length;
-  expect(Math.abs(meanSquare / (bound ** 2 / 3) - 1)).toBeLessThan((5 * Math.sqrt(0.8)) / Math.sqrt(3200));
+  expect(Math.abs(meanSquare / (bound ** 2 / 3) - 1)).toBeLessThan((5 * Math.sqrt(0.8)) / Math.sqrt(size));
   expect(up.data.toArray().every((value) => value === 0)).toBe(true);
   storage.dispose();
 });

@@ -16,7 +16,7 @@ export interface GroupedLinearOptions {
 }
 
 /** Runs `body` with a view of [G, ..., K] as [G, N, K]. */
-function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result): Result {
+export function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result): Result {
   const [groups, inputs] = [tensor.dim(0), tensor.dim(-1)];
   const view = tensor.reshape([groups, tensor.size / (groups * inputs), inputs]);
   try {
@@ -26,7 +26,8 @@ function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result
   }
 }
 
-function expectPlainPrecision({ name, precision }: Parameter): void {
+/** @throws UsageError MTL_UNSUPPORTED for a weight whose matmuls compute in another precision */
+export function expectPlainPrecision({ name, precision }: Parameter): void {
   if (precision === plainPrecision) return;
   throw new UsageError(
     'MTL_UNSUPPORTED',

@@ -4,7 +4,15 @@ import { describe, expect, it } from 'vitest';
 import * as autograd from '../index.js';
 
 const names = [
-  ...['adaptedLinear', 'attention', 'biasDropoutResidual', 'combineRows', 'crossEntropy', 'embedding'],
+  ...[
+    'adaptedGroupedLinear',
+    'adaptedLinear',
+    'attention',
+    'biasDropoutResidual',
+    'combineRows',
+    'crossEntropy',
+    'embedding',
+  ],
   ...['expertActivation', 'gatherRows', 'gelu', 'groupByExpert', 'groupedBias', 'groupedLinear', 'layerNorm'],
   ...['permuteProbabilities', 'permuteRows', 'route', 'routerStatistics'],
   ...['linear', 'linearCrossEntropy', 'linearGelu', 'prepareHeads', 'reshape', 'rmsNorm'],

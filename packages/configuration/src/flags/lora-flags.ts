@@ -9,11 +9,12 @@ export const loraFlags = {
     defaultText: '--lora-rank',
   }),
   'use-rslora': toggle('Scales what adapters add by --lora-alpha over the square root of --lora-rank.'),
-  'lora-dropout': fraction('Probability of dropping a feature of an adapted layer, before the adapter.', {
-    default: 0,
-  }),
+  'lora-dropout': fraction(
+    'Probability of dropping a feature of an adapted layer, before the adapter; not of experts.',
+    { default: 0 },
+  ),
   'lora-targets': texts(
-    'Linear layers that get adapters, by their names in the transformers library (q_proj, c_attn ...), or all-linear.',
+    'Linear layers that get adapters, by their names in the transformers library (q_proj, c_attn, experts.down_proj ...), or all-linear.',
     { defaultText: 'all-linear' },
   ),
 };

@@ -10,6 +10,8 @@ const llama =
   '--disable-bias-linear --group-query-attention --num-query-groups 2 --micro-batch-size 1 --lr 1e-3 ' +
   '--train-iters 1 --data-path d --tokenizer-type NullTokenizer --vocab-size 50';
 
+const mixture = `${llama} --num-experts 4 --moe-layer-freq 2 --moe-ffn-hidden-size 16`;
+
 describe('adapterConfiguration', () => {
   it('fills in a scale of 1, no dropout and all linear layers', () => {
     expect(loraOf(gpt2)).toBeUndefined();
@@ -39,6 +41,22 @@ describe('adapterConfiguration', () => {
     [`${gpt2} --lora-rank 4 --optimizer muon`, 'MTL_FLAG_CONFLICT', /Muon/],
     [`${gpt2} --lora-rank 4 --lora-targets c_atn`, 'MTL_LORA_TARGETS', /called c_atn/],
     [`${llama} --lora-rank 4 --lora-targets c_attn`, 'MTL_LORA_TARGETS', /called c_attn/],
+    [
+      `${llama} --lora-rank 4 --lora-targets experts.down_proj`,
+      'MTL_LORA_TARGETS',
+      /no linear layer of the model is called experts.down_proj/,
+    ],
+    [
+      `${mixture} --lora-rank 4 --lora-targets shared_expert.up_proj`,
+      'MTL_LORA_TARGETS',
+      /shared_expert.up_proj/,
+    ],
+    [
+      `${mixture} --moe-layer-freq 1 --lora-rank 4 --lora-targets gate_proj`,
+      'MTL_LORA_TARGETS',
+      /gate_up_proj/,
+    ],
+    [`${mixture} --lora-rank 4 --lora-dropout 0.1`, 'MTL_LORA_TARGETS', /experts have no dropout, and 0.1/],
   ])('refuses %s', (line, code, message) => {
     let thrown: unknown;
     try {
@@ -49,6 +67,13 @@ describe('adapterConfiguration', () => {
     expect(thrown).toMatchObject({ code });
     const { message: text, expected } = thrown as { message: string; expected?: string };
     expect(`${text} ${expected}`).toMatch(message);
+  });
+
+  it('takes layers with experts, and dropout of others', () => {
+    const targets = 'experts.gate_up_proj mlp.experts.down_proj mlp.down_proj';
+    expect(loraOf(`${mixture} --lora-rank 4 --lora-targets ${targets}`)?.targets).toEqual(targets.split(' '));
+    const dense = loraOf(`${mixture} --lora-rank 4 --lora-dropout 0.1 --lora-targets q_proj mlp.down_proj`);
+    expect(dense?.dropout).toBe(0.1);
   });
 
   it('names the nearest layer', () => {

@@ -18,8 +18,10 @@ import {
   shareOfRows,
   type TensorParallel,
 } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from '../blocks/block-adapter.js';
 import type { MatmulCost } from '../blocks/matmul-cost.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
 import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
 import { ExpertLoad } from './expert-load.js';
@@ -45,6 +47,8 @@ interface OwnRows {
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
+  readonly adapters: readonly BlockAdapter[];
+  readonly reads: readonly RowCoordinate[];
   readonly losses: readonly string[];
   readonly matmuls: MatmulCost;
   /** The rows that its experts got. */
@@ -57,7 +61,7 @@ export class MixtureOfExperts implements Sublayer {
 
   /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
   constructor(options: SublayerOptions<ExpertsSpecification>) {
-    const { name, specification, expertParallel } = options;
+    const { name, specification, lora, expertParallel } = options;
     const { topK, numExperts, router } = specification;
     this.#specification = specification;
     this.#expertParallel = expertParallel;
@@ -71,11 +75,14 @@ export class MixtureOfExperts implements Sublayer {
       ...this.#experts.parameters,
       ...(this.#shared?.parameters ?? []),
     ];
+    this.adapters = [...this.#experts.adapters, ...(this.#shared?.adapters ?? [])];
+    this.reads = this.#shared?.reads ?? [];
     this.losses = lossesOf(specification);
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    const updateRate = router.expertBias?.updateRate ?? 0;
+    // where adapters are trained, nothing else changes
+    const updateRate = lora === undefined ? (router.expertBias?.updateRate ?? 0) : 0;
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
   }

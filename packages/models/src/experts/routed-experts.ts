@@ -1,5 +1,7 @@
 import {
+  adaptedGroupedLinear,
   expertActivation,
+  type GroupedLinearOptions,
   groupedBias,
   groupedLinear,
   Parameter,
@@ -9,7 +11,9 @@ import {
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import { type DispatchedTokens, type ExpertParallel, placeAmongExperts } from '@mtl/tensor-parallel';
+import type { BlockAdapter } from '../blocks/block-adapter.js';
 import type { SublayerOptions } from '../blocks/sublayer.js';
+import { expertAdapter } from './expert-adapter.js';
 import { type ExpertsSpecification, isGated } from './experts-specification.js';
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
@@ -34,19 +38,24 @@ function partOf(
 /**
  * The experts of this process: feed-forward networks of one shape, each with a matrix in `linear_fc1.weight`
  * ([E, F, H], gated [E, 2, F, H]) and one in `linear_fc2.weight` [E, H, F], biases [E, F] or [E, 2, F] and
- * [E, H]. Experts are spread over ep, their features over etp.
+ * [E, H]. Experts are spread over ep, their features over etp. Each expert may have low-rank adapters.
  */
 export class RoutedExperts {
   readonly parameters: readonly Parameter[];
+  /** Low-rank adapters, whose factors are among `parameters`. */
+  readonly adapters: readonly BlockAdapter[];
   readonly #specification: ExpertsSpecification;
   readonly #up: Parameter;
   readonly #upBias: Parameter | undefined;
   readonly #down: Parameter;
   readonly #downBias: Parameter | undefined;
+  readonly #upAdapter: BlockAdapter | undefined;
+  readonly #downAdapter: BlockAdapter | undefined;
+  readonly #adapterScale: number;
 
   /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
   constructor(
-    { name, hiddenSize, specification, initialization }: SublayerOptions<ExpertsSpecification>,
+    { name, hiddenSize, specification, initialization, lora }: SublayerOptions<ExpertsSpecification>,
     expertParallel: ExpertParallel | undefined,
   ) {
     const { numExperts, ffnHiddenSize, activation, bias } = specification;
@@ -92,9 +101,15 @@ export class RoutedExperts {
           placement: { view: 'expert', sharded: { ep: 0 } },
         })
       : undefined;
-    this.parameters = [this.#up, this.#upBias, this.#down, this.#downBias].filter(
-      (parameter) => parameter !== undefined,
-    );
+    const [up, down] = [`${name}.linear_fc1`, `${name}.linear_fc2`];
+    this.#upAdapter = expertAdapter({ name: up, target: 'expertsFc1', weight: this.#up, lora });
+    this.#downAdapter = expertAdapter({ name: down, target: 'expertsFc2', weight: this.#down, lora });
+    this.#adapterScale = lora?.scale ?? 0;
+    this.adapters = [this.#upAdapter, this.#downAdapter].filter((adapter) => adapter !== undefined);
+    const factorsOf = (adapter: BlockAdapter | undefined) => [adapter?.down, adapter?.up];
+    const first = [this.#up, this.#upBias, ...factorsOf(this.#upAdapter)];
+    const last = [this.#down, ...factorsOf(this.#downAdapter), this.#downBias];
+    this.parameters = [...first, ...last].filter((parameter) => parameter !== undefined);
   }
 
   /** Elements of the matrices of one expert. */
@@ -108,7 +123,7 @@ export class RoutedExperts {
   /** The outputs of the experts, each times the probability of its row: [R, 1, H]. */
   forward(tape: Tape, { rows, probabilities, offsets }: DispatchedTokens): Variable {
     const { kind: activation, clamp, linearOffset } = this.#specification.activation;
-    const up = groupedLinear(tape, { input: rows, weight: this.#up, offsets });
+    const up = this.#linear(tape, { input: rows, weight: this.#up, adapter: this.#upAdapter, offsets });
     rows.release();
     const activated = expertActivation(tape, {
       input: up,
@@ -120,10 +135,19 @@ export class RoutedExperts {
       linearOffset,
     });
     up.release();
-    const output = groupedLinear(tape, { input: activated, weight: this.#down, offsets });
+    const last = { weight: this.#down, adapter: this.#downAdapter, offsets };
+    const output = this.#linear(tape, { input: activated, ...last });
     activated.release();
     if (this.#downBias === undefined) return output;
     return groupedBias(tape, { input: output, bias: this.#downBias, probabilities, offsets });
+  }
+
+  #linear(
+    tape: Tape,
+    { adapter, ...options }: GroupedLinearOptions & { readonly adapter: BlockAdapter | undefined },
+  ): Variable {
+    if (adapter === undefined) return groupedLinear(tape, options);
+    return adaptedGroupedLinear(tape, { ...options, adapter: { ...adapter, scale: this.#adapterScale } });
   }
 }
 

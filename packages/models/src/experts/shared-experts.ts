@@ -10,6 +10,7 @@ import {
 } from '@mtl/autograd';
 import { type PendingVariable, replicatedParameter } from '@mtl/tensor-parallel';
 import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
+import type { BlockAdapter } from '../blocks/block-adapter.js';
 import {
   clampedGluActivation,
   type FeedForwardActivation,
@@ -17,7 +18,9 @@ import {
   squaredReluActivation,
   swigluActivation,
 } from '../blocks/feed-forward-activation.js';
+import type { FeedForwardTarget, LoraSpecification, LoraTarget } from '../blocks/lora-specification.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertActivationSpecification, ExpertsSpecification } from './experts-specification.js';
 
@@ -27,6 +30,9 @@ import type { ExpertActivationSpecification, ExpertsSpecification } from './expe
  */
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
+  /** Low-rank adapters, whose factors are among `parameters`. */
+  readonly adapters: readonly BlockAdapter[];
+  readonly reads: readonly RowCoordinate[];
   /** Elements of its matrices. */
   readonly weights: number;
   readonly #network: ActivatedFeedForward;
@@ -41,9 +47,14 @@ export class SharedExperts {
     const { activation, bias } = specification;
     const network = { kind: activation.kind, ffnHiddenSize, bias };
     this.#network = new ActivatedFeedForward(
-      { ...options, specification: network },
+      { ...options, specification: network, lora: loraOfNetwork(options.lora) },
       activationOf(activation),
     );
+    this.adapters = this.#network.adapters.map((adapter) => ({
+      ...adapter,
+      target: targetOfShared[adapter.target as FeedForwardTarget],
+    }));
+    this.reads = this.#network.reads;
     this.#gate = gate
       ? replicatedParameter({
           name: `${name}.gate_weight`,
@@ -103,6 +114,22 @@ export class SharedExperts {
 
 const isRecomputed = ({ recomputed }: MicroBatchContext): boolean =>
   recomputed?.includes('shared_experts') === true;
+
+const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
+  fc1: 'sharedFc1',
+  gate: 'sharedGate',
+  up: 'sharedUp',
+  fc2: 'sharedFc2',
+};
+
+/** The adapters of shared experts as those of their feed-forward network. */
+const loraOfNetwork = (lora: LoraSpecification | undefined): LoraSpecification | undefined =>
+  lora && {
+    ...lora,
+    targets: (Object.keys(targetOfShared) as FeedForwardTarget[]).filter((target) =>
+      lora.targets.includes(targetOfShared[target]),
+    ),
+  };
 
 function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
   if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });

@@ -58,7 +58,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   #freezeAllButAdapters(): void {
     const all = this.blocks.flatMap(({ adapters }) => adapters);
     const trained = new Set(all.flatMap(({ down, up }) => [down, up]));
-    if (this.blocks.length > 0 && trained.size === 0) {
+    // a stage of a pipeline may have none, such as one of dense layers where experts are adapted
+    if (this.isFirst && this.isLast && this.blocks.length > 0 && trained.size === 0) {
       throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
         expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
         remedy: 'choose other targets: with none of them nothing would be trained',

@@ -10,6 +10,8 @@ export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
   /** In the transformers library, within the layer: `self_attn.q_proj`. */
   readonly path: string;
+  /** Whether it is of all routed experts, with factors for each of them. */
+  readonly isOfExperts: boolean;
 }
 
 /**
@@ -19,9 +21,12 @@ export interface AdaptedWeight extends BlockAdapter {
  */
 export function adaptedWeights(model: GptModelConfiguration, configuration: LoraConfiguration) {
   const lora = loraSpecificationOf(configuration, model);
-  const paths = new Map(loraModules(model).map(({ target, path }) => [target, path]));
+  const modules = new Map(loraModules(model).map((module) => [module.target, module]));
   const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 });
   return blocks.flatMap(({ adapters }, layer) =>
-    adapters.map((adapter): AdaptedWeight => ({ ...adapter, layer, path: paths.get(adapter.target)! })),
+    adapters.map((adapter): AdaptedWeight => {
+      const { path, isParameter = false } = modules.get(adapter.target)!;
+      return { ...adapter, layer, path, isOfExperts: isParameter };
+    }),
   );
 }

@@ -1,4 +1,5 @@
 import type { LoraTarget } from '../blocks/lora-specification.js';
+import { hasExperts } from '../experts/expert-variants.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { gptTypeOf } from '../huggingface/statable-models.js';
 
@@ -7,6 +8,11 @@ export interface LoraModule {
   /** Its name within the block: `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
+  /**
+   * Whether it is no layer there but a parameter, which has the matrices of all experts: PEFT names it among
+   * its `target_parameters`. Absent: it is a layer.
+   */
+  readonly isParameter?: true;
 }
 
 const ofGpt2: readonly LoraModule[] = [
@@ -23,8 +29,7 @@ const ofAttention: readonly LoraModule[] = [
   { path: 'self_attn.o_proj', target: 'projection' },
 ];
 
-const ofLlama: readonly LoraModule[] = [
-  ...ofAttention,
+const ofGated: readonly LoraModule[] = [
   { path: 'mlp.gate_proj', target: 'gate' },
   { path: 'mlp.up_proj', target: 'up' },
   { path: 'mlp.down_proj', target: 'fc2' },
@@ -32,9 +37,24 @@ const ofLlama: readonly LoraModule[] = [
 
 /** Of blocks that no model there has: the names of a Llama, without a gate. */
 const ofUngated: readonly LoraModule[] = [
-  ...ofAttention,
   { path: 'mlp.up_proj', target: 'fc1' },
   { path: 'mlp.down_proj', target: 'fc2' },
+];
+
+/** Of routed experts, in memory of version 5. */
+const expertsOf = (isGated: boolean): readonly LoraModule[] => [
+  { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
+  { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
+];
+
+const sharedOf = (isGated: boolean): readonly LoraModule[] => [
+  ...(isGated
+    ? ([
+        { path: 'mlp.shared_expert.gate_proj', target: 'sharedGate' },
+        { path: 'mlp.shared_expert.up_proj', target: 'sharedUp' },
+      ] as const)
+    : ([{ path: 'mlp.shared_expert.up_proj', target: 'sharedFc1' }] as const)),
+  { path: 'mlp.shared_expert.down_proj', target: 'sharedFc2' },
 ];
 
 /**
@@ -42,5 +62,12 @@ const ofUngated: readonly LoraModule[] = [
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
   if (gptTypeOf(model) === 'gpt2') return ofGpt2;
-  return model.swiglu === true ? ofLlama : ofUngated;
+  const isGated = model.swiglu === true || model.quickGeglu === true;
+  const layers = Array.from({ length: model.numLayers }, (_, layer) => hasExperts(model, layer));
+  const hasShared = model.moeSharedExpertIntermediateSize !== undefined;
+  return [
+    ...ofAttention,
+    ...(layers.includes(false) ? (isGated ? ofGated : ofUngated) : []),
+    ...(layers.includes(true) ? [...expertsOf(isGated), ...(hasShared ? sharedOf(isGated) : [])] : []),
+  ];
 }

@@ -1,5 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { LoraSpecification } from '../blocks/lora-specification.js';
+import { checkAdapterDropout } from '../experts/check-adapter-dropout.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 import { type LoraModule, loraModules } from './lora-modules.js';
@@ -11,7 +12,8 @@ export const allLinear = 'all-linear';
  * What adapters a configuration asks for in a model. A target is the end of a layer's name, as in PEFT:
  * `c_proj` is that of the attention and that of the feed-forward network, `attn.c_proj` the first.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has; names the nearest
+ * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, naming the nearest; for adapters
+ *   of experts with dropout
  */
 export function loraSpecificationOf(
   { rank, alpha, useRslora, dropout, targets }: LoraConfiguration,
@@ -19,13 +21,15 @@ export function loraSpecificationOf(
 ): LoraSpecification {
   const modules = loraModules(model);
   const wanted = new Set(targets.flatMap((name) => modulesOf(name, modules)));
-  return {
+  const specification = {
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
     // in the order of the model, whatever that of the names
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
+  checkAdapterDropout(specification);
+  return specification;
 }
 
 function modulesOf(name: string, modules: readonly LoraModule[]): readonly LoraModule[] {

@@ -34,7 +34,10 @@ export function mergedWeights(
           })),
         );
         const values = floatsOf(await tensor.read());
-        for (const each of factors) addTo(values, { ...each, factor });
+        for (const { adapter, ...each } of factors) {
+          const add = adapter.isOfExperts ? addToExperts : addTo;
+          add(values, { weight: adapter.weight.globalShape, outputs: adapter.outputs, ...each, factor });
+        }
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       };
       return { ...tensor, read, readInto: async (target: Uint8Array) => target.set(await read()) };
@@ -46,32 +49,46 @@ function floatsOf(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
+/** What is added to a weight. */
+interface Addition {
+  /** The shape of the weight. */
+  readonly weight: readonly number[];
+  /** The adapter's box of its outputs. Default: all. */
+  readonly outputs: AdaptedWeight['outputs'];
+  readonly down: Float32Array;
+  readonly up: Float32Array;
+  readonly factor: number;
+}
+
+/** weight += factor B A, of each expert its own. */
+function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
+  const [numExperts, ...shape] = weight as [number, ...number[]];
+  const partOf = (all: Float32Array, expert: number): Float32Array => {
+    const size = all.length / numExperts;
+    return all.subarray(expert * size, (expert + 1) * size);
+  };
+  for (let expert = 0; expert < numExperts; expert++) {
+    const factors = { down: partOf(down, expert), up: partOf(up, expert) };
+    addTo(partOf(values, expert), { ...others, weight: shape, ...factors });
+  }
+}
+
 /** weight += factor B A, in the adapter's box of the weight. */
-function addTo(
-  weight: Float32Array,
-  options: {
-    readonly adapter: AdaptedWeight;
-    readonly down: Float32Array;
-    readonly up: Float32Array;
-    readonly factor: number;
-  },
-): void {
-  const { adapter, down, up, factor } = options;
-  const { globalShape: shape } = adapter.weight;
+function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor }: Addition): void {
   const inputs = shape.at(-1)!;
   const rank = down.length / inputs;
   tidy(() => {
     const dtype = 'float32';
-    const whole = Tensor.from(weight, { shape, dtype });
+    const whole = Tensor.from(values, { shape, dtype });
     const added = Tensor.empty({ shape: [up.length / rank, inputs], dtype });
     const left = Tensor.from(up, { shape: [up.length / rank, rank], dtype });
     const right = Tensor.from(down, { shape: [rank, inputs], dtype });
     matmul({ output: added, left, right });
     const strides = shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
-    const offset = (adapter.outputs ?? []).reduce((sum, { start }, dim) => sum + start * strides[dim]!, 0);
-    const box = [...adapter.up.globalShape.slice(0, -1), inputs];
+    const offset = (outputs ?? []).reduce((sum, { start }, dim) => sum + start * strides[dim]!, 0);
+    const box = [...(outputs?.map(({ start, end }) => end - start) ?? shape.slice(0, -1)), inputs];
     const output = whole.strided({ offset, shape: box, strides });
     scale({ output, input: added.reshape(box), factor, accumulate: true });
-    whole.readInto(weight);
+    whole.readInto(values);
   });
 }

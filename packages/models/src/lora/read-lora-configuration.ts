@@ -4,9 +4,10 @@ import { SafetensorsFile } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { JsonFields } from '../huggingface/json-fields.js';
 import { weightsRefused } from '../huggingface/weight-files.js';
+import { expertParametersOf, type FoundFactor, isExpertWrapper } from './expert-parameters-of.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 import { loraConfigName, loraWeightsName } from './lora-file-names.js';
-import { loraWeightTerms } from './lora-weight-terms.js';
+import { loraWeightTerms, mergeRemedy } from './lora-weight-terms.js';
 
 /** PEFT's. */
 const defaultAlpha = 8;
@@ -33,7 +34,6 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
   layer_replication: { neutral: [[]], needs: 'layers that are repeated', isUnmergeable: true },
   exclude_modules: { neutral: [[]], needs: 'adapters in some of the layers only' },
   trainable_token_indices: { neutral: [[]], needs: 'trained embeddings of single tokens' },
-  target_parameters: { neutral: [[]], needs: 'adapters of single parameters' },
   use_bdlora: { neutral: [false], needs: 'block-diagonal adapters' },
   alora_invocation_tokens: { neutral: [[]], needs: 'adapters that start at a token', isUnmergeable: true },
   arrow_config: { neutral: [], needs: 'a router of adapters', isUnmergeable: true },
@@ -45,9 +45,6 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
     needs: 'a start that changes the weights which it adapts',
   },
 };
-
-const mergeRemedy =
-  'merge them into their model with PEFT (merge_and_unload, then save_pretrained), and pass that directory as --load-hf';
 
 /**
  * What adapters a directory of PEFT holds: adapter_config.json, and of which layers the tensors of
@@ -88,44 +85,76 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
     alpha: fields.optional<number>('lora_alpha', 'a number', defaultAlpha),
     useRslora: fields.optional<boolean>('use_rslora', 'true or false', false),
     dropout,
-    targets: await targetsOf(weights, rank),
+    targets: await targetsOf({ path: weights, rank, fields }),
   };
 }
 
 const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
 
+/** Layers within blocks that choose experts, and what transformers 4 had of each expert. */
+const unsupportedTargets = [
+  [
+    /(?:^|\.)(?:gate|router|shared_expert_gate)$/,
+    'of a layer that chooses experts, which is not adapted here',
+  ],
+  [/\.experts\.\d+\./, 'of one expert, as transformers 4 stored them'],
+] as const;
+
 /**
  * The layers whose adapters a file holds, by their names within a block: a list, a pattern and all-linear
  * alike. All of them have to have the rank, before anything of its size is made.
  */
-async function targetsOf(path: string, rank: number): Promise<readonly string[]> {
+async function targetsOf({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
   try {
-    const found = [...file.tensors].flatMap(([name, { shape }]) => {
-      const [, target, matrix] = adapterName.exec(name) ?? [];
-      return target === undefined || matrix !== 'A' ? [] : [{ name, target, shape }];
+    const found = [...file.tensors].flatMap(([name, { shape }]): FoundFactor[] => {
+      const [, target, factor] = adapterName.exec(name) ?? [];
+      return target === undefined ? [] : [{ name, target, isDown: factor === 'A', shape }];
     });
     const unknown = [...file.tensors.keys()].find((name) => !adapterName.test(name));
-    if (found.length > 0 && unknown !== undefined) {
-      const problem = `${unknown} is not of a LoRA of a transformer's linear layers`;
-      throw new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${problem}`, {
-        expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks`,
-        remedy: mergeRemedy,
+    if (found.length === 0) {
+      throw new CheckpointError('MTL_LORA_DIRECTORY', `${path} holds no adapters of a transformer's layers`, {
+        expected: 'tensors such as base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight',
+        remedy: 'pass the directory of a LoRA that PEFT saved',
         exitCode: 2,
       });
     }
-    const other = found.find(({ shape }) => shape[0] !== rank);
+    const refused = unknown ?? found.map(({ name }) => name).find(hasUnsupportedTarget);
+    if (refused !== undefined) throw unsupportedAdapter(path, refused);
+    const other = found.find(({ target, isDown, shape }) =>
+      isDown && isExpertWrapper(target) ? shape[0]! % rank !== 0 : isDown && shape[0] !== rank,
+    );
     if (other !== undefined) {
       const problem = `${other.name} has the shape [${other.shape.join(', ')}]`;
-      throw weightsRefused({ path, terms: loraWeightTerms }, problem, `r rows, ${rank} in ${loraConfigName}`);
+      const rows = isExpertWrapper(other.target) ? 'r rows for each expert, r being' : 'r rows,';
+      throw weightsRefused({ path, terms: loraWeightTerms }, problem, `${rows} ${rank} in ${loraConfigName}`);
     }
-    if (found.length > 0) return [...new Set(found.map(({ target }) => target))].sort();
-    throw new CheckpointError('MTL_LORA_DIRECTORY', `${path} holds no adapters of a transformer's layers`, {
-      expected: 'tensors such as base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight',
-      remedy: 'pass the directory of a LoRA that PEFT saved',
-      exitCode: 2,
-    });
+    const wrapped = found.filter(({ target }) => isExpertWrapper(target));
+    const layers = found.flatMap(({ target }) => (isExpertWrapper(target) ? [] : [target]));
+    return [...new Set([...layers, ...expertParametersOf(wrapped, fields)])].sort();
   } finally {
     await file.close();
   }
+}
+
+/** Files of adapters, and their adapter_config.json. */
+interface OpenedAdapters {
+  readonly path: string;
+  readonly rank: number;
+  readonly fields: JsonFields;
+}
+
+const targetOf = (name: string): string => adapterName.exec(name)?.[1] ?? '';
+
+const hasUnsupportedTarget = (name: string): boolean =>
+  unsupportedTargets.some(([pattern]) => pattern.test(targetOf(name)));
+
+function unsupportedAdapter(path: string, name: string): CheckpointError {
+  const [, why = "not of a LoRA of a transformer's linear layers"] =
+    unsupportedTargets.find(([pattern]) => pattern.test(targetOf(name))) ?? [];
+  return new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${name} is ${why}`, {
+    expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks, or target_parameters that are those of experts`,
+    remedy: mergeRemedy,
+    exitCode: 2,
+  });
 }

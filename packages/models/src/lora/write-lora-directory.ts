@@ -8,7 +8,7 @@ import { publishDirectory } from '../huggingface/publish-directory.js';
 import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
 import { isAdapter } from './is-adapter.js';
 import type { LoraConfiguration } from './lora-configuration.js';
-import { loraConfigName, loraWeightsName } from './lora-file-names.js';
+import { loraConfigName, loraWeightsName, versionOfParameters } from './lora-file-names.js';
 import { loraModules } from './lora-modules.js';
 import { loraSpecificationOf } from './lora-specification-of.js';
 import { loraWeightNames } from './lora-weight-names.js';
@@ -62,6 +62,7 @@ function configOf(
   { model, lora, baseModel }: WriteLoraDirectoryOptions,
   { isGpt2 }: { readonly isGpt2: boolean },
 ): Record<string, unknown> {
+  const parameters = targetParameters(model, lora);
   return {
     peft_type: 'LORA',
     task_type: 'CAUSAL_LM',
@@ -71,6 +72,7 @@ function configOf(
     lora_dropout: lora.dropout,
     use_rslora: lora.useRslora,
     target_modules: targetNames(model, lora),
+    ...(parameters.length > 0 && { target_parameters: parameters, peft_version: versionOfParameters }),
     // GPT-2's linear layers are Conv1D, whose weights are transposed
     fan_in_fan_out: isGpt2,
     bias: 'none',
@@ -83,6 +85,14 @@ function configOf(
   };
 }
 
+/** The parameters of experts that have adapters. */
+function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
+  const { targets } = loraSpecificationOf(lora, model);
+  return loraModules(model)
+    .filter(({ target, isParameter }) => isParameter === true && targets.includes(target))
+    .map(({ path }) => path);
+}
+
 /**
  * Names of layers, with that of the part of the block where another part has a layer of that name without
  * adapters.
@@ -92,7 +102,7 @@ function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): rea
   const modules = loraModules(model);
   const last = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
   const names = modules
-    .filter(({ target }) => targets.includes(target))
+    .filter(({ target, isParameter }) => targets.includes(target) && isParameter !== true)
     .map(({ path }) => {
       const isOfAll = modules.every(
         (other) => last(other.path) !== last(path) || targets.includes(other.target),

@@ -7,9 +7,10 @@ import { dryRun } from '../dry-run/dry-run.js';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 
-const base = fileURLToPath(new URL('../../../models/fixtures/huggingface-gpt2', import.meta.url));
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../../models/fixtures/${name}`, import.meta.url));
 const sizes: RunOptions = {
-  checkpoint: { loadHf: base },
+  checkpoint: { loadHf: fixture('huggingface-gpt2') },
   data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },
   training: { microBatchSize: 2, globalBatchSize: 6, trainIters: 1 },
   optimizer: { lr: 1e-3 },
@@ -32,4 +33,20 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
   // queries, keys and values of the first layer and their adapter: nothing needs the gradient of their input
   const ofFirstInput = 6 * S * (2 * 3 * H * H + 2 * 4 * H);
   expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
+});
+
+it('counts of the adapters of experts those that a token is sent to', async () => {
+  const ofRank = (loraRank: number) =>
+    flopsOf({
+      checkpoint: { loadHf: fixture('huggingface-mixtral') },
+      lora: { loraRank, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
+    });
+  const [small, large] = [await ofRank(4), await ofRank(8)];
+  const { hiddenSize: H } = small.model;
+  const { sequenceLength: S } = small.shape;
+  // of two layers with two of six experts: A and B of [20, 14] and of [14, 10]
+  expect(small.shape.numAdapterParameters).toBe(2 * 2 * 4 * (H + 20 + 10 + H));
+  // the first adapters' input, which two experts get: nothing needs its gradient
+  const ofFirstInput = 6 * S * 2 * 2 * 4 * H;
+  expect(large.counted - small.counted + ofFirstInput).toBe(large.inModel - small.inModel);
 });

@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import type { ModelFlopsShape } from '@mtl/trainer';
-import { numAdapterParameters } from './lora-of.js';
+import { numActiveAdapterParameters } from './lora-of.js';
 import { recipeOf } from './recipe-of.js';
 
 /** What the model FLOPs of one sample depend on, for a training run with the vocabulary of `model`. */
@@ -13,7 +13,7 @@ export function flopsShapeOf(
     batchSize: 1,
     sequenceLength: configuration.model.sequenceLength,
     headWeights: paddedVocabularySize(model) * model.hiddenSize,
-    numAdapterParameters: numAdapterParameters(configuration, model),
+    numAdapterParameters: numActiveAdapterParameters(configuration, model),
     ...recipeOf(configuration).matmulsOf(configuration, model),
   };
 }

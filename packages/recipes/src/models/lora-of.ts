@@ -1,4 +1,5 @@
 import {
+  type ExpertVariants,
   type GptModelConfiguration,
   gptParameters,
   isAdapter,
@@ -24,9 +25,24 @@ export function numAdapterParameters(
   configuration: MaybeAdapted,
   model: TransformerConfiguration,
 ): number | undefined {
+  return adaptersOf(configuration, model)?.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** How many of them a token is multiplied with: of those of experts as many as it is sent to. */
+export function numActiveAdapterParameters(
+  configuration: MaybeAdapted,
+  model: TransformerConfiguration & ExpertVariants,
+): number | undefined {
+  const { numExperts = 1, moeRouterTopk = 2 } = model;
+  return adaptersOf(configuration, model)?.reduce(
+    (sum, { size, placement }) =>
+      sum + (placement.view === 'expert' ? (size / numExperts) * moeRouterTopk : size),
+    0,
+  );
+}
+
+function adaptersOf(configuration: MaybeAdapted, model: TransformerConfiguration) {
   const lora = loraOf(configuration, model);
   if (lora === undefined) return undefined;
-  return gptParameters(model as GptModelConfiguration, { lora })
-    .filter(({ name }) => isAdapter(name))
-    .reduce((sum, { size }) => sum + size, 0);
+  return gptParameters(model as GptModelConfiguration, { lora }).filter(({ name }) => isAdapter(name));
 }

@@ -2,6 +2,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
+import { numAdapterParameters } from '../models/lora-of.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { RunLog } from '../runs/run-log.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
@@ -42,7 +43,7 @@ export async function beginReports(
   const { configuration, progress } = start;
   const numParameters = recipeOf(configuration).numParameters(model);
   const flopsShape = flopsShapeOf(configuration, model);
-  const { numAdapterParameters: numAdapted } = flopsShape;
+  const numAdapted = numAdapterParameters(configuration, model);
   // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
   const numTrained = numAdapted ?? numParameters;
   const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;

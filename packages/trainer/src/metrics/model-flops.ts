@@ -21,8 +21,8 @@ export interface ModelFlopsShape {
   /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
   readonly headShare?: number;
   /**
-   * A: parameters of the low-rank adapters of all layers, which alone are trained. Default: the model has
-   * none, and every weight is trained.
+   * A: parameters of the low-rank adapters of all layers that a token is multiplied with; adapters alone are
+   * trained. Default: the model has none, and every weight is trained.
    */
   readonly numAdapterParameters?: number | undefined;
   /**

@@ -2,6 +2,7 @@ import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
 import { recordRun } from '../record-run.js';
 import { smallestBucket } from '../smallest-bucket.js';
+import { loraOfProxy } from './lora-of-proxy.js';
 
 /** What a part of the model takes on one rank. */
 export interface PartCost {
@@ -152,13 +153,16 @@ function proxyOf(
   const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = tensor, ...dense } = parallel;
   const layout = kind === 'expert' ? parallel : dense;
   const dataSize = kind === 'expert' ? dataSizeOf(tensor * context, ep * etp) : 2;
+  const ofKind = {
+    ...model,
+    numLayers: numStages * layersOfStage,
+    ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
+  };
+  const lora = loraOfProxy({ ...configuration, model: ofKind });
   return {
     ...configuration,
-    model: {
-      ...model,
-      numLayers: numStages * layersOfStage,
-      ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
-    },
+    model: ofKind,
+    ...(lora !== undefined && { lora }),
     training: {
       ...rest,
       numMicroBatches,
