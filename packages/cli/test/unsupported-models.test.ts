@@ -39,7 +39,11 @@ const bert = {
 };
 writeModel('gemma', gemma);
 writeModel('llama-with-relu', { ...gemma, model_type: 'llama', hidden_act: 'relu' });
-writeModel('llama-with-yarn', { ...gemma, model_type: 'llama', rope_scaling: { rope_type: 'yarn' } });
+writeModel('llama-with-longrope', {
+  ...gemma,
+  model_type: 'llama',
+  rope_scaling: { rope_type: 'longrope', short_factor: [1], long_factor: [2] },
+});
 writeModel('gpt2-with-rope', { ...gpt2, rope_scaling: { factor: 2 } });
 writeModel('gpt2-with-relu', { ...gpt2, activation_function: 'relu' });
 writeModel('bert-with-rope', { ...bert, rope_theta: 10_000 });
@@ -64,7 +68,7 @@ async function train(model: ModelKind, ...argv: string[]): Promise<Refusal> {
   return { status: Number(exit.mock.calls[0]?.[0]), stderr: error.mock.calls.join('\n') };
 }
 
-const gptModels = ['gemma', 'llama-with-relu', 'llama-with-yarn', 'gpt2-with-rope', 'gpt2-with-relu'];
+const gptModels = ['gemma', 'llama-with-relu', 'llama-with-longrope', 'gpt2-with-rope', 'gpt2-with-relu'];
 const bertModels = ['gemma', 'bert-with-rope', 'bert-with-relu'];
 
 /** A command on a model directory, and the models that it cannot take. */
@@ -94,7 +98,8 @@ const reasons: Readonly<Record<string, string>> = {
   // and not what a Llama has too: rope_theta is in its config.json
   gemma:
     'it needs feed-forward layers gated by GELU, scaled embeddings, and norms whose weights are stored less 1; expected',
-  yarn: 'the model needs positions of the rope type "yarn"',
+  longrope:
+    'the model needs positions of the rope type "longrope", whose frequencies are others in short texts',
   relu: 'is "relu", which is not supported',
 };
 

@@ -12,6 +12,7 @@ export { checkSameArchitecture } from './architecture/check-same-architecture.js
 export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelOf } from './architecture/gpt-model-of.js';
 export { pickFields } from './architecture/pick-fields.js';
+export { withAskedPositions } from './architecture/rotary-alternatives.js';
 export {
   checkedSeeds,
   configureFineTuning,

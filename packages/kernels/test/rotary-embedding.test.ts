@@ -13,6 +13,7 @@ import {
   rotaryTable,
   Tensor,
   tidy,
+  type YarnScaling,
 } from '../src/index.js';
 
 let live: number;
@@ -27,6 +28,17 @@ const llama3: RotaryScaling = {
   lowFrequencyFactor: 1,
   highFrequencyFactor: 4,
   originalPositions: 8192,
+};
+
+/** Forty times the 4096 positions of pretraining. */
+const yarn: YarnScaling = {
+  kind: 'yarn',
+  factor: 40,
+  originalPositions: 4096,
+  betaFast: 32,
+  betaSlow: 1,
+  roundsRange: true,
+  concentration: 1,
 };
 
 describe('rotaryFrequencies', () => {
@@ -52,6 +64,49 @@ describe('rotaryFrequencies', () => {
       else expect(Math.abs(ratio - (1 / 8 + (7 / 8) * ((8192 / wavelength - 1) / 3)))).toBeLessThan(1e-6); // float32
     });
   });
+
+  describe('of YaRN', () => {
+    const options = { rotarySize: 64, base: 10_000 };
+    const plain = rotaryFrequencies(options);
+    const ratios = (changes: Partial<YarnScaling> = {}): number[] =>
+      [...rotaryFrequencies({ ...options, scaling: { ...yarn, ...changes } })].map(
+        (frequency, i) => frequency / plain[i]!,
+      );
+
+    it('are kept up to index 10, divided from index 23, and mixed linearly between', () => {
+      // float32: each of a few roundings is by 2^-24
+      ratios().forEach((ratio, i) => {
+        const share = Math.min(Math.max((i - 10) / 13, 0), 1);
+        expect(Math.abs(ratio / (share / 40 + 1 - share) - 1), `${i}`).toBeLessThan(1e-6);
+      });
+      const known = { 10: 0.0562341, 16: 0.0055, 22: 1.778279e-4, 23: 3.333804e-5 };
+      const frequencies = rotaryFrequencies({ ...options, scaling: yarn });
+      for (const [i, frequency] of Object.entries(known))
+        expect(Math.abs(frequencies[Number(i)]! / frequency - 1), i).toBeLessThan(1e-6);
+    });
+
+    it('are mixed between fractions of indices where the range is not widened', () => {
+      ratios({ roundsRange: false }).forEach((ratio, i) => {
+        const share = Math.min(Math.max((i - 10.4722) / (22.5134 - 10.4722), 0), 1);
+        // the ends of the range have four decimals
+        expect(Math.abs(ratio / (share / 40 + 1 - share) - 1), `${i}`).toBeLessThan(1e-4);
+      });
+    });
+
+    it('change at once where the range has one index, and end with the last element', () => {
+      // both ends are below the first index
+      const short = ratios({ originalPositions: 6 });
+      expect(short[0]).toBe(1);
+      for (const ratio of short.slice(1)) expect(Math.abs(40 * ratio - 1)).toBeLessThan(1e-6);
+      // the range is that of elements, so that the last of pairs is not divided as a whole
+      const long = ratios({ originalPositions: 1e6, betaSlow: 1e-9 });
+      expect(Math.abs(long[31]! - (1 - (39 / 40) * ((31 - 29) / (63 - 29))))).toBeLessThan(1e-6);
+    });
+
+    it('are those of other positions where the factor is 1', () => {
+      for (const ratio of ratios({ factor: 1 })) expect(Math.abs(ratio - 1)).toBeLessThan(2e-7);
+    });
+  });
 });
 
 describe('rotaryTable', () => {
@@ -60,6 +115,14 @@ describe('rotaryTable', () => {
     const angles = [0, 1, 2].map((position) => [position, Math.fround(position * Math.fround(0.1))]);
     const expected = angles.flatMap((row) => [...row.map(Math.cos), ...row.map(Math.sin)]);
     expect(table.toArray()).toEqual(expected.map(Math.fround));
+  });
+
+  it('multiplies both by the concentration of YaRN, before they are rounded', () => {
+    const options = { numPositions: 5, rotarySize: 4, base: 100 };
+    using table = rotaryTable({ ...options, scaling: { ...yarn, factor: 1, concentration: 1.3688879 } });
+    const angles = [0, 1, 2, 3, 4].map((position) => [position, Math.fround(position * Math.fround(0.1))]);
+    const expected = angles.flatMap((row) => [...row.map(Math.cos), ...row.map(Math.sin)]);
+    expect(table.toArray()).toEqual(expected.map((value) => Math.fround(1.3688879 * value)));
   });
 
   it.each(['meta', 'meta-cuda'] as const)('takes memory and no time on device %s', (device) => {
@@ -78,8 +141,20 @@ describe('rotaryTable', () => {
     ['a factor of 0', { scaling: { kind: 'linear', factor: 0 } }, 'scaling.factor is 0'],
     [
       'an unknown scaling',
-      { scaling: { kind: 'yarn', factor: 2 } as unknown as RotaryScaling },
-      'scaling.kind is yarn',
+      { scaling: { kind: 'dynamic', factor: 2 } as unknown as RotaryScaling },
+      'scaling.kind is dynamic',
+    ],
+    ['a base of 1 of YaRN', { base: 1, scaling: yarn }, 'base is 1'],
+    ['no concentration', { scaling: { ...yarn, concentration: 0 } }, 'scaling.concentration is 0'],
+    [
+      'a range of neither kind',
+      { scaling: { ...yarn, roundsRange: undefined } as unknown as RotaryScaling },
+      'scaling.roundsRange is undefined',
+    ],
+    [
+      'turns in disorder',
+      { scaling: { ...yarn, betaSlow: 33 } },
+      'scaling.betaFast is 32, scaling.betaSlow 33',
     ],
     [
       'factors in disorder',

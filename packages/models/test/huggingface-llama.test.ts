@@ -218,6 +218,16 @@ it.each<[FixtureName, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-qwen3', { layer_types: ['full_attention', 'full_attention'] }, {}],
   ['huggingface-qwen3', { layer_types: undefined, max_window_layers: 2 }, {}],
   ['huggingface-llama', ropeWith({ factor: 8 }), { ropeScalingFactor: 8 }],
+  [
+    'huggingface-llama',
+    ropeWith({ original_max_position_embeddings: 4096, low_freq_factor: 2 }),
+    { ropeScalingOriginalMaxPositionEmbeddings: 4096, ropeScalingLowFreqFactor: 2 },
+  ],
+  [
+    'huggingface-llama-bias',
+    { rope_parameters: { rope_type: 'linear', factor: 1.5 } },
+    { rotarySeqLenInterpolationFactor: 1.5 },
+  ],
   ['huggingface-llama', { partial_rotary_factor: 1, sliding_window: null }, { useRopeScaling: true }],
   ['huggingface-llama', { hidden_act: 'swish' }, { swiglu: true }],
 ])('reads %s with %j', async (name, change, expected) => {
@@ -243,18 +253,18 @@ it.each<[FixtureName, Fields, string, string]>([
   ],
   [
     'huggingface-llama',
-    ropeWith({ rope_type: 'yarn' }),
-    'positions of the rope type "yarn"',
-    'default, linear or llama3',
+    ropeWith({ rope_type: 'dynamic' }),
+    'positions of the rope type "dynamic"',
+    'default or linear or llama3 or yarn',
   ],
   [
     'huggingface-llama',
-    ropeWith({ original_max_position_embeddings: 4096 }),
-    'original_max_position_embeddings',
-    '8192',
+    ropeWith({ high_freq_factor: undefined }),
+    'rope_parameters is',
+    'above 0 as high_freq_factor',
   ],
-  ['huggingface-llama', ropeWith({ high_freq_factor: undefined }), 'high_freq_factor', 'high_freq_factor 4'],
-  ['huggingface-llama', ropeWith({ attention_factor: 2 }), 'attention_factor', 'rope_theta'],
+  ['huggingface-llama', ropeWith({ low_freq_factor: 4 }), 'rope_parameters is', 'above low_freq_factor'],
+  ['huggingface-llama', ropeWith({ extrapolation_factor: 2 }), 'extrapolation_factor', 'rope_theta'],
   [
     'huggingface-llama',
     ropeWith({ partial_rotary_factor: 0.5 }),
@@ -276,9 +286,9 @@ it.each<[FixtureName, Fields, string, string]>([
   ],
   [
     'huggingface-llama-bias',
-    { rope_parameters: { rope_type: 'linear', factor: 1.5 } },
-    'that factor',
-    'integer',
+    { rope_parameters: { rope_type: 'linear', factor: 0 } },
+    'rope_parameters is',
+    'a number above 0 as factor',
   ],
   [
     'huggingface-llama',

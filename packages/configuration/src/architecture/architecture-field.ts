@@ -1,3 +1,4 @@
+import type { PositionEmbeddingType } from '@mtl/models';
 import type { z } from 'zod';
 import type { ModelKind } from '../model-kind.js';
 
@@ -14,6 +15,9 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly numExperts?: number | undefined;
   readonly moeRouterEnableExpertBias?: boolean | undefined;
   readonly moeExpertCapacityFactor?: number | undefined;
+  readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
+  readonly useRopeScaling?: boolean | undefined;
+  readonly yarnAttentionFactor?: number | undefined;
   readonly sequenceLength?: number | undefined;
 };
 
@@ -72,4 +76,9 @@ export interface ArchitectureField {
   readonly replaceable?: unknown;
   /** Whether a run may replace all values. */
   readonly isReplaceable?: true;
+  /**
+   * What a run may have instead in a GPT with rotary positions that it loads from Hugging Face, to read longer
+   * sequences than the model was pretrained with: any value, or one of these.
+   */
+  readonly rotaryAlternatives?: 'all' | readonly unknown[];
 }

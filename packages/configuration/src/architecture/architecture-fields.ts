@@ -11,6 +11,7 @@ import {
 } from '../flags/flag-kinds.js';
 import type { ArchitectureField } from './architecture-field.js';
 import { expertFields, gateFields } from './expert-fields.js';
+import { rotaryScalingFields } from './rotary-scaling-fields.js';
 
 /** As Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
 function windowText(text: unknown): unknown {
@@ -93,17 +94,19 @@ export const architectureFields = {
   },
   'position-embedding-type': {
     flag: choice(
-      ['learned_absolute', 'rope', 'none'],
-      'How a model knows the positions of tokens: by embeddings, by rotated queries and keys, or (a GPT) by its causal mask only.',
+      ['learned_absolute', 'rope', 'yarn', 'none'],
+      'How a model knows the positions of tokens: by embeddings, by rotated queries and keys, or, of a GPT, by those with the frequencies of YaRN for longer sequences, or by its causal mask only.',
       { default: 'learned_absolute' },
     ),
     key: 'positionEmbeddingType',
     decides: 'weights',
+    rotaryAlternatives: ['rope', 'yarn'],
   },
   'rotary-base': {
-    flag: positiveNumber('Base of the frequencies of rope.', { default: 10_000 }),
+    flag: positiveNumber('Base of the frequencies of rope and yarn.', { default: 10_000 }),
     key: 'rotaryBase',
     decides: 'weights',
+    rotaryAlternatives: 'all',
   },
   'rotary-percent': {
     flag: share('Share of the features of a head that rope rotates.', { default: 1 }),
@@ -116,28 +119,34 @@ export const architectureFields = {
     decides: 'weights',
   },
   'rotary-seq-len-interpolation-factor': {
-    flag: count('What all angles of rope are divided by, for sequences longer than those of pretraining.', {
-      default: 1,
-    }),
+    flag: positiveNumber(
+      'What all angles of rope are divided by, for sequences longer than those of pretraining.',
+      { default: 1 },
+    ),
     key: 'rotarySeqLenInterpolationFactor',
     decides: 'weights',
+    rotaryAlternatives: 'all',
   },
   'use-rope-scaling': {
     flag: toggle('Scales the frequencies of rope as Llama 3.1 does.'),
     key: 'useRopeScaling',
     decides: 'weights',
+    rotaryAlternatives: 'all',
   },
   'rope-scaling-factor': {
     flag: positiveNumber('Factor of --use-rope-scaling.', { default: 8 }),
     key: 'ropeScalingFactor',
     decides: 'weights',
+    rotaryAlternatives: 'all',
   },
+  ...rotaryScalingFields,
   'max-position-embeddings': {
     flag: count('Positions that the model has embeddings for.', {
       defaultText: 'with a preset: --seq-length',
     }),
     key: 'maxPositionEmbeddings',
     decides: 'weights',
+    rotaryAlternatives: 'all',
     isRequired: true,
     isSize: true,
     otherwise: ({ sequenceLength }) => sequenceLength,

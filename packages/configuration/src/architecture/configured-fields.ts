@@ -25,6 +25,9 @@ export function configuredFields(
     numExperts: flags.get('num-experts'),
     moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
     moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
+    positionEmbeddingType: flags.required('position-embedding-type'),
+    useRopeScaling: flags.get('use-rope-scaling'),
+    yarnAttentionFactor: flags.get('yarn-attention-factor'),
     sequenceLength: flags.required('seq-length'),
   };
   const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;

@@ -9,14 +9,19 @@ import { gptModelOf } from './gpt-model-of.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
-/** A GPT without experts, and one that has every part of a mixture of them. */
-const linesOfGpts = [
-  '--preset char-10m',
-  '--preset char-10m --quick-geglu --disable-bias-linear --num-experts 8 --moe-router-score-function sigmoid ' +
-    '--moe-router-enable-expert-bias --moe-router-num-groups 4 --moe-router-group-topk 2 ' +
-    '--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --moe-expert-capacity-factor 1 ' +
-    '--moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001',
-];
+/** Models that together have every part: experts, and every kind of rotary positions. */
+const lines: Readonly<Record<ModelKind, readonly string[]>> = {
+  gpt: [
+    '--preset char-10m',
+    '--preset char-10m --quick-geglu --disable-bias-linear --num-experts 8 --moe-router-score-function sigmoid ' +
+      '--moe-router-enable-expert-bias --moe-router-num-groups 4 --moe-router-group-topk 2 ' +
+      '--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --moe-expert-capacity-factor 1 ' +
+      '--moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001',
+    '--preset char-10m --position-embedding-type rope --use-rope-scaling',
+    '--preset char-10m --position-embedding-type yarn',
+  ],
+  bert: ['--preset bert-base', '--preset bert-base --position-embedding-type rope --use-rope-scaling'],
+};
 
 /** A property that no model uses: if it counted as used, the others would whatever models do. */
 const unused = { key: 'dummyTracks' };
@@ -31,14 +36,13 @@ function keysRead(kind: ModelKind): ReadonlySet<string> {
         return Reflect.get(target, key);
       },
     });
-  if (kind === 'gpt') {
-    for (const line of linesOfGpts) {
-      const { model } = validateConfiguration(parseFlags([...line.split(' '), '--data-path', 'bundled']));
-      new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
-    }
-  } else {
-    const flags = parseFlags(['--preset', 'bert-base'], { model: 'bert' });
-    new BertStage({ ...common, model: watched(bertModelOf(validateConfiguration(flags), 256)) });
+  for (const line of lines[kind]) {
+    const data = kind === 'gpt' ? ['--data-path', 'bundled'] : [];
+    const { model, ...others } = validateConfiguration(
+      parseFlags([...line.split(' '), ...data], { model: kind }),
+    );
+    if (kind === 'gpt') new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
+    else new BertStage({ ...common, model: watched(bertModelOf({ model, ...others }, 256)) });
   }
   return read;
 }

@@ -5,6 +5,7 @@ import { tokenizerFlagsOf } from '../saved/tokenizer-flags-of.js';
 import type { ArchitectureField } from './architecture-field.js';
 import { architectureFlags, type KindOfModel } from './architecture-flags.js';
 import { fieldsOf } from './fields-of.js';
+import { rotaryAlternatives } from './rotary-alternatives.js';
 
 export interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
@@ -33,6 +34,7 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
       ...(tokenizer === undefined ? {} : tokenizerFlagsOf(tokenizer)),
     },
     fixed: [...fixed('weights'), ...fixed('learning')],
+    alternatives: rotaryAlternatives(options),
     ...(tokenizer === undefined ? {} : { tokenizer }),
     vocabularySize: model.vocabularySize,
   };

@@ -9,6 +9,8 @@ export interface LoadedFlags {
   readonly values: Flags;
   /** Those that a flag with another value contradicts. */
   readonly fixed: readonly FlagName[];
+  /** Values of fixed flags that a run may choose all the same. Default: none. */
+  readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
   /** The tokenizer that `values` describes: its options say more than flags can. */
   readonly tokenizer?: TokenizerOptions;
   /** Tokens that the model knows. */

@@ -164,6 +164,7 @@ it('lets a command line leave out the window of a file', () => {
 
 it.each([
   '--position-embedding-type rope',
+  '--position-embedding-type yarn',
   '--use-rotary-position-embeddings',
   '--position-embedding-type none',
 ])('reads --no-position-embedding next to %s', (flag) => {
@@ -176,7 +177,7 @@ it('refuses --no-position-embedding where positions have embeddings', () => {
     expect(() => parseFlags([...words(`${line} --no-position-embedding`), ...gpt])).toThrow(
       expect.objectContaining({
         code: 'MTL_FLAG_UNSUPPORTED',
-        remedy: 'pass --position-embedding-type rope or none, or leave it out',
+        remedy: 'pass --position-embedding-type rope, yarn or none, or leave it out',
       }),
     );
   }

@@ -199,9 +199,11 @@ function keepBelowPeak(options: {
 /** @throws ConfigurationError `MTL_FLAG_CONFLICT` naming all flags that contradict the loaded model */
 function refuseContradictions(
   asked: ReadonlyMap<FlagName, unknown>,
-  { source, values, fixed }: LoadedFlags,
+  { source, values, fixed, alternatives = {} }: LoadedFlags,
 ): void {
-  const differing = fixed.filter((name) => asked.has(name) && asked.get(name) !== values[name]);
+  const mayBe = (name: FlagName, value: unknown): boolean =>
+    value === values[name] || alternatives[name] === 'all' || (alternatives[name] ?? []).includes(value);
+  const differing = fixed.filter((name) => asked.has(name) && !mayBe(name, asked.get(name)));
   if (differing.length === 0) return;
   const written = (value: (name: FlagName) => unknown) =>
     differing

@@ -31,31 +31,6 @@ refusals(
       'MTL_FLAG_NEEDS',
       /is of RMSNorm; expected --normalization RMSNorm/,
     ],
-    ['--rotary-base 5', 1, 'MTL_FLAG_NEEDS', /expected --position-embedding-type rope/],
-    [
-      '--position-embedding-type rope --rope-scaling-factor 4',
-      1,
-      'MTL_FLAG_NEEDS',
-      /expected --use-rope-scaling/,
-    ],
-    [
-      '--position-embedding-type rope --use-rope-scaling --rotary-seq-len-interpolation-factor 2',
-      1,
-      'MTL_FLAG_CONFLICT',
-      /scaled one way/,
-    ],
-    [
-      '--position-embedding-type rope --reset-position-ids',
-      1,
-      'MTL_FLAG_NEEDS',
-      /expected --reset-attention-mask/,
-    ],
-    [
-      '--position-embedding-type rope --kv-channels 5',
-      1,
-      'MTL_HEADS',
-      /heads of 5 features rotates 5.*pass --kv-channels 6/s,
-    ],
     [
       '--max-position-embeddings 16',
       1,
@@ -63,5 +38,5 @@ refusals(
       /--seq-length 32 is longer than --max-position-embeddings 16/,
     ],
   ],
-  { numAdvised: 5 },
+  { numAdvised: 4 },
 );

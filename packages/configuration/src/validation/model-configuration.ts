@@ -2,6 +2,7 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import { configuredFields } from '../architecture/configured-fields.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { checkExperts } from './check-experts.js';
+import { checkPositions } from './check-positions.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** All but what follows from several flags. */
@@ -10,7 +11,7 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
 /**
  * @param notices takes messages for the user
  * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`,
- *   `MTL_FLAG_CONFLICT` or `MTL_FLAG_REQUIRED`.
+ *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_VALUE` or `MTL_FLAG_REQUIRED`.
  */
 export function modelConfiguration(flags: FlagReader, notices: string[] = []): ModelConfiguration {
   const hiddenSize = flags.required('hidden-size');
@@ -32,9 +33,9 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   checkQueryGroups(flags, numAttentionHeads);
   checkBlocks(flags);
   checkExperts(flags, notices);
-  checkRotary(flags, headSize);
   const sequenceLength = flags.required('seq-length');
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
+  checkPositions(flags, { headSize, maxPositions: maxPositionEmbeddings }, notices);
   if (sequenceLength > maxPositionEmbeddings) {
     throw new ConfigurationError(
       'MTL_SEQUENCE_LENGTH',
@@ -112,57 +113,4 @@ function checkGates(flags: FlagReader): void {
       'changes gated feed-forward layers, and these have no gates',
     );
   }
-}
-
-const rotaryFlags = [
-  'rotary-base',
-  'rotary-percent',
-  'rotary-interleaved',
-  'rotary-seq-len-interpolation-factor',
-  'use-rope-scaling',
-  'rope-scaling-factor',
-] as const;
-
-function checkRotary(flags: FlagReader, headSize: number): void {
-  if (flags.model === 'bert' && flags.required('position-embedding-type') === 'none') {
-    throw new ConfigurationError(
-      'MTL_FLAG_VALUE',
-      `${flags.written('position-embedding-type')}: a BERT sees all tokens and would not know their order`,
-      {
-        expected: 'learned_absolute or rope',
-        remedy: 'pass --position-embedding-type rope',
-        details: { flag: 'position-embedding-type', value: 'none' },
-      },
-    );
-  }
-  if (flags.required('position-embedding-type') !== 'rope') {
-    const given = rotaryFlags.find((name) => flags.isGiven(name));
-    if (given !== undefined) flags.needs(given, '--position-embedding-type rope', 'has no effect without it');
-    return;
-  }
-  if (!flags.required('use-rope-scaling') && flags.isGiven('rope-scaling-factor')) {
-    flags.needs('rope-scaling-factor', '--use-rope-scaling', 'has no effect without it');
-  }
-  if (flags.required('use-rope-scaling') && flags.isGiven('rotary-seq-len-interpolation-factor')) {
-    const pair = ['use-rope-scaling', 'rotary-seq-len-interpolation-factor'] as const;
-    flags.conflict({ flags: pair, why: 'angles are scaled one way' });
-  }
-  if (flags.required('reset-position-ids') && !flags.required('reset-attention-mask')) {
-    flags.needs(
-      'reset-position-ids',
-      '--reset-attention-mask',
-      'needs attention that stops at documents where positions are rope',
-    );
-  }
-  const rotarySize = Math.floor(headSize * flags.required('rotary-percent'));
-  if (rotarySize > 0 && rotarySize % 2 === 0) return;
-  throw new ConfigurationError(
-    'MTL_HEADS',
-    `${flags.written('rotary-percent')} of heads of ${headSize} features rotates ${rotarySize} of them`,
-    {
-      expected: 'an even number of features, 2 or more',
-      remedy: `pass --kv-channels ${headSize + (headSize % 2)} --rotary-percent 1`,
-      details: { headSize, rotarySize },
-    },
-  );
 }

@@ -134,9 +134,9 @@ export {
   rmsNormForward,
 } from './rms-norm.js';
 export { type RotaryEmbeddingOptions, rotaryEmbedding } from './rotary-embedding.js';
+export type { Llama3Scaling, RotaryScaling, YarnScaling } from './rotary-scaling.js';
 export {
   type RotaryFrequenciesOptions,
-  type RotaryScaling,
   type RotaryTableOptions,
   rotaryFrequencies,
   rotaryTable,

@@ -1,6 +1,7 @@
-import type { RotaryScaling } from '@mtl/kernels';
-import type { PositionVariants } from './position-variants.js';
+import type { Llama3Scaling, RotaryScaling } from '@mtl/kernels';
+import { hasRotaryPositions, type PositionVariants } from './position-variants.js';
 import type { RotarySpecification } from './rotary-positions.js';
+import { yarnScaling } from './yarn-scaling.js';
 
 /** The rotary position embeddings of a model; undefined where it knows positions otherwise. */
 export function rotarySpecification(
@@ -8,18 +9,27 @@ export function rotarySpecification(
   headSize: number,
 ): RotarySpecification | undefined {
   const { rotaryBase: base = 10_000, rotaryPercent = 1, rotaryInterleaved: interleaved = false } = model;
-  const { useRopeScaling = false, ropeScalingFactor = 8, rotarySeqLenInterpolationFactor = 1 } = model;
   const rotarySize = Math.floor(headSize * rotaryPercent);
-  if (model.positionEmbeddingType !== 'rope') return undefined;
-  return { base, rotarySize, interleaved, scaling: scaling() };
-
-  function scaling(): RotaryScaling | undefined {
-    if (useRopeScaling) {
-      // those of Llama 3.1, as in Megatron-LM
-      const wavelengths = { lowFrequencyFactor: 1, highFrequencyFactor: 4, originalPositions: 8192 };
-      return { kind: 'llama3', factor: ropeScalingFactor, ...wavelengths };
-    }
-    if (rotarySeqLenInterpolationFactor === 1) return undefined;
-    return { kind: 'linear', factor: rotarySeqLenInterpolationFactor };
-  }
+  if (!hasRotaryPositions(model.positionEmbeddingType)) return undefined;
+  return { base, rotarySize, interleaved, scaling: scalingOf(model) };
 }
+
+function scalingOf(model: PositionVariants): RotaryScaling | undefined {
+  const {
+    positionEmbeddingType,
+    useRopeScaling = false,
+    rotarySeqLenInterpolationFactor: factor = 1,
+  } = model;
+  if (positionEmbeddingType === 'yarn') return yarnScaling(model);
+  if (useRopeScaling) return llama3Scaling(model);
+  return factor === 1 ? undefined : { kind: 'linear', factor };
+}
+
+/** Numbers that are absent are those of Llama 3.1, as in Megatron-LM. */
+export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
+  kind: 'llama3',
+  factor: model.ropeScalingFactor ?? 8,
+  lowFrequencyFactor: model.ropeScalingLowFreqFactor ?? 1,
+  highFrequencyFactor: model.ropeScalingHighFreqFactor ?? 4,
+  originalPositions: model.ropeScalingOriginalMaxPositionEmbeddings ?? 8192,
+});

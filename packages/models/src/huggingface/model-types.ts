@@ -87,7 +87,6 @@ const llamaNumbers = llamaNumbersOf();
 
 /** Properties that all of them have. The activation is that of `swiglu`. */
 const llamaFixed = {
-  positionEmbeddingType: 'rope',
   normalization: 'RMSNorm',
   hiddenDropout: 0,
   geluKind: 'tanh',

@@ -1,82 +1,111 @@
+import type { CheckpointError } from '@mtl/errors';
+import { llama3Scaling } from '../blocks/rotary-specification.js';
 import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
-
-/** The scaling of Llama 3.1, the only one of its kind that models here have. */
-const llama3 = { low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 } as const;
+import { type RopeParameters, ropeParametersOf } from './rope-parameters.js';
+import { writtenYarn, yarnProperties } from './yarn-parameters.js';
 
 const usualBase = 10_000;
-const read = ['rope_theta', 'rope_type', 'type', 'factor', 'partial_rotary_factor', ...Object.keys(llama3)];
 
-interface Rope {
-  readonly base: number;
-  readonly interpolation: number;
-  readonly llama3Factor: number | undefined;
+/** What models state of positions without scaling. */
+const unscaled = {
+  positionEmbeddingType: 'rope',
+  rotarySeqLenInterpolationFactor: 1,
+  useRopeScaling: false,
+  ropeScalingFactor: 8,
+} as const;
+
+/** Reads the properties of a model of a rope type, but for the base. */
+type RopeType = (parameters: RopeParameters) => KnownProperties;
+
+const types: Readonly<Record<string, RopeType>> = {
+  default: () => unscaled,
+  linear: (parameters) => ({
+    ...unscaled,
+    rotarySeqLenInterpolationFactor: parameters.positive('factor'),
+  }),
+  llama3: (parameters) => ({
+    ...unscaled,
+    useRopeScaling: true,
+    ropeScalingFactor: parameters.positive('factor'),
+    ...llama3Bands(parameters),
+  }),
+  yarn: (parameters) => ({ ...unscaled, positionEmbeddingType: 'yarn', ...yarnProperties(parameters) }),
+};
+
+/** Types of transformers with which a text's angles depend on its length, so that no table has them. */
+const dependentOnLength: Readonly<Record<string, { readonly needs: string; readonly remedy: string }>> = {
+  dynamic: {
+    needs: 'whose frequencies change as a text grows beyond max_position_embeddings',
+    remedy:
+      'set the rope_type to default: up to max_position_embeddings it computes the same; for longer texts, choose a model with yarn',
+  },
+  longrope: {
+    needs: 'whose frequencies are others in short texts than in long ones',
+    remedy: 'choose another model: this one cannot be computed here',
+  },
+};
+
+/** Numbers that are not those of Llama 3.1, which models do not state. */
+function llama3Bands(parameters: RopeParameters): KnownProperties {
+  const [low, high] = [parameters.positive('low_freq_factor'), parameters.positive('high_freq_factor')];
+  if (high <= low) throw parameters.refuse('a high_freq_factor above low_freq_factor');
+  const original = parameters.originalPositions();
+  const usual = llama3Scaling({});
+  return {
+    ropeScalingOriginalMaxPositionEmbeddings: original === usual.originalPositions ? undefined : original,
+    ropeScalingLowFreqFactor: low === usual.lowFrequencyFactor ? undefined : low,
+    ropeScalingHighFreqFactor: high === usual.highFrequencyFactor ? undefined : high,
+  };
 }
 
-type Parameters = Readonly<Record<string, unknown>>;
-
-/**
- * The rotary position embeddings of a config.json: `rope_theta` and `rope_scaling`, as transformers wrote
- * them before version 5, or `rope_parameters`; a file may have both where they agree.
- */
-function ropeOf(fields: JsonFields, defaultBase = usualBase): Rope {
-  const [name, parameters] = parametersOf(fields);
-  const refuse = (needs: string, expected: string) => fields.unsupported(name, { needs, expected });
-  const [unknown] = Object.keys(parameters).filter((key) => !read.includes(key));
-  if (unknown !== undefined) throw refuse(`${unknown} of its positions`, read.join(', '));
-  if ((parameters.partial_rotary_factor ?? 1) !== 1) {
-    throw refuse('rotary position embeddings of a part of each head', 'a partial_rotary_factor of 1');
-  }
-  const base = parameters.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  if (typeof base !== 'number' || !(base > 0)) throw fields.refuse(name, 'a rope_theta above 0');
-  const type = parameters.rope_type ?? parameters.type ?? 'default';
-  const { factor } = parameters;
-  switch (type) {
-    case 'default':
-      return { base, interpolation: 1, llama3Factor: undefined };
-    case 'linear':
-      if (Number.isSafeInteger(factor) && (factor as number) > 0) {
-        return { base, interpolation: factor as number, llama3Factor: undefined };
-      }
-      throw refuse('that factor of its positions', 'a positive integer as factor');
-    case 'llama3': {
-      const other = Object.entries(llama3).find(([key, value]) => parameters[key] !== value);
-      if (other !== undefined) throw refuse(`that ${other[0]}`, `${other[0]} ${other[1]}`);
-      if (typeof factor === 'number' && factor > 0) return { base, interpolation: 1, llama3Factor: factor };
-      throw fields.refuse(name, 'a factor above 0');
-    }
-    default:
-      throw refuse(
-        `positions of the rope type ${JSON.stringify(type)}`,
-        'a rope_type default, linear or llama3',
-      );
-  }
+/** The rotary position embeddings of a config.json, as properties of a model. */
+function propertiesOf(fields: JsonFields, known: KnownProperties): KnownProperties {
+  const parameters = ropeParametersOf(fields, known);
+  const { type } = parameters;
+  if (!Object.hasOwn(types, type)) throw unknownType(parameters);
+  parameters.checkNames();
+  return types[type]!(parameters);
 }
 
-function parametersOf(fields: JsonFields): readonly [name: string, Parameters] {
-  const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {
-    const value = fields.values[name] ?? undefined;
-    const isObject = typeof value === 'object' && !Array.isArray(value);
-    if (value !== undefined && !isObject) throw fields.refuse(name, 'an object or null');
-    return value as Parameters | undefined;
+function unknownType(parameters: RopeParameters): CheckpointError {
+  const { type } = parameters;
+  const reason = Object.hasOwn(dependentOnLength, type) ? dependentOnLength[type] : undefined;
+  const what = `positions of the rope type ${JSON.stringify(type)}`;
+  return parameters.unsupported({
+    needs: reason === undefined ? what : `${what}, ${reason.needs}`,
+    expected: `a rope_type ${Object.keys(types).join(' or ')}`,
+    remedy: reason?.remedy,
   });
-  const theta = fields.values.rope_theta ?? undefined;
-  const name = newer === undefined ? 'rope_scaling' : 'rope_parameters';
-  for (const [key, value] of Object.entries(newer ?? {})) {
-    const former = { ...(theta === undefined ? {} : { rope_theta: theta }), ...older }[key];
-    if (former !== undefined && former !== value) {
-      throw fields.refuse(name, `the ${key} ${JSON.stringify(former)} of the other fields`);
-    }
-  }
-  return [name, { ...older, ...newer }];
 }
 
-/** One number of the rotary position embeddings. */
-const ropeField = (key: string, value: (rope: Rope) => unknown): ConfigField => ({
-  key,
-  names: [],
-  read: (fields) => value(ropeOf(fields)),
-});
+function baseOf(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
+  const parameters = ropeParametersOf(fields, known);
+  const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
+  // frequencies of yarn fall with their index
+  const lowest = parameters.type === 'yarn' ? 1 : 0;
+  if (typeof base === 'number' && base > lowest) return base;
+  throw parameters.refuse(`a rope_theta above ${lowest}`);
+}
+
+/** Properties of which config.json states all or none. */
+const scaledProperties = [
+  'positionEmbeddingType',
+  'rotarySeqLenInterpolationFactor',
+  'useRopeScaling',
+  'ropeScalingFactor',
+  'ropeScalingOriginalMaxPositionEmbeddings',
+  'ropeScalingLowFreqFactor',
+  'ropeScalingHighFreqFactor',
+  'rotaryScalingFactor',
+  'yarnOriginalMaxPositionEmbeddings',
+  'yarnBetaFast',
+  'yarnBetaSlow',
+  'yarnCorrectionRangeRoundToInt',
+  'mscale',
+  'mscaleAllDim',
+  'yarnAttentionFactor',
+] as const;
 
 /**
  * Rotary position embeddings, in both spellings.
@@ -90,8 +119,8 @@ export const ropeFieldsOf = ({
 } = {}): readonly ConfigField[] => [
   {
     key: 'rotaryBase',
-    names: ['rope_theta', 'rope_parameters', 'rope_scaling'],
-    read: (fields) => ropeOf(fields, defaultBase).base,
+    names: ['rope_theta', 'rope_parameters', 'rope_scaling', 'original_max_position_embeddings'],
+    read: (fields, known) => baseOf(fields, known, defaultBase),
     write: (base) => base ?? usualBase,
     writeOthers: (base, model) => {
       const scaling = scalingOf(model);
@@ -103,13 +132,24 @@ export const ropeFieldsOf = ({
       };
     },
   },
-  ropeField('rotarySeqLenInterpolationFactor', ({ interpolation }) => interpolation),
-  ropeField('useRopeScaling', ({ llama3Factor }) => llama3Factor !== undefined),
-  ropeField('ropeScalingFactor', ({ llama3Factor }) => llama3Factor ?? 8),
+  ...scaledProperties.map(
+    (key): ConfigField => ({ key, names: [], read: (fields, known) => propertiesOf(fields, known)[key] }),
+  ),
 ];
 
-function scalingOf(model: KnownProperties): Parameters | undefined {
-  const { useRopeScaling, ropeScalingFactor = 8, rotarySeqLenInterpolationFactor: factor = 1 } = model;
-  if (useRopeScaling === true) return { rope_type: 'llama3', factor: ropeScalingFactor, ...llama3 };
+/** What config.json states of scaled positions; undefined where they are not scaled. */
+function scalingOf(model: KnownProperties): KnownProperties | undefined {
+  const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
+  if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };
+  if (useRopeScaling === true) {
+    const scaling = llama3Scaling(model);
+    return {
+      rope_type: 'llama3',
+      factor: scaling.factor,
+      low_freq_factor: scaling.lowFrequencyFactor,
+      high_freq_factor: scaling.highFrequencyFactor,
+      original_max_position_embeddings: scaling.originalPositions,
+    };
+  }
   return factor === 1 ? undefined : { rope_type: 'linear', factor };
 }

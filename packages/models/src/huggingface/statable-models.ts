@@ -1,6 +1,8 @@
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import type { BlockSpecification } from '../blocks/block-specification.js';
+import type { PositionVariants } from '../blocks/position-variants.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
+import { yarnConcentration } from '../blocks/yarn-scaling.js';
 import { hasExperts } from '../experts/expert-variants.js';
 import type { ExpertsSpecification } from '../experts/experts-specification.js';
 import { gptBlocks } from '../gpt/gpt-block.js';
@@ -33,7 +35,7 @@ export function asStatedBy<Model extends TransformerConfiguration>(
     const read = readConfigFields(new JsonFields(typeName, writeConfigFields(model, fields)), fields);
     const stated = Object.entries({ ...Object.fromEntries(kept), ...fixed, ...read });
     const known = Object.fromEntries(stated.filter(([, value]) => value !== undefined));
-    return withLayersOf(model, withGroupsOf(model, known)) as unknown as Model;
+    return withLayersOf(model, withWeightsOf(model, withGroupsOf(model, known))) as unknown as Model;
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;
     throw error;
@@ -49,6 +51,21 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
     ...stated,
     ...(groupQueryAttention === undefined ? {} : { groupQueryAttention }),
     ...(numQueryGroups === undefined ? {} : { numQueryGroups }),
+  };
+}
+
+/** The factor of YaRN's cosines can be said in two ways: the same models are told in the same way. */
+function withWeightsOf(model: object, stated: object): object {
+  const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
+  if ([own, other].some(({ positionEmbeddingType }) => positionEmbeddingType !== 'yarn')) return stated;
+  if (yarnConcentration(own) !== yarnConcentration(other)) return stated;
+  const { mscale: _, mscaleAllDim: __, yarnAttentionFactor: ___, ...others } = other;
+  const { mscale, mscaleAllDim, yarnAttentionFactor } = own;
+  return {
+    ...others,
+    ...(mscale === undefined ? {} : { mscale }),
+    ...(mscaleAllDim === undefined ? {} : { mscaleAllDim }),
+    ...(yarnAttentionFactor === undefined ? {} : { yarnAttentionFactor }),
   };
 }
 

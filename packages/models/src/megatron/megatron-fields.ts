@@ -8,6 +8,7 @@ import {
 import type { JsonFields } from '../huggingface/json-fields.js';
 import { expertFields } from './megatron-expert-fields.js';
 import type { LayersName } from './megatron-names.js';
+import { positionFieldsOf, unwrittenPositions } from './megatron-position-fields.js';
 
 /** The kinds of models that are read and written. */
 export type MegatronModelKind = 'gpt' | 'bert';
@@ -68,47 +69,6 @@ const commonFields: readonly ConfigField[] = [
   deviation('initMethodStd', 'init_method_std', 0.02),
   probability('hiddenDropout', 'hidden_dropout', 0.1),
   probability('attentionDropout', 'attention_dropout', 0.1),
-];
-
-const positionTypes = ['learned_absolute', 'rope', 'none'];
-
-const positionEmbeddingType: ConfigField = {
-  key: 'positionEmbeddingType',
-  names: ['position_embedding_type'],
-  read: (fields) => {
-    const isRotary = isTrue(fields, 'use_rotary_position_embeddings', false);
-    const otherwise = isRotary ? 'rope' : 'learned_absolute';
-    const type = fields.optional('position_embedding_type', 'a string', otherwise);
-    if (positionTypes.includes(type)) return type;
-    throw fields.unsupported('position_embedding_type', {
-      needs: 'those positions',
-      expected: positionTypes.join(', '),
-    });
-  },
-  write: (type) => type ?? 'learned_absolute',
-  writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
-};
-
-/** A field that only models with rotary positions have. */
-const rotary = (field: ConfigField): ConfigField => ({
-  ...field,
-  read: (fields, known) => (known.positionEmbeddingType === 'rope' ? field.read(fields, known) : undefined),
-  check: (value, known) => (value === undefined ? undefined : field.check?.(value, known)),
-});
-
-/** How blocks know positions. */
-const positionFields: readonly ConfigField[] = [
-  positionEmbeddingType,
-  rotary(positive('rotaryBase', 'rotary_base', 10_000)),
-  rotary(
-    checkedNumber({ isValid: (value) => value > 0 && value <= 1, expected: 'a number above 0, at most 1' })(
-      ...(['rotaryPercent', 'rotary_percent', 1] as const),
-    ),
-  ),
-  rotary(truth('rotaryInterleaved', 'rotary_interleaved', false)),
-  rotary(size('rotarySeqLenInterpolationFactor', ['rotary_seq_len_interpolation_factor'], () => 1)),
-  rotary(truth('useRopeScaling', 'use_rope_scaling', false)),
-  rotary(positive('ropeScalingFactor', 'rope_scaling_factor', 8)),
 ];
 
 const headSize: ConfigField = {
@@ -176,7 +136,7 @@ const gptFields: readonly ConfigField[] = [
   whereTrue('groupQueryAttention', 'group_query_attention'),
   queryGroups,
   windowSize,
-  ...positionFields,
+  ...positionFieldsOf('gpt'),
   normalization,
   whereTrue('swiglu', 'swiglu'),
   whereTrue('squaredRelu', 'squared_relu'),
@@ -207,11 +167,12 @@ export const unwrittenProperties: readonly string[] = [
   'gluLinearOffset',
   'activationFuncClampValue',
   'modelBlocks',
+  ...unwrittenPositions,
 ];
 
 const bertFields: readonly ConfigField[] = [
   ...commonFields,
-  ...positionFields,
+  ...positionFieldsOf('bert'),
   geluKind,
   truth('sentenceOrderHead', 'bert_binary_head', true),
 ];

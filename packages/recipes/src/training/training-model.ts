@@ -1,4 +1,9 @@
-import { differingFlags, type PretrainingConfiguration, pickFields } from '@mtl/configuration';
+import {
+  differingFlags,
+  type PretrainingConfiguration,
+  pickFields,
+  withAskedPositions,
+} from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
@@ -41,8 +46,10 @@ export function trainingModel(
   const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
   if (known !== undefined) checkTokenizerFits({ tokenizer, model: { vocabularySize: known }, from });
   if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
-  const { configuration, directory } = huggingFace;
-  refuseOtherSizes(run, huggingFace);
+  const { directory } = huggingFace;
+  const asked = recipeOf(run).modelOf(run, huggingFace.configuration.vocabularySize);
+  const configuration = withAskedPositions(run, { model: huggingFace.configuration, asked });
+  refuseOtherSizes(run, { configuration, directory });
   if (flags.sequenceLength > configuration.maxPositionEmbeddings) {
     throw new ConfigurationError(
       'MTL_SEQUENCE_LENGTH',
@@ -53,7 +60,6 @@ export function trainingModel(
       },
     );
   }
-  const asked = recipeOf(run).modelOf(run, configuration.vocabularySize);
   const experts = run.checkpoint.upcycle === true ? expertVariantsOf(asked as GptModelConfiguration) : {};
   return { ...configuration, ...experts, ...pickFields(asked, ['learning']) };
 }
@@ -61,7 +67,10 @@ export function trainingModel(
 /** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
 function refuseOtherSizes(
   run: PretrainingConfiguration,
-  { configuration, directory }: HuggingFaceModel<TransformerConfiguration>,
+  {
+    configuration,
+    directory,
+  }: Pick<HuggingFaceModel<TransformerConfiguration>, 'configuration' | 'directory'>,
 ): void {
   if (run.checkpoint.upcycle === true && (configuration as GptModelConfiguration).numExperts !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} holds a mixture of experts already`, {

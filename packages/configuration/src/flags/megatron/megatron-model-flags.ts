@@ -6,18 +6,23 @@ const architecture: Record<string, MegatronFlag> = {
   'no-position-embedding': {
     what: 'a model without learned position embeddings',
     why: 'the default of --position-embedding-type is learned_absolute',
-    instead: 'pass --position-embedding-type rope or none, or leave it out',
-    harmlessWith: { flag: 'position-embedding-type', values: ['rope', 'none'] },
+    instead: 'pass --position-embedding-type rope, yarn or none, or leave it out',
+    harmlessWith: { flag: 'position-embedding-type', values: ['rope', 'yarn', 'none'] },
     takes: 'nothing',
   },
-  'rope-type': only(['rope'], 'the kind of rotary positions', 'angles are those of rope'),
+  'rope-type': only(
+    ['rope'],
+    'the kind of rotary positions of latent attention',
+    '--position-embedding-type says it',
+    'leave it out, or pass --position-embedding-type yarn',
+  ),
   ...refused(
     'feed-forward layers have GELU, SwiGLU, quick GEGLU or squared ReLU',
     'leave it out, or pass --swiglu, --quick-geglu or --squared-relu',
     { 'onnx-safe': 'a variant of GELU for ONNX' },
   ),
   ...refused(
-    'positions are learned embeddings, rope or none',
+    'positions are learned embeddings, rope, yarn or none',
     'leave it out; --position-embedding-type chooses one of them',
     {
       'mrope-section': 'rotary positions of several kinds',
@@ -25,11 +30,6 @@ const architecture: Record<string, MegatronFlag> = {
       'relative-attention-num-buckets': 'relative positions',
       'relative-attention-max-distance': 'relative positions',
     },
-  ),
-  ...refused(
-    'rotary positions are scaled as in Llama 3.1, or interpolated',
-    'use --use-rope-scaling with --rope-scaling-factor, or --rotary-seq-len-interpolation-factor',
-    { 'rotary-scaling-factor': 'scaled rotary positions' },
   ),
   ...idle('the weights of norms have no weight decay, so they train the same when stored as they are', {
     'apply-layernorm-1p': 'weights of norms stored less 1',
@@ -90,8 +90,6 @@ const architecture: Record<string, MegatronFlag> = {
     'qk-head-dim': 'multi-head latent attention',
     'qk-pos-emb-head-dim': 'multi-head latent attention',
     'v-head-dim': 'multi-head latent attention',
-    mscale: 'scaled rotary positions of latent attention',
-    'mscale-all-dim': 'scaled rotary positions of latent attention',
     'cache-mla-latents': 'multi-head latent attention',
   }),
   ...refused('the model predicts one token at a time', 'leave it out', {

@@ -1,0 +1,73 @@
+import { fileURLToPath } from 'node:url';
+import { readHuggingFaceGpt } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import {
+  checkHuggingFaceArchitecture,
+  flagsOfHuggingFace,
+  gptModelOf,
+  parseFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '../src/index.js';
+
+/** The flags of a run that loads a fixture of @mtl/models. */
+async function loading(name: string, line: string) {
+  const directory = fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+  const { configuration: model } = await readHuggingFaceGpt({ directory });
+  const loaded = flagsOfHuggingFace({ directory, kind: 'gpt', model, tokenizer: undefined });
+  return withLoadedFlags(parseFlags(['--load-hf', directory, ...line.split(' ')]), loaded);
+}
+
+describe('a GPT with rotary positions that a run loads from Hugging Face', () => {
+  it('may have other frequencies and more positions', async () => {
+    const yarn =
+      '--position-embedding-type yarn --no-use-rope-scaling --rotary-scaling-factor 4 --yarn-original-max-position-embeddings 24 --max-position-embeddings 96';
+    expect((await loading('huggingface-llama', yarn)).values).toMatchObject({
+      'position-embedding-type': 'yarn',
+      'rotary-scaling-factor': 4,
+      'max-position-embeddings': 96,
+      'num-layers': 2,
+    });
+    const wider = '--rotary-base 50000 --rotary-seq-len-interpolation-factor 2.5';
+    expect((await loading('huggingface-qwen3', wider)).values).toMatchObject({ 'rotary-base': 50_000 });
+    const llama3 = '--rope-scaling-factor 8 --rope-scaling-original-max-position-embeddings 24';
+    expect((await loading('huggingface-llama', llama3)).values).toMatchObject({ 'rope-scaling-factor': 8 });
+  });
+
+  it.each([
+    ['huggingface-llama', '--position-embedding-type none'],
+    ['huggingface-llama', '--position-embedding-type learned_absolute'],
+    ['huggingface-llama', '--rotary-interleaved'],
+    ['huggingface-llama', '--num-layers 3'],
+    // learned positions have weights
+    ['huggingface-gpt2', '--max-position-embeddings 2048'],
+    ['huggingface-gpt2', '--position-embedding-type yarn'],
+  ])('has its own weights and no other positions: %s with %s', async (name, line) => {
+    await expect(loading(name, line)).rejects.toMatchObject({
+      code: 'MTL_FLAG_CONFLICT',
+      message: expect.stringContaining('contradicts the Hugging Face directory') as string,
+    });
+  });
+});
+
+describe('a model that is written for transformers', () => {
+  const modelOf = (line: string) => {
+    const llama = '--preset llama3-8b --position-embedding-type';
+    const flags = parseFlags([...`${llama} ${line}`.split(' '), '--data-path', 'bundled']);
+    return gptModelOf(validateConfiguration(flags).model, 256);
+  };
+  it.each([
+    'yarn',
+    'yarn --rotary-scaling-factor 16 --yarn-original-max-position-embeddings 8192',
+    'yarn --rotary-scaling-factor 16 --mscale 0.7 --mscale-all-dim 1',
+    // as an attention_factor
+    'yarn --rotary-scaling-factor 16 --mscale 0.7',
+    'yarn --rotary-scaling-factor 16 --mscale 0 --mscale-all-dim 0.5',
+    'yarn --rotary-scaling-factor 16 --yarn-attention-factor 1.3',
+    'yarn --yarn-beta-fast 16 --yarn-beta-slow 2 --no-yarn-correction-range-round-to-int',
+    'rope --rotary-seq-len-interpolation-factor 2.5',
+    'rope --use-rope-scaling --rope-scaling-low-freq-factor 2 --rope-scaling-original-max-position-embeddings 16',
+  ])('keeps its positions: %s', (line) => {
+    expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: modelOf(line) })).not.toThrow();
+  });
+});

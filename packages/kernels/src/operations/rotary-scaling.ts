@@ -1,0 +1,152 @@
+import { UsageError } from '@mtl/errors';
+
+/** How a model is made to read more positions than it was pretrained with. */
+export type RotaryScaling =
+  /** All angles divided by `factor` (position interpolation, Chen et al. 2023). */
+  { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
+
+/**
+ * Llama 3.1: of the wavelengths, those above `originalPositions / lowFrequencyFactor` are multiplied by
+ * `factor`, those below `originalPositions / highFrequencyFactor` kept, and those between interpolated.
+ */
+export interface Llama3Scaling {
+  readonly kind: 'llama3';
+  readonly factor: number;
+  readonly lowFrequencyFactor: number;
+  readonly highFrequencyFactor: number;
+  readonly originalPositions: number;
+}
+
+/**
+ * YaRN (Peng et al. 2023): frequencies that turn at least `betaFast` times within `originalPositions` are
+ * kept, those that turn at most `betaSlow` times divided by `factor`, and those between mixed, linearly in
+ * their index.
+ */
+export interface YarnScaling {
+  readonly kind: 'yarn';
+  readonly factor: number;
+  readonly originalPositions: number;
+  readonly betaFast: number;
+  /** At most `betaFast`. */
+  readonly betaSlow: number;
+  /** Whether the range of indices that are mixed is widened to whole ones. */
+  readonly roundsRange: boolean;
+  /** Cosines and sines are multiplied by it, and so attention's logits by its square. */
+  readonly concentration: number;
+}
+
+const numbersOfKinds: Readonly<Record<RotaryScaling['kind'], readonly string[]>> = {
+  linear: ['factor'],
+  llama3: ['factor', 'lowFrequencyFactor', 'highFrequencyFactor', 'originalPositions'],
+  yarn: ['factor', 'originalPositions', 'betaFast', 'betaSlow', 'concentration'],
+};
+
+const refused = (problem: string, expected: string): UsageError =>
+  new UsageError('MTL_ARGUMENT', `rotary embedding: ${problem}`, { expected });
+
+export function checkPositive(name: string, value: unknown): void {
+  if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return;
+  throw refused(`${name} is ${String(value)}`, 'a finite number above 0');
+}
+
+/** @throws UsageError `MTL_ARGUMENT` */
+export function checkRotaryScaling(scaling: RotaryScaling, base: number): void {
+  const { kind } = scaling;
+  if (!Object.hasOwn(numbersOfKinds, kind)) {
+    const kinds = Object.keys(numbersOfKinds).map((name) => `'${name}'`);
+    throw refused(`scaling.kind is ${String(kind)}`, kinds.join(' or '));
+  }
+  const numbers = scaling as unknown as Readonly<Record<string, unknown>>;
+  for (const name of numbersOfKinds[kind]) checkPositive(`scaling.${name}`, numbers[name]);
+  if (scaling.kind === 'llama3') checkBands(scaling);
+  if (scaling.kind === 'yarn') checkTurns(scaling, base);
+}
+
+function checkBands({ lowFrequencyFactor, highFrequencyFactor }: Llama3Scaling): void {
+  if (highFrequencyFactor > lowFrequencyFactor) return;
+  throw refused(
+    `scaling.highFrequencyFactor is ${highFrequencyFactor}, scaling.lowFrequencyFactor ${lowFrequencyFactor}`,
+    'a high frequency factor above the low one',
+  );
+}
+
+function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: number): void {
+  if (betaFast < betaSlow) {
+    throw refused(
+      `scaling.betaFast is ${betaFast}, scaling.betaSlow ${betaSlow}`,
+      'a betaFast of betaSlow or more',
+    );
+  }
+  if (typeof roundsRange !== 'boolean') {
+    throw refused(`scaling.roundsRange is ${String(roundsRange)}`, 'true or false');
+  }
+  // frequencies fall with their index, which the indices of YaRN are computed from
+  if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
+}
+
+const round = Math.fround;
+
+/**
+ * The frequencies of `wavelengths`, which are in units of a turn / 2 pi, after scaling; arithmetic in float32,
+ * as in the models' own code.
+ *
+ * @param base that the wavelengths are powers of
+ */
+export function scaledFrequencies(
+  wavelengths: Float32Array,
+  { scaling, base }: { readonly scaling: RotaryScaling | undefined; readonly base: number },
+): Float32Array {
+  const plain = wavelengths.map((wavelength) => 1 / wavelength);
+  switch (scaling?.kind) {
+    case undefined:
+      return plain;
+    case 'linear':
+      return plain.map((frequency) => frequency / scaling.factor);
+    case 'llama3':
+      return plain.map((frequency) => scaledByBand(frequency, scaling));
+    case 'yarn':
+      return mixedByIndex(wavelengths, { plain, scaling, base });
+  }
+}
+
+function scaledByBand(frequency: number, scaling: Llama3Scaling): number {
+  const { factor, lowFrequencyFactor: low, highFrequencyFactor: high, originalPositions } = scaling;
+  const wavelength = round((2 * Math.PI) / frequency);
+  if (wavelength > originalPositions / low) return frequency / factor;
+  if (wavelength < originalPositions / high) return frequency;
+  const smooth = round(round(round(originalPositions / wavelength) - low) / (high - low));
+  return round(round(round(1 - smooth) * frequency) / factor) + round(smooth * frequency);
+}
+
+interface MixedFrequencies {
+  readonly plain: Float32Array;
+  readonly scaling: YarnScaling;
+  readonly base: number;
+}
+
+function mixedByIndex(wavelengths: Float32Array, { plain, scaling, base }: MixedFrequencies): Float32Array {
+  const { factor } = scaling;
+  const { first, last } = mixedRange(scaling, { base, rotarySize: 2 * plain.length });
+  return plain.map((frequency, i) => {
+    const ramp = round(round(i - round(first)) / round(last - first));
+    const kept = round(1 - Math.min(Math.max(ramp, 0), 1));
+    const divided = round(1 / round(factor * wavelengths[i]!));
+    return round(divided * round(1 - kept)) + round(frequency * kept);
+  });
+}
+
+/** The index up to which frequencies are kept, and the one from which they are divided. */
+function mixedRange(
+  { originalPositions, betaFast, betaSlow, roundsRange }: YarnScaling,
+  { base, rotarySize }: { readonly base: number; readonly rotarySize: number },
+): { readonly first: number; readonly last: number } {
+  /** The index, in general a fraction, whose frequency turns so often within the original positions. */
+  const indexOf = (turns: number): number =>
+    (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
+  const [fast, slow] = [indexOf(betaFast), indexOf(betaSlow)];
+  const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
+  // of all elements and not of all pairs, as in the authors' code
+  const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
+  // a step instead of a ramp
+  return { first, last: first === last ? last + 0.001 : last };
+}
