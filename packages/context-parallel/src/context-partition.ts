@@ -11,14 +11,17 @@ import { chunkSizeOf, chunkSlice, chunksOfRank } from './sequence-chunks.js';
 export interface ContextPartitionOptions {
   /** The processes that share every sequence. */
   readonly group: ProcessGroup;
+  /** These and the tensor-parallel processes of each; undefined: there are none of these. */
+  readonly groupWithTensor?: ProcessGroup | undefined;
   /** How they communicate: one word for all layers, or one for each. */
   readonly communication: readonly ContextCommunication[];
 }
 
 /** Which positions of a sequence this process owns, and how its queries see the keys of others. */
 export interface ContextPartition {
-  /** The processes that share every sequence. */
+  /** As in `ContextPartitionOptions`. */
   readonly group: ProcessGroup;
+  readonly groupWithTensor: ProcessGroup | undefined;
   /** @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided */
   slices(sequenceLength: number): readonly Slice[];
   /** The positions whose first visible keys `attend` reads, see `ContextAttentionCall.keyStart`. */
@@ -33,13 +36,15 @@ const operations: Readonly<Record<Exclude<ContextCommunication, 'a2a'>, ContextO
 };
 
 /** Every sequence divided over processes, two chunks each (`chunksOfRank`). */
-export function contextPartition({ group, communication }: ContextPartitionOptions): ContextPartition {
+export function contextPartition(options: ContextPartitionOptions): ContextPartition {
+  const { group, groupWithTensor, communication } = options;
   const slices = (sequenceLength: number): readonly Slice[] => {
     const chunkSize = chunkSizeOf(sequenceLength, group.size);
     return chunksOfRank(group.rank, group.size).map((chunk) => chunkSlice(chunk, chunkSize));
   };
   return {
     group,
+    groupWithTensor,
     slices,
     keyStartSlices: (sequenceLength) => {
       const all = communication.includes('a2a') ? [{ start: 0, end: sequenceLength }] : [];

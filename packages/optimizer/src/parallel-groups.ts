@@ -9,6 +9,8 @@ export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, Proces
   readonly world?: ProcessGroup;
   /** The processes among which the experts of a layer are: along etp and ep. */
   readonly experts?: ProcessGroup | undefined;
+  /** The processes that have the rows of the same sequences: along tp and cp. */
+  readonly sequences?: ProcessGroup | undefined;
   /**
    * The first and the last pipeline stage, which hold a copy each of a tied word embedding; on these stages
    * only.

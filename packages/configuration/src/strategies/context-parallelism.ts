@@ -53,7 +53,7 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
     checkCommunication(call, size, cpCommType);
     return { contextParallelSize: size, cpCommType };
   },
-  groups: () => ({ cp: ['cp'] }),
+  groups: ({ mesh }) => (mesh.sizes.cp === 1 ? {} : { cp: ['cp'], sequences: ['tp', 'cp'] }),
 });
 
 /** Two chunks of a sequence for each process, which sequence parallelism divides further. */

@@ -4,6 +4,7 @@ import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import type { LayerLosses } from './layer-losses.js';
 import type { RecomputableModule } from './recomputation.js';
 import type { RowCoordinates } from './row-coordinates.js';
+import type { SequencePartition } from './sequence-partition.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {
@@ -63,4 +64,6 @@ export interface MicroBatchContext {
    * training does.
    */
   readonly tensorParallel: TensorParallel | undefined;
+  /** The processes that share sequences in this call; undefined: all rows of the sequences are here. */
+  readonly sequence?: Pick<SequencePartition, 'group' | 'groupWithTensor'> | undefined;
 }

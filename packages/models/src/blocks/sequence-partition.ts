@@ -9,7 +9,9 @@ import { type Device, type Slice, Tensor } from '@mtl/kernels';
  */
 export interface SequencePartition {
   /** The ranks that own the positions of a sequence together. Default: this one owns all. */
-  readonly group?: ProcessGroup;
+  readonly group?: ProcessGroup | undefined;
+  /** These and the tensor-parallel ranks of each. Default: there are none of these. */
+  readonly groupWithTensor?: ProcessGroup | undefined;
   /**
    * The positions of a sequence that this rank owns: slices in the order of its rows, that do not overlap.
    */

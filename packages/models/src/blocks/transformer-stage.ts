@@ -519,6 +519,7 @@ export abstract class TransformerStage<
       routing: call.routing,
       recomputed: this.#recomputation.granularity === 'selective' ? this.#recomputation.modules : undefined,
       tensorParallel: this.tensorParallelOf(call.positions),
+      sequence: this.sequence,
     };
   }
 

@@ -16,7 +16,6 @@ import {
   joinShares,
   type SentTokens,
   shareOfRows,
-  type TensorParallel,
 } from '@mtl/tensor-parallel';
 import type { BlockAdapter } from '../blocks/block-adapter.js';
 import type { MatmulCost } from '../blocks/matmul-cost.js';
@@ -36,8 +35,8 @@ interface OwnRows {
   readonly rows: Variable;
   /** The processes whose rows are those of the same sequences; undefined: all are here. */
   readonly group: ProcessGroup | undefined;
-  /** Whether the group shares out rows that all of it have. */
-  readonly isShare: boolean;
+  /** The processes that have the same rows and route a share each; undefined: others have others. */
+  readonly sharing: ProcessGroup | undefined;
 }
 
 /**
@@ -104,7 +103,7 @@ export class MixtureOfExperts implements Sublayer {
   #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     const { shape } = input.tensor;
     return tape.scope(() => {
-      const own = ownRows(tape, input, context.tensorParallel);
+      const own = ownRows(tape, input, context);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
       // shared experts compute beside the exchanges of rows where there are any
@@ -113,7 +112,7 @@ export class MixtureOfExperts implements Sublayer {
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
       const output = shared?.finish(tape);
       const rows = combined.finish(tape);
-      const whole = own.isShare ? joinShares(tape, rows, own.group!) : rows;
+      const whole = own.sharing === undefined ? rows : joinShares(tape, rows, own.sharing);
       const routed = reshape(tape, { input: whole, shape });
       if (output !== undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
       return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
@@ -207,17 +206,25 @@ export class MixtureOfExperts implements Sublayer {
  * of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained, each
  * computes all of them.
  */
-function ownRows(tape: Tape, input: Variable, tensorParallel: TensorParallel | undefined): OwnRows {
+function ownRows(
+  tape: Tape,
+  input: Variable,
+  { tensorParallel, sequence }: MicroBatchContext,
+): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  if (!isSharded(tensorParallel)) return { rows, group: undefined, isShare: false };
-  const { group, sequenceParallel } = tensorParallel;
-  if (sequenceParallel) return { rows, group, isShare: false };
-  if (length % group.size === 0) return { rows: shareOfRows(tape, rows, group), group, isShare: true };
-  if (!tape.recording) return { rows, group: undefined, isShare: false };
+  // every tensor-parallel process has the same rows
+  const whole = { rows, group: sequence?.group, sharing: undefined };
+  if (!isSharded(tensorParallel)) return whole;
+  const { group: sharing, sequenceParallel } = tensorParallel;
+  const group = sequence?.groupWithTensor ?? sharing;
+  if (sequenceParallel) return { rows, group, sharing: undefined };
+  const { size } = sharing;
+  if (length % size === 0) return { rows: shareOfRows(tape, rows, sharing), group, sharing };
+  if (!tape.recording) return whole;
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
-    `${length} positions cannot be shared out evenly over ${group.size} tensor-parallel processes, each of which routes its own to experts`,
-    { expected: `a multiple of ${group.size} positions`, details: { length, size: group.size } },
+    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes, each of which routes its own to experts`,
+    { expected: `a multiple of ${size} positions`, details: { length, size } },
   );
 }

@@ -19,6 +19,7 @@ import type { MetaRun } from './meta-run.js';
 const groupsOfScopes = {
   tp: 'tp',
   cp: 'cp',
+  sequences: 'sequences',
   ep: 'ep',
   etp: 'etp',
   experts: 'experts',
@@ -37,7 +38,11 @@ const groupsOfScopes = {
 export type CommunicationScope = keyof typeof groupsOfScopes;
 
 /** In which passes communicate, each micro-batch. */
-const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set(['tp', 'cp', 'ep', 'etp', 'experts', 'pp']);
+const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
+  'tp',
+  'cp',
+  'sequences',
+  'ep', 'etp', 'experts', 'pp']);
 
 /** What a training run takes on one rank. */
 export interface DryRunRank {

@@ -118,7 +118,7 @@ function partOf(
   },
 ): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
-  const { tp, cp, pp, ep, etp, experts } = processes?.groups ?? {};
+  const { tp, cp, sequences, pp, ep, etp, experts } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
     model,
@@ -134,7 +134,8 @@ function partOf(
       work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
     // what is scored is computed once: keys for all are the shortest way
-    sequence: cp && contextPartition({ group: cp, communication: ['all_gather'] }),
+    sequence:
+      cp && contextPartition({ group: cp, groupWithTensor: sequences, communication: ['all_gather'] }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },
     expertParallel: { spread: ep, sharing: etp, all: experts },
   });

@@ -89,7 +89,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, cp, pp, dp, ep, etp, experts } = processes.groups;
+  const { tp, cp, sequences, pp, dp, ep, etp, experts } = processes.groups;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -100,7 +100,13 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
-    sequence: cp && contextPartition({ group: cp, communication: parallel.cpCommType ?? ['p2p'] }),
+    sequence:
+      cp &&
+      contextPartition({
+        group: cp,
+        groupWithTensor: sequences,
+        communication: parallel.cpCommType ?? ['p2p'],
+      }),
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
     expertParallel: {
       spread: ep,
