@@ -147,16 +147,54 @@ describe('keys that a query sees', () => {
     { queries: 70, keys: 40, firstQuery: 20, causal: true, windowSize: 25 },
     { queries: 140, keys: 30, firstQuery: 0, causal: false },
     { queries: 1, keys: 130, firstQuery: 100, causal: true, windowSize: 70 },
-  ])('are those of $keys keys and $queries queries from $firstQuery on: $causal, $windowSize', (call) => {
-    const { queries, keys, firstQuery, causal, windowSize } = call;
+    { queries: 70, keys: 100, firstQuery: 130, firstKey: 130, causal: true },
+    { queries: 140, keys: 100, firstQuery: 20, firstKey: 90, causal: true },
+    { queries: 70, keys: 100, firstQuery: 0, firstKey: 70, causal: true },
+    { queries: 140, keys: 130, firstQuery: 150, firstKey: 37, causal: true, windowSize: 40 },
+    { queries: 70, keys: 100, firstQuery: 0, firstKey: 70, causal: false },
+  ])(
+    'are those of $keys keys from $firstKey on and $queries queries from $firstQuery on: $causal, $windowSize',
+    (call) => {
+      const { queries, keys, firstQuery, firstKey = 0, causal, windowSize } = call;
+      expectFormula(
+        { ...sizes, queries, keys },
+        (_, query, key) => {
+          const distance = firstQuery + query - (firstKey + key);
+          return !causal || (distance >= 0 && distance <= (windowSize ?? Infinity));
+        },
+        { options: () => ({ firstQuery, firstKey, causal, windowSize }) },
+      );
+    },
+  );
+
+  it('are those of documents by positions in the sequence', () => {
+    const [firstQuery, firstKey] = [90, 40];
+    const start = (query: number): number => Math.floor((firstQuery + query) / 55) * 55;
     expectFormula(
-      { ...sizes, queries, keys },
-      (_, query, key) => {
-        const position = firstQuery + query;
-        return !causal || (key <= position && key >= position - (windowSize ?? Infinity));
+      { ...sizes, queries: 140, keys: 120 },
+      (_, query, key) => firstKey + key <= firstQuery + query && firstKey + key >= start(query),
+      {
+        options: (device) => {
+          const starts = Array.from({ length: 2 * 140 }, (_, index) => start(index % 140));
+          const keyStart = Tensor.from(starts, { shape: [2, 140], dtype: 'int32', device });
+          return { causal: true, firstQuery, firstKey, keyStart };
+        },
       },
-      { options: () => ({ firstQuery, causal, windowSize }) },
     );
+  });
+
+  it('are read alone: values of no number among keys after all queries reach nothing', () => {
+    const later = { queries: 70, keys: 130, batch: 1, heads: 2, groups: 1, size: 8 };
+    const values = attentionValues(later);
+    values.key.fill(Number.NaN);
+    values.value.fill(Number.NaN);
+    const { output, query, key, value } = attend({ sizes: later, device: 'cpu' }, values, {
+      causal: true,
+      firstQuery: 5,
+      firstKey: 75,
+    });
+    for (const result of [output, query, key, value])
+      expect(result.every((number) => number === 0)).toBe(true);
   });
 
   it.each([{}, { causal: true }, { causal: true, windowSize: 20 }])(
@@ -264,7 +302,12 @@ describe('attention with options for visible keys', () => {
       () => ({ causal: true, windowSize: 0.5 }),
     ],
     ['a window of -2', /windowSize is -2, expected an integer/, () => ({ causal: true, windowSize: -2 })],
-    ['a negative position', /firstQuery is -1, expected an integer from 0/, () => ({ firstQuery: -1 })],
+    [
+      'a negative position',
+      /firstQuery is -1 and firstKey 0, expected integers from 0/,
+      () => ({ firstQuery: -1 }),
+    ],
+    ['a position of half a key', /firstKey 0.5, expected integers from 0/, () => ({ firstKey: 0.5 })],
   ])('refuses %s', (_, message, options) => {
     tidy(() => {
       expect(() => attempt(options('cpu'))).toThrow(message);
@@ -283,7 +326,8 @@ describe('attention with options for visible keys', () => {
         attend({ sizes, device: 'cpu', isPacked: true }, attentionValues(sizes), { packed, ...options });
       const keyMask = Tensor.zeros({ shape: [1, 4], dtype: 'uint8' });
       expect(run({ keyMask })).toThrow(/keyMask is given with packed samples/);
-      expect(run({ firstQuery: 2 })).toThrow(/firstQuery is 2 with packed samples/);
+      expect(run({ firstQuery: 2 })).toThrow(/firstQuery is 2 and firstKey 0 with packed samples/);
+      expect(run({ firstKey: 3 })).toThrow(/firstQuery is 0 and firstKey 3 with packed samples/);
       const scores = (numScores: number) => run({ packed: { ...packed, numScores } });
       for (const wrong of [-1, 3.5, 17, Number.NaN]) {
         expect(scores(wrong)).toThrow(

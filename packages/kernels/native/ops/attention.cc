@@ -12,29 +12,34 @@
 //   computes it only if it is given
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //
-// Query s is at position p = firstQuery + s of the keys. It attends to every key that none of these hides:
+// Query s is at position p = firstQuery + s of the sequence and key k at position firstKey + k, so that a
+// call may compute some queries of a sequence with some of its keys. A query attends to every key that none
+// of these hides:
 //   causal: keys after p
 //   windowSize w of 0 or more (-1: none), causal only: keys before p - w
-//   keyStart?  [B, S] int32: keys before keyStart[b, s] (the first position of its document)
+//   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
 //   keyMask?   [B, K] uint8: keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
 //   padding; keys of other samples are hidden, and positions count within the sample. Then there is no B: the
 //   operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp [A,
-//   T], samples [N]; no firstQuery, keyStart and keyMask. Rows from starts[N] on belong to no sample: output
-//   and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest: no sample has
-//   more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both are 0
-//   without packed samples.
+//   T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
+//   sample: output and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest:
+//   no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths.
+//   Both are 0 without packed samples.
 //
 // scale: of the scores, above 0.
 // dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
-// column = key, row = query, head = headOffset + a under the key (keyLow, keyHigh); with packed samples key
-// and query count within the sample, which drops what is dropped of the same samples with padding.
+// column = position of the key, row = position of the query, head = headOffset + a under the key (keyLow,
+// keyHigh): a part of a sequence drops what the whole sequence does. With packed samples positions count
+// within the sample, which drops what is dropped of the same samples with padding.
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
 // a packed projection and the positions of a cache are read and written in place. A query without visible
-// keys has output 0 and logSumExp kEmptyLogSumExp.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention (the causal half is not
-// subtracted; of a window, w + 1 keys a query), recomputation in the backward pass not counted.
+// keys has output 0, logSumExp kEmptyLogSumExp and gradient 0. Tiles of keys that no query attends to cost
+// nothing.
+// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given queries and
+// keys (what causality hides is not subtracted; of a window, w + 1 keys a query), recomputation in the
+// backward pass not counted.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -139,8 +144,9 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
       return argument_error(call, "%s is given with packed samples (starts), expected only one of them", tensor_name(call, mask));
     }
   }
-  if (call.attribute(Op::kFirstQuery) != 0) {
-    return argument_error(call, "firstQuery is %g with packed samples (starts), expected 0", call.attribute(Op::kFirstQuery));
+  const double first_query = call.attribute(Op::kFirstQuery), first_key = call.attribute(Op::kFirstKey);
+  if (first_query != 0 || first_key != 0) {
+    return argument_error(call, "firstQuery is %g and firstKey %g with packed samples (starts), expected 0", first_query, first_key);
   }
   const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
   if (!is_integer_below(longest, static_cast<double>(sizes.num_queries + 1))) {
@@ -165,15 +171,17 @@ Status expect_nothing_packed(const OpCall& call) {
 // Which keys a query attends to.
 template <typename Op>
 Status validate_visibility(const OpCall& call, const Sizes& sizes) {
-  const double window = call.attribute(Op::kWindowSize), first_query = call.attribute(Op::kFirstQuery);
+  const double window = call.attribute(Op::kWindowSize);
   if (window != -1 && !is_integer_below(window, static_cast<double>(kNoWindow))) {
     return argument_error(call, "windowSize is %g, expected an integer from 0 to 2^30 - 1, or -1 for no window", window);
   }
   if (window >= 0 && !call.flag(Op::kCausal)) {
     return argument_error(call, "windowSize is %g without causal, expected a window of causal attention only", window);
   }
-  if (!is_integer_below(first_query, static_cast<double>(kNoWindow))) {
-    return argument_error(call, "firstQuery is %g, expected an integer from 0 to 2^30 - 1", first_query);
+  const double first_query = call.attribute(Op::kFirstQuery), first_key = call.attribute(Op::kFirstKey);
+  const auto is_position = [](double value) { return is_integer_below(value, static_cast<double>(kNoWindow)); };
+  if (!is_position(first_query) || !is_position(first_key)) {
+    return argument_error(call, "firstQuery is %g and firstKey %g, expected integers from 0 to 2^30 - 1", first_query, first_key);
   }
   MTL_RETURN_IF_ERROR(call.has(Op::kStarts) ? validate_packed<Op>(call, sizes) : expect_nothing_packed<Op>(call));
   if (call.has(Op::kKeyStart)) {
@@ -262,7 +270,7 @@ double backward_flops(const OpCall& call) { return 4 * matmul_flops<AttentionBac
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,
                          {"output", "logSumExp?", "query", "key", "value", "keyStart?", "keyMask?", "starts?", "samples?"},
-                         {"causal", "windowSize", "firstQuery", "scale", "dropoutProbability", "keyLow", "keyHigh",
+                         {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset", "longest", "numScores"},
                          validate_forward,
                          forward_flops,
@@ -271,7 +279,7 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                          3,
                          {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "output", "logSumExp",
                           "query", "key", "value", "keyStart?", "keyMask?", "starts?", "samples?"},
-                         {"causal", "windowSize", "firstQuery", "scale", "dropoutProbability", "keyLow", "keyHigh",
+                         {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset", "longest", "numScores"},
                          validate_backward,
                          backward_flops,
@@ -310,6 +318,7 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.output = head_operand(call.tensor(Op::kOutput), first, sizes.groups);
   problem.log_sum_exp = call.tensor(Op::kLogSumExp).data;
   problem.first_query = call.integer(Op::kFirstQuery);
+  problem.first_key = call.integer(Op::kFirstKey);
   problem.causal = call.flag(Op::kCausal);
   problem.window = call.attribute(Op::kWindowSize) < 0 ? kNoWindow : call.integer(Op::kWindowSize);
   problem.key_start = call.data<const int32_t>(Op::kKeyStart);

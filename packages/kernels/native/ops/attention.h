@@ -13,6 +13,7 @@ struct AttentionAttributes {
     kCausal,
     kWindowSize,
     kFirstQuery,
+    kFirstKey,
     kScale,
     kDropoutProbability,
     kKeyLow,
@@ -69,8 +70,8 @@ struct AttentionProblem {
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
   // Backward only; null data otherwise.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
-  // Which keys a query attends to: all that none of these hides.
-  int64_t first_query;       // the position of query 0 among the keys
+  // Which keys a query attends to: all that none of these hides. Positions are those of the sequence.
+  int64_t first_query, first_key;  // of query 0 and key 0
   bool causal;               // none after its own position
   int64_t window;            // none more than so many positions before its own; or kNoWindow
   const int32_t* key_start;  // [B, S]: none before this one; or null
@@ -95,6 +96,11 @@ AttentionProblem attention_backward_problem(const OpCall& call);
 // ascending, within the rows and those of num_scores, and writes the results of rows that belong to no
 // sample.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
+
+// The position of query 0 among the keys; below 0 where it is before all of them.
+MTL_HOST_DEVICE static inline int64_t first_position_of(const AttentionProblem& problem) {
+  return problem.first_query - problem.first_key;
+}
 
 // The positions of a sample.
 MTL_HOST_DEVICE static inline int64_t length_of(const AttentionProblem& problem, int64_t batch, int64_t padded) {

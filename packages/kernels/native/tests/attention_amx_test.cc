@@ -65,4 +65,20 @@ MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_groups_and_windows) {
   for (const int64_t window : {0, 3, 64, 127}) check(in_groups({200, 1, 2, 64, true, 0.1}, 2, window));
 }
 
+// Keys at other positions than the queries: the first queries see none, or the last keys are seen by none;
+// and tiles between two groups of dropout.
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_parts_of_a_sequence) {
+  const auto check_from = [](int64_t first_query, int64_t first_key, AttentionCase one) {
+    one.first_query = first_query;
+    one.first_key = first_key;
+    check(one);
+  };
+  for (const int64_t first_key : {0, 64, 300, 370, 600}) {
+    check_from(300, first_key, {200, 1, 2, 64, true});
+    check_from(300, first_key, in_groups({140, 2, 2, 40, true, 0.2, true, true}, 2));
+  }
+  check_from(300, 200, in_groups({200, 1, 2, 64, true, 0.1}, 1, 90));
+  check_from(300, 77, {130, 1, 1, 32, false, 0.3});
+}
+
 }  // namespace mtl::tests

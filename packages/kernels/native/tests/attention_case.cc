@@ -6,12 +6,12 @@
 namespace mtl::tests {
 
 std::string name_of_case(const AttentionCase& one, DType dtype) {
-  char text[160];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld", static_cast<long long>(one.sequence),
+  char text[200];
+  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld", static_cast<long long>(one.sequence),
                 static_cast<long long>(one.batch), static_cast<long long>(one.heads),
                 static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
                 one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
-                static_cast<long long>(one.window));
+                static_cast<long long>(one.window), static_cast<long long>(one.first_query), static_cast<long long>(one.first_key));
   return text;
 }
 
@@ -33,8 +33,8 @@ AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
     for (int64_t s = 0; s < one.sequence; ++s) {
       // documents of 37 or 90 positions; occasionally a query without visible keys, and a start before the
       // first key
-      const int64_t length = b % 2 == 0 ? 37 : 90;
-      key_start.set(b * one.sequence + s, b == 0 && s == 20 ? 1000000 : s < length ? -3 : static_cast<double>(s / length * length));
+      const int64_t length = b % 2 == 0 ? 37 : 90, position = one.first_query + s, start = position / length * length;
+      key_start.set(b * one.sequence + s, b == 0 && s == 20 ? 1000000 : start == 0 ? -3 : static_cast<double>(start));
       // the last sample is all padding, the others end early (a tile or more is masked) and have a gap
       key_mask.set(b * one.sequence + s, b + 1 < one.batch && s % 11 != 7 && s < one.sequence - 70 * b - 3 ? 1 : 0);
     }
@@ -53,6 +53,8 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
   if (one.dropout > 0) call[Op::kSamples] = tensors.samples.view();
   call[Op::kCausal] = one.causal ? 1 : 0;
   call[Op::kWindowSize] = static_cast<double>(one.window);
+  call[Op::kFirstQuery] = static_cast<double>(one.first_query);
+  call[Op::kFirstKey] = static_cast<double>(one.first_key);
   call[Op::kDropoutProbability] = one.dropout;
   call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
   return call;

@@ -18,6 +18,7 @@ struct AttentionCase {
   double scale = 0.0;  // 0: 1 / sqrt(head size)
   int64_t members = 1;  // heads that share a key and a value
   int64_t window = -1;
+  int64_t first_query = 0, first_key = 0;  // positions in the sequence
 
   std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
 };

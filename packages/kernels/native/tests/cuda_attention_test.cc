@@ -186,6 +186,25 @@ MTL_TEST(cuda_attention_agrees_in_windows) {
   for (const int64_t window : {0, 5, 40}) check(window_of(window, {129, 2, 2, 24, true, 0.2, true, true, 0.0, 2}), DType::kFloat32);
 }
 
+// Keys at other positions than the queries: some queries see none, some keys are seen by none.
+MTL_TEST(cuda_attention_agrees_in_parts_of_a_sequence) {
+  const auto check_from = [](int64_t first_query, int64_t first_key, Case one, DType dtype) {
+    one.first_query = first_query;
+    one.first_key = first_key;
+    check(one, dtype);
+  };
+  for (const int64_t first_key : {0, 64, 200, 237, 400}) {
+    check_from(200, first_key, {130, 1, 1, 64, true}, DType::kBFloat16);
+    check_from(200, first_key, {90, 2, 2, 40, true, 0.2, true, true, 0.0, 2}, DType::kFloat16);
+    check_from(200, first_key, {70, 1, 1, 24, true, 0.2, true}, DType::kFloat32);
+  }
+  for (const int64_t window : {0, 40, 100}) {
+    check_from(200, 110, {130, 1, 1, 64, true, 0.1, false, false, 0.0, 1, window}, DType::kBFloat16);
+    check_from(200, 110, {70, 1, 1, 24, true, 0.1, false, false, 0.0, 1, window}, DType::kFloat32);
+  }
+  check_from(200, 77, {130, 1, 1, 72, false, 0.3}, DType::kFloat16);
+}
+
 MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   const Case one = {64, 1, 1, 64};
   Tensors tensors(one, DType::kBFloat16);

@@ -23,16 +23,18 @@ struct AttentionSizes {
   int64_t sequence, batch, heads, size;
   int64_t more_keys = 0;  // than queries, which are at the last positions
   int64_t window = -1;
+  int64_t first_key = 0;  // then some queries are before it
 };
 
 // Forward and backward, causal, with all masks.
 void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dropout, const std::vector<DType>& dtypes) {
-  const auto [sequence, batch, heads, size, more_keys, window] = of;
+  const auto [sequence, batch, heads, size, more_keys, window, first_key] = of;
   const int64_t num_keys = sequence + more_keys;
   const std::vector<int64_t> out = {sequence, batch, heads, size}, lse = {batch, heads, sequence}, keys = {num_keys, batch, heads, size};
   const Spec operand = real(kCompute, out), key = real(kCompute, keys), gradient = output(kCompute, out),
              key_gradient = output(kCompute, keys);
-  const std::vector<double> attributes = {1, static_cast<double>(window), static_cast<double>(more_keys), 0.3, dropout, 7, 8, 4, 0, 0};
+  const std::vector<double> attributes = {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key),
+                                          0.3, dropout, 7, 8, 4, 0, 0};
   // key starts before the first, at real and beyond the last position: none may be used as an address
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, num_keys}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
@@ -49,12 +51,13 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
 
 // The output alone, over ranges of keys: evaluation and generation.
 void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
-  const auto [sequence, batch, heads, size, more_keys, window] = of;
+  const auto [sequence, batch, heads, size, more_keys, window, first_key] = of;
   const std::vector<int64_t> out = {sequence, batch, heads, size};
   const Spec operand = real(kCompute, out), key = real(kCompute, {sequence + more_keys, batch, heads, size});
   cases.push_back({"attention_forward",
                    {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent()},
-                   {1, static_cast<double>(window), static_cast<double>(more_keys), 0.3, 0, 7, 8, 4, 0, 0}});
+                   {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key), 0.3, 0, 7, 8, 4, 0,
+                    0}});
 }
 
 // Two samples of slightly less than half of the rows; the others belong to no sample.
@@ -62,7 +65,7 @@ void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& 
                           const std::vector<DType>& dtypes, bool causal = false) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
   const std::vector<int64_t> lse = {heads, rows};
-  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length),
+  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length),
                                           2.0 * length * length};
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
              samples = integers(kI64, {2}, int64_t{1} << 33, 9);
@@ -88,8 +91,12 @@ std::vector<Case> attention_cases() {
   add_packed_attention(cases, {70, 3, 24}, 0.0, Case{}.dtypes, true);
   for (const int64_t sequence : {1, 67}) add_attention(cases, {sequence, 2, 3, 24, 70, 40}, 0.2, Case{}.dtypes);
   add_attention(cases, {67, 1, 2, 24}, 0.0, Case{}.dtypes);
+  add_attention(cases, {67, 2, 3, 24, 20, -1, 47}, 0.2, Case{}.dtypes);
   for (const int64_t queries : {1, 5}) add_output_alone(cases, {queries, 1, 2, 24, 70});
   add_output_alone(cases, {67, 1, 2, 24});
+  for (const int64_t queries : {1, 5}) add_output_alone(cases, {queries, 1, 2, 24, 70, -1, 73});
+  const Spec merged = real(kF32, {67, 2, 3, 24}), statistics = real(kF32, {2, 3, 67});
+  cases.push_back({"merge_attention", {merged, statistics, merged, statistics}, {}});
   for (const int64_t positions : {1, 5}) {
     const Spec cache = real(kCompute, {2, 3, 70, 19}), rows = real(kCompute, {positions, 2, 3, 19});
     cases.push_back({"append_to_cache", {cache, cache, rows, rows}, {65}});

@@ -9,8 +9,9 @@ import type { Tensor, TensorOptions } from '../tensor.js';
  * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share
  * one.
  *
- * Query s is at position `firstQuery` + s of the keys and sees every key that no option hides. Keys that no
- * query sees cost nothing.
+ * Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k, and a query sees
+ * every key that no option hides. Keys that no query sees cost nothing. A call may thus compute a part of a
+ * sequence, as context parallelism does: some queries with some of their keys.
  */
 export interface AttentionOptions {
   /** A query sees keys up to its own position only. Default: false. */
@@ -20,20 +21,22 @@ export interface AttentionOptions {
    * only. Default: all.
    */
   readonly windowSize?: number | undefined;
-  /** Position of query 0 among the keys. Default: 0. */
+  /** Position of query 0 in the sequence. Default: 0. */
   readonly firstQuery?: number;
+  /** Position of key 0 in the sequence; may be after that of query 0. Default: 0. */
+  readonly firstKey?: number;
   /** Of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
-   * [B, S] int32: query s of sample b sees keys from keyStart[b, s] on only (the first position of its
-   * document).
+   * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
+   * first one of its document).
    */
   readonly keyStart?: Tensor | undefined;
   /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
   readonly keyMask?: Tensor | undefined;
   /**
    * Samples of any lengths in place of B samples of one length: operands have T rows in place of [S, B], and
-   * a query sees keys of its own sample only. Not with `firstQuery`, `keyStart` and `keyMask`.
+   * a query sees keys of its own sample only. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
   readonly dropout?: AttentionDropout | undefined;
@@ -54,8 +57,8 @@ export interface PackedSamples {
 
 /**
  * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global
- * sample number, the global head, the query and the key: never on how samples and heads are distributed over
- * processes, nor on whether samples are packed.
+ * sample number, the global head and the positions of query and key in the sequence: never on how samples,
+ * heads and positions are distributed over processes and calls, nor on whether samples are packed.
  */
 export interface AttentionDropout {
   /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
@@ -90,7 +93,8 @@ export interface AttentionForwardOptions extends AttentionOptions {
 
 /** What both operations take of their options; the default scale needs the query. */
 function commonOperands(query: Tensor, options: AttentionOptions): Operands {
-  const { keyStart, keyMask, packed, causal = false, windowSize, firstQuery = 0, scale, dropout } = options;
+  const { keyStart, keyMask, packed, scale, dropout } = options;
+  const { causal = false, windowSize, firstQuery = 0, firstKey = 0 } = options;
   return {
     keyStart,
     keyMask,
@@ -99,6 +103,7 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     causal,
     windowSize: windowSize ?? -1,
     firstQuery,
+    firstKey,
     scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
     dropoutProbability: dropout?.probability ?? 0,
     keyLow: dropout?.keyLow ?? 0,

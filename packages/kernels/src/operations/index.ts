@@ -103,6 +103,7 @@ export {
   linearWeightGradient,
 } from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';
+export { type MergeAttentionOptions, mergeAttention } from './merge-attention.js';
 export {
   type MuonMomentumOptions,
   type MuonNormalizeOptions,

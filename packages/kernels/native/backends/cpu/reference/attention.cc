@@ -32,9 +32,9 @@ struct Head {
   }
 
   bool visible(int64_t query, int64_t key) const {
-    const int64_t position = problem.first_query + query;
-    if (problem.causal && (key > position || key < position - problem.window)) return false;
-    if (problem.key_start != nullptr && key < problem.key_start[batch * problem.num_queries + query]) return false;
+    const int64_t own = problem.first_query + query, other = problem.first_key + key;
+    if (problem.causal && (other > own || other < own - problem.window)) return false;
+    if (problem.key_start != nullptr && other < problem.key_start[batch * problem.num_queries + query]) return false;
     return problem.key_mask == nullptr || problem.key_mask[batch * problem.num_keys + key] != 0;
   }
   double score(int64_t query, int64_t key) const {
@@ -48,7 +48,8 @@ struct Head {
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
-        philox_element(problem.philox_key, key, query, problem.samples[batch], problem.head_offset + head);
+        philox_element(problem.philox_key, problem.first_key + key, problem.first_query + query, problem.samples[batch],
+                       problem.head_offset + head);
     return random >= dropout_threshold(problem.dropout_probability) ? 1.0 / (1.0 - problem.dropout_probability) : 0.0;
   }
 };

@@ -22,6 +22,9 @@ struct BackwardHead {
   float scale;
 };
 
+// How far a tile of queries is: packed, with sums of its gradients, and with its gradients written.
+enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
+
 // Per-thread memory. `rows` operands are summed along the head size, `columns` operands along the sequence;
 // with float32 arithmetic they are the same words. On tiles of AMX, `columns` operands of queries are
 // transposed (pack_columns_as_rows), and so are the gradients of a tile of keys.
@@ -32,7 +35,7 @@ struct BackwardScratch {
   float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
   int32_t* seen;                                                                       // one tile
   float *log_sum_exp, *delta;                                                          // whole heads; base 2
-  uint8_t* prepared;                                                                   // tiles of their queries
+  TileState* states;                                                                   // of tiles of their queries
   TileRow* tile_rows;                                                                  // of every head
 };
 
@@ -67,7 +70,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
   scratch.seen = carve<int32_t>(carver, kTile);
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
-  scratch.prepared = carve<uint8_t>(carver, padded / kTile);
+  scratch.states = carve<TileState>(carver, padded / kTile);
   scratch.tile_rows = carve<TileRow>(carver, round_up(sequence, kTile) / kTile);
   return scratch;
 }
@@ -82,7 +85,7 @@ BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t seque
   scratch.output_gradient_columns += first / Gemm::kDepth * columns;
   scratch.log_sum_exp += first;
   scratch.delta += first;
-  scratch.prepared += first / kTile;
+  scratch.states += first / kTile;
   return scratch;
 }
 
@@ -117,7 +120,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     scratch.delta[first + row] = total_of(total);
   }
   fill_zero(query_gradients + first * columns, kTile * columns);
-  scratch.prepared[first / kTile] = 1;
+  scratch.states[first / kTile] = TileState::kPrepared;
 }
 
 // What to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
@@ -145,7 +148,7 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
     ahead.keys = rows_of(source->keys, next_key_tile * kTile);
     ahead.values = rows_of(source->values, next_key_tile * kTile);
   }
-  if (end_of_head || (!end_of_row && !scratch.prepared[next_tile])) {
+  if (end_of_head || (!end_of_row && scratch.states[next_tile] == TileState::kUntouched)) {
     ahead.queries = rows_of(source->queries, next_tile * kTile);
     ahead.outputs = rows_of(source->outputs, next_tile * kTile);
     ahead.output_gradients = rows_of(source->output_gradients, next_tile * kTile);
@@ -178,12 +181,11 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
 // One row (bfloat16: two rows, which make pairs) of gradient_tile.
 template <typename Gemm, bool kDropout>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
-                             const Dropout& dropout, const PhiloxColumns& dropped, int64_t first_query) {
+                             const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
   constexpr int kRows = Gemm::kDepth;
   VInt masks[kRows][kTileVectors];
   for (int part = 0; kDropout && part < kRows; ++part) {
-    keep_masks_of_row(masks[part], dropout.site, dropped, static_cast<uint32_t>(first_query + row + part),
-                      dropout.threshold);
+    keep_masks(masks[part], dropout, dropped, first_query + row + part);
   }
 #pragma GCC unroll 4
   for (int64_t vector = 0; vector < vectors; ++vector) {
@@ -211,8 +213,8 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
 template <typename Gemm, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
-  PhiloxColumns dropped;
-  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
+  DroppedColumns dropped;
+  if (kDropout) set_dropped_columns(&dropped, dropout, first_key);
   for (int64_t row = 0; row < num_rows; row += Gemm::kDepth) {
     gradient_row<Gemm, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup], scale, dropout,
                                  dropped, first_query);
@@ -365,13 +367,6 @@ struct BackwardGroup {
   }
 };
 
-// The last tile of keys that queries attend to, as far as only causality hides any.
-MTL_INLINE int64_t last_key_tile(const Visibility& visibility, const TileRow& row) {
-  const int64_t last_key = visibility.num_keys - 1;
-  const int64_t last_position = visibility.first_position + row.first_query + row.num_queries - 1;
-  return (visibility.causal ? smaller(last_key, last_position) : last_key) / kTile;
-}
-
 // Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
 // `scratch`. `last`: this is the last head of the group.
 template <typename Gemm, typename T>
@@ -385,24 +380,32 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   for (int64_t tile = first_tile; tile < tiles; ++tile) {
     const TileRow& row = scratch.tile_rows[tile];
     const TileKind kind = tile_kind(row, first_key, key_kind);
-    // These queries attend to no later tile of keys.
-    const bool complete = num_parts == 1 && key_tile == last_key_tile(visibility, row);
-    if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
+    if (kind == TileKind::kSkipped) continue;
+    if (scratch.states[tile] == TileState::kUntouched) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
     }
-    if (kind != TileKind::kSkipped) {
-      BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
-      if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
-      if (last && tile + 1 == tiles) {
-        ahead.key_gradients = rows_of(head.key_gradients, first_key);
-        ahead.value_gradients = rows_of(head.value_gradients, first_key);
-      }
-      backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
+    // these queries attend to no later tile of keys
+    const bool complete = num_parts == 1 && row.any.end <= first_key + kTile;
+    BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
+    if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
+    if (last && tile + 1 == tiles) {
+      ahead.key_gradients = rows_of(head.key_gradients, first_key);
+      ahead.value_gradients = rows_of(head.value_gradients, first_key);
     }
-    if (complete) {
-      write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns, head.scale);
-    }
+    backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
+    if (!complete) continue;
+    write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns, head.scale);
+    scratch.states[tile] = TileState::kWritten;
   }
+}
+
+// Whether queries of a head attend to keys of a tile; the heads of a group do so alike.
+MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64_t num_rows, int64_t first_key) {
+  const TileKind key_kind = key_tile_kind(visibility, first_key);
+  for (int64_t row = 0; row < num_rows; ++row) {
+    if (tile_kind(rows[row], first_key, key_kind) != TileKind::kSkipped) return true;
+  }
+  return false;
 }
 
 // Key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and values to
@@ -415,16 +418,19 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
   const int64_t members = group.members(), sequence = group.problem.num_queries, size = first.queries.columns;
   const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
   const int64_t key_tiles = (first.keys.rows + kTile - 1) / kTile, scratch_tiles = round_up(sequence, kTile) / kTile;
-  for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.prepared[tile] = 0;
+  for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.states[tile] = TileState::kUntouched;
   for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.visibility, tile);
   for (int64_t key_tile = part; key_tile < key_tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     fill_zero(scratch.key_gradients, kTile * padded_columns<Gemm>(size));
     fill_zero(scratch.value_gradients, kTile * padded_columns<Gemm>(size));
-    pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
-    pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));
-    pack_columns<Gemm>(scratch.key_columns, rows_of(first.keys, first_key));
-    for (int64_t member = 0; member < members; ++member) {
+    const bool seen = is_seen(first.visibility, scratch.tile_rows, tiles, first_key);
+    if (seen) {
+      pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
+      pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));
+      pack_columns<Gemm>(scratch.key_columns, rows_of(first.keys, first_key));
+    }
+    for (int64_t member = 0; seen && member < members; ++member) {
       const BackwardHead<T> head = member == 0 ? first : group.head<T>(member);
       backward_keys<Gemm>(head, member + 1 == members ? next_head : nullptr,
                           of_member<Gemm>(scratch, member, sequence, size), query_gradients + member * member_size,
@@ -433,10 +439,14 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, first.scale);
     write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients, first.dropout.inverse_keep);
   }
-  for (int64_t index = 0; num_parts > 1 && index < members * tiles; ++index) {  // queries without keys here
+  for (int64_t index = 0; index < members * tiles; ++index) {  // queries without keys here, or in the last tile
     const int64_t member = index / tiles, tile = index % tiles;
-    if (scratch.prepared[member * scratch_tiles + tile]) continue;
-    fill_zero(query_gradients + member * member_size + tile * kTile * columns, kTile * columns);
+    const TileState state = scratch.states[member * scratch_tiles + tile];
+    if (state == TileState::kWritten) continue;
+    float* const sums = query_gradients + member * member_size + tile * kTile * columns;
+    if (state == TileState::kUntouched) fill_zero(sums, kTile * columns);
+    if (num_parts > 1) continue;
+    write_gradients(rows_of(group.head<T>(member).query_gradients, tile * kTile), sums, first.scale);
   }
 }
 

@@ -20,17 +20,19 @@ struct KeyRange {
 // The masks of one sample.
 struct Visibility {
   int64_t num_queries, num_keys;
-  int64_t first_position;    // position of query 0 among the keys
+  int64_t first_position;    // of query 0 among the keys, or below 0
+  int64_t first_key;         // the position of key 0, from which those of key_start count
   bool causal;
   int64_t window;            // keys before a query's own that it attends to; causal only
   const int32_t* key_start;  // [num_queries], or null
   const uint8_t* key_mask;   // [num_keys], or null
 
+  // A range without keys may end before it begins, and before key 0.
   MTL_INLINE KeyRange keys_of(const Visibility& v, int64_t query) {
     if (query >= v.num_queries) return {0, 0};
     const int64_t position = v.first_position + query;
-    const int64_t begin = larger(v.key_start == nullptr ? 0 : v.key_start[query], larger(0, position - v.window));
-    return {begin, v.causal ? smaller(v.num_keys, position + 1) : v.num_keys};
+    const int64_t start = v.key_start == nullptr ? 0 : v.key_start[query] - v.first_key;
+    return {larger(start, larger(0, position - v.window)), v.causal ? smaller(v.num_keys, position + 1) : v.num_keys};
   }
 };
 
@@ -54,8 +56,9 @@ MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   }
   for (int64_t query = first; query < first + row.num_queries; ++query) {
     const KeyRange range = Visibility::keys_of(visibility, query);
-    row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
     row.all = {larger(row.all.begin, range.begin), smaller(row.all.end, range.end)};
+    if (range.begin >= range.end) continue;
+    row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
   }
   return row;
 }
@@ -118,12 +121,49 @@ struct Dropout {
   uint32_t threshold;
   float inverse_keep;  // 1 / (1 - probability)
   PhiloxSite site;
+  int64_t first_query, first_key;  // positions of query 0 and key 0
 };
 
 // 0 for dropped elements.
 MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_bits(value) & (VUint)mask); }
 
-MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
+MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}, 0, 0}; }
+
+// What the keep masks of a tile of keys share. A tile may begin between two groups of columns: it has the end
+// of one and the beginning of the next.
+struct DroppedColumns {
+  PhiloxColumns groups[2];
+  int64_t offset;  // of the tile's first key in the first group
+};
+
+MTL_INLINE void set_dropped_columns(DroppedColumns* columns, const Dropout& dropout, int64_t first_key) {
+  const int64_t column = dropout.first_key + first_key;
+  columns->offset = column % kTile;
+  columns->groups[0] = philox_columns(dropout.site, column / kTile);
+  if (columns->offset != 0) columns->groups[1] = philox_columns(dropout.site, column / kTile + 1);
+}
+
+// The masks of a tile between two groups.
+__attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dropout, const DroppedColumns& columns,
+                                                  uint32_t row) {
+  VInt both[2 * kTileVectors];
+  keep_masks_of_row(both, dropout.site, columns.groups[0], row, dropout.threshold);
+  keep_masks_of_row(both + kTileVectors, dropout.site, columns.groups[1], row, dropout.threshold);
+  const char* const first = reinterpret_cast<const char*>(both) + columns.offset * 4;
+  for (int64_t vector = 0; vector < kTileVectors; ++vector) {
+    masks[vector] = *reinterpret_cast<const VIntU*>(first + vector * kLanes * 4);
+  }
+}
+
+// The keep masks of a query's probabilities: all ones where one is kept.
+MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedColumns& columns, int64_t query) {
+  const uint32_t row = static_cast<uint32_t>(dropout.first_query + query);
+  if (columns.offset != 0) {
+    keep_masks_between(masks, dropout, columns, row);
+  } else {
+    keep_masks_of_row(masks, dropout.site, columns.groups[0], row, dropout.threshold);
+  }
+}
 
 // The rows of one head in an operand; `padded`: the number of positions when samples are not packed.
 template <typename T>
@@ -136,7 +176,8 @@ MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionO
 MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
   return {length_of(problem, batch, problem.num_queries),
           length_of(problem, batch, problem.num_keys),
-          problem.first_query,
+          first_position_of(problem),
+          problem.first_key,
           problem.causal,
           problem.window,
           problem.key_start == nullptr ? nullptr : problem.key_start + batch * problem.num_queries,
@@ -149,7 +190,9 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
   return {true,
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
-          philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
+          philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head)),
+          problem.first_query,
+          problem.first_key};
 }
 
 // Splits each head's work into parts if there are too few heads for all threads. Depends only on sizes.

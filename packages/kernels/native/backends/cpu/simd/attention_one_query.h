@@ -116,7 +116,8 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
 // Whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or more,
 // without statistics and dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
-  return problem.num_queries == 1 && problem.first_query < problem.num_keys && problem.log_sum_exp == nullptr &&
+  const int64_t position = first_position_of(problem);
+  return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
          problem.starts == nullptr && problem.key_start == nullptr && problem.key_mask == nullptr &&
          problem.dropout_probability == 0.0;
 }

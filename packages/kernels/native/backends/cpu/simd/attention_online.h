@@ -128,16 +128,16 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
     scratch.factors[row] = before - scratch.maxima[row];
   }
   for (int64_t row = 0; row < num_rows; row += kLanes) {
-    store(scratch.factors + row, power_of_two<false>(load(scratch.factors + row)));
+    const VFloat exponent = load(scratch.factors + row);
+    // exactly 1 where the maximum stays: a tile without visible keys changes no bit of a row
+    store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
   }
-  PhiloxColumns dropped;
-  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
+  DroppedColumns dropped;
+  if (kDropout) set_dropped_columns(&dropped, dropout, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
     const int64_t count = kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup];
     VInt masks[kTileVectors];
-    if (kDropout) {
-      keep_masks_of_row(masks, dropout.site, dropped, static_cast<uint32_t>(first_query + row), dropout.threshold);
-    }
+    if (kDropout) keep_masks(masks, dropout, dropped, first_query + row);
     float* denominator = scratch.denominators + row * kLanes;
     const VFloat total =
         softmax_row<Gemm, kDropout>(scratch.probabilities + row * kTile / Gemm::kDepth,
@@ -274,7 +274,6 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
   }
   for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
     const TileRow row = tile_row(head.visibility, query_tile);
-    pack_rows<Gemm>(scratch.queries, rows_of(head.queries, row.first_query));
     fill_zero(scratch.denominators, kTile * kLanes);
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
     const auto kind_of = [&](int64_t tile) {
@@ -285,7 +284,11 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
       return tile;
     };
     const int64_t first_tile = next_seen(0);
-    if (first_tile == key_tiles) fill_zero(scratch.output, kTile * columns);
+    if (first_tile == key_tiles) {
+      fill_zero(scratch.output, kTile * columns);
+    } else {
+      pack_rows<Gemm>(scratch.queries, rows_of(head.queries, row.first_query));
+    }
     for (int64_t key_tile = first_tile, next; key_tile < key_tiles; key_tile = next) {
       next = next_seen(key_tile + 1);
       if (!scratch.packed[key_tile]) {  // a single tile of queries uses each tile of keys once

@@ -10,11 +10,11 @@ constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
   int sequence, batch, heads, members, head_size;  // with packed samples: of the longest, until enter_head
-  // For the kernels without tensor cores; the others have num_keys = sequence, first_query = 0, window =
-  // kNoWindow.
-  int num_keys;     // with packed samples: of the longest, until enter_head
-  int first_query;  // the position of query 0 among the keys
-  int window;       // of causal attention
+  // For the kernels without tensor cores; the others have num_keys = sequence, first_query = first_key = 0,
+  // window = kNoWindow.
+  int num_keys;                // with packed samples: of the longest, until enter_head
+  int first_query, first_key;  // positions in the sequence
+  int window;                  // of causal attention
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, num_keys], or null
   const int64_t* samples;    // [B], or null
@@ -48,6 +48,7 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           static_cast<int>(problem.head_size),
           static_cast<int>(problem.num_keys),
           static_cast<int>(problem.first_query),
+          static_cast<int>(problem.first_key),
           static_cast<int>(problem.window),
           problem.key_start,
           problem.key_mask,

@@ -30,7 +30,7 @@ bool fits_tensor_cores(const Call& call, const Operands&... operands) {
   const AttentionProblem& problem = call.problem;
   if (problem.window != kNoWindow && (problem.starts != nullptr || call.first_keys == nullptr)) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && problem.num_keys == problem.num_queries &&
-         problem.first_query == 0 && has_values_like_keys(problem) &&
+         problem.first_query == 0 && problem.first_key == 0 && has_values_like_keys(problem) &&
          (has_aligned_rows(operands) && ...);
 }
 

@@ -15,7 +15,7 @@ MTL_PTX Entry entry_of(const AttentionArguments& a, const DropoutSite& site, int
                        float gradient, float log_sum_exp, float delta) {
   if (!visible) return {0.0f, 0.0f};
   const float probability = expf(a.scale * product - log_sum_exp);
-  const float factor = site.threshold == 0 ? 1.0f : is_kept(site, query, key) ? a.inverse_keep : 0.0f;
+  const float factor = site.threshold == 0 ? 1.0f : is_kept(a, site, query, key) ? a.inverse_keep : 0.0f;
   return {probability * factor, a.scale * probability * (factor * gradient - delta)};
 }
 
@@ -70,12 +70,13 @@ __global__ void __launch_bounds__(kPlainThreads)
   load_plain_row(shared.own_left, rows_of<const T>(a.key, place) + key * a.key.position, a.head_size, real);
   load_plain_row(shared.own_right, rows_of<const T>(a.value, place) + key * a.value.position, a.head_size, real);
 
+  const KeyRange seeing = plain_queries_of_keys(a, first_key);
   float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
   for (; place.member < a.members; enter_next_member(a, place)) {
     const T* queries = rows_of<const T>(a.query, place);
     const T* output_gradients = rows_of<const T>(a.output_gradient, place);
     const DropoutSite site = dropout_site(a, place);
-    for (int first_query = a.causal ? max(first_key - a.first_query, 0) : 0; first_query < a.sequence; first_query += kPlainRows) {
+    for (int first_query = seeing.begin; first_query < seeing.end; first_query += kPlainRows) {
       __syncthreads();  // no thread still reads the previous tile
       load_plain_tile(shared.left, queries, a.query.position, first_query, a.sequence, a.head_size);
       load_plain_tile(shared.right, output_gradients, a.output_gradient.position, first_query, a.sequence, a.head_size);

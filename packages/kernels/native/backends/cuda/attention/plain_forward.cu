@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     denominator = denominator * shrink + warp_reduce<Sum>(weight);
 #pragma unroll
     for (int number = 0; number < kMaxColumns; ++number) sums[number] *= shrink;
-    plain_accumulate(sums, is_kept(site, query, key) ? weight : 0.0f, shared.right, a.head_size);
+    plain_accumulate(sums, is_kept(a, site, query, key) ? weight : 0.0f, shared.right, a.head_size);
   }
   if (!real) return;
   const bool empty = denominator == 0.0f;

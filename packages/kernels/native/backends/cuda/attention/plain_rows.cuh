@@ -84,6 +84,7 @@ MTL_PTX void store_plain_row(T* to, const float (&sums)[kMaxColumns], float fact
 
 // keys_of_query and query_range of masks.cuh for keys at any positions, and windows. The kernels for tensor
 // cores have no registers left for them.
+MTL_PTX int plain_position(const AttentionArguments& a, int query) { return a.first_query - a.first_key + query; }
 MTL_PTX int plain_first_key(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
 MTL_PTX int plain_end_key(const AttentionArguments& a, int position) {
   return a.causal ? min(position + 1, a.num_keys) : a.num_keys;
@@ -91,15 +92,15 @@ MTL_PTX int plain_end_key(const AttentionArguments& a, int position) {
 
 MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
-  const int position = a.first_query + query, first = plain_first_key(a, position);
-  const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query];
+  const int position = plain_position(a, query), first = plain_first_key(a, position);
+  const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query] - a.first_key;
   return {min(max(begin, first), a.num_keys), plain_end_key(a, position)};
 }
 
 // No query of a block attends to a key outside. Every warp computes it with the same result: no barrier.
 MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_query) {
-  const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = plain_end_key(a, a.first_query + last);
-  if (a.key_start == nullptr) return {plain_first_key(a, a.first_query + first_query), end};
+  const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = plain_end_key(a, plain_position(a, last));
+  if (a.key_start == nullptr) return {plain_first_key(a, plain_position(a, first_query)), end};
   unsigned lowest = ~0u;
   for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
     lowest = min(lowest, static_cast<unsigned>(plain_keys_of_query(a, batch, query).begin));
@@ -107,15 +108,25 @@ MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_q
   return {static_cast<int>(__reduce_min_sync(kWholeWarp, lowest)), end};
 }
 
+// The queries [begin, end) that causality and a window let attend to keys of a block.
+MTL_PTX KeyRange plain_queries_of_keys(const AttentionArguments& a, int first_key) {
+  if (!a.causal) return {0, a.sequence};
+  const int first = first_key - plain_position(a, 0);  // the query at the first key's position
+  const int left = a.sequence - first - kPlainWarps;
+  return {max(first, 0), a.window < left ? first + kPlainWarps + a.window : a.sequence};
+}
+
 MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& range, int key) {
   return key >= range.begin && key < range.end &&
          (a.key_mask == nullptr || a.key_mask[static_cast<int64_t>(batch) * a.num_keys + key] != 0);
 }
 
-MTL_PTX bool is_kept(const DropoutSite& site, int query, int key) {
+MTL_PTX bool is_kept(const AttentionArguments& a, const DropoutSite& site, int query, int key) {
   if (site.threshold == 0) return true;
-  const PhiloxBlock random = philox(site.key, philox_column_counter(key), static_cast<uint32_t>(query), site.sample_low, site.sample_high);
-  const int word = philox_column_word(key);  // no index: it would put the words into local memory
+  const int column = a.first_key + key;
+  const PhiloxBlock random =
+      philox(site.key, philox_column_counter(column), static_cast<uint32_t>(a.first_query + query), site.sample_low, site.sample_high);
+  const int word = philox_column_word(column);  // no index: it would put the words into local memory
   const uint32_t low = word & 1 ? random.words[1] : random.words[0], high = word & 1 ? random.words[3] : random.words[2];
   return (word & 2 ? high : low) >= site.threshold;
 }

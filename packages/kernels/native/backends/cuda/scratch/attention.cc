@@ -40,7 +40,7 @@ MTL_REGISTER_CUDA_SCRATCH("attention_backward", backward);
 }  // namespace
 
 bool is_generation(const AttentionProblem& problem) {
-  const bool is_output_alone = problem.log_sum_exp == nullptr && problem.first_query < problem.num_keys &&
+  const bool is_output_alone = problem.log_sum_exp == nullptr && first_position_of(problem) < problem.num_keys &&
                                problem.starts == nullptr && problem.key_start == nullptr &&
                                problem.key_mask == nullptr && problem.dropout_probability == 0.0;
   // no other kernel computes larger heads
@@ -57,7 +57,7 @@ bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& 
   const bool has_masks = problem.starts == nullptr || problem.window == kNoWindow;
   return is_asked && gpu.compute_capability == 90 && problem.dtype != DType::kFloat32 && problem.head_size >= 40 &&
          problem.head_size <= 128 && problem.head_size % 8 == 0 && problem.dropout_probability == 0.0 &&
-         problem.first_query == 0 && problem.num_keys == problem.num_queries && has_masks;
+         problem.first_query == 0 && problem.first_key == 0 && problem.num_keys == problem.num_queries && has_masks;
 }
 
 FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem) {
@@ -92,10 +92,11 @@ Status check_attention(const char* op, const AttentionProblem& problem) {
                         static_cast<long long>(kMaxHeadsOfSamples));
   }
   // positions have 32-bit indices
-  if (problem.num_queries + problem.first_query < kNoWindow && problem.num_keys < kNoWindow) return ok_status();
-  return error_status("MTL_UNSUPPORTED", "%s: %lld queries from position %lld on and %lld keys on device cuda, expected "
-                      "fewer than 2^30 positions: use shorter sequences", op, static_cast<long long>(problem.num_queries),
-                      static_cast<long long>(problem.first_query), static_cast<long long>(problem.num_keys));
+  if (problem.first_query + problem.num_queries < kNoWindow && problem.first_key + problem.num_keys < kNoWindow) return ok_status();
+  return error_status("MTL_UNSUPPORTED", "%s: %lld queries from position %lld on and %lld keys from position %lld on on "
+                      "device cuda, expected fewer than 2^30 positions: use shorter sequences", op,
+                      static_cast<long long>(problem.num_queries), static_cast<long long>(problem.first_query),
+                      static_cast<long long>(problem.num_keys), static_cast<long long>(problem.first_key));
 }
 
 }  // namespace mtl::cuda
