@@ -34,6 +34,9 @@ interface PipelineSizes {
 }
 
 const tensor = (size: number): RunOptions => ({ layout: { tensorModelParallelSize: size } });
+const context = (size: number, communication: 'p2p' | 'all_gather' | 'a2a' = 'p2p'): RunOptions => ({
+  layout: { contextParallelSize: size, cpCommType: [communication] },
+});
 const pipeline = (
   size: number,
   schedule: string,
@@ -79,6 +82,14 @@ const cases = [
     name: 'dp 2, distributed optimizer, bf16',
     worldSize: 2,
     options: mergeOptions(distributed, { training: { bf16: true } }),
+  },
+  { name: 'cp 2', worldSize: 2, options: context(2) },
+  { name: 'cp 2, keys by all-gather', worldSize: 2, options: context(2, 'all_gather') },
+  { name: 'cp 2, heads exchanged', worldSize: 2, options: mergeOptions(context(2, 'a2a'), recompute) },
+  {
+    name: 'tp 2 x cp 2, bf16',
+    worldSize: 4,
+    options: mergeOptions(tensor(2), context(2), sequence, distributed, { training: { bf16: true } }),
   },
   { name: 'tp 4, sequence parallel', worldSize: 4, options: mergeOptions(tensor(4), sequence) },
   { name: 'pp 2', worldSize: 2, options: pipeline(2, '1f1b') },

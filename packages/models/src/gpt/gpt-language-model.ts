@@ -86,13 +86,13 @@ export class GptLanguageModel {
   }
 
   /**
-   * Appends tokens to sequences of a cache.
+   * Appends tokens to sequences of a cache. Ranks that share sequences in training have whole ones here, and
+   * compute the same.
    *
    * `sequences`: each slot at most once, at least one token each
    *
    * @returns float32 [sequences, vocabularySize]: logits of what comes after each sequence
-   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache; MTL_CONTEXT_PARALLEL where ranks
-   *   share sequences
+   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
    */
   forward({
     cache,
@@ -101,12 +101,6 @@ export class GptLanguageModel {
     cache: GptKeyValueCache;
     sequences: readonly SequenceTokens[];
   }): Float32Array {
-    if (this.#numSharing > 1) {
-      throw new UsageError('MTL_CONTEXT_PARALLEL', 'a cache of sequences that ranks share', {
-        expected: 'whole sequences on every rank',
-        remedy: 'generate without context parallelism; tensor parallelism divides the cache by heads',
-      });
-    }
     const spans = spansOf(cache, sequences);
     const tape = new Tape({ recording: false });
     const { device } = this.#stage;

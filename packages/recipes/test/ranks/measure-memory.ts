@@ -67,9 +67,9 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
 
 /** By the scopes that a group serves, which a dry run tells apart: `dp+ep`. */
 function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
-  const { tp, ep, etp, experts, dp, expert: edp, pp } = processes.groups;
+  const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
   const scopesOf = new Map<ProcessGroup, CommunicationScope[]>();
-  for (const [scope, group] of Object.entries({ tp, ep, etp, experts, dp, edp, pp })) {
+  for (const [scope, group] of Object.entries({ tp, cp, sequences, ep, etp, experts, dp, edp, pp })) {
     if (group === undefined) continue;
     scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope as CommunicationScope]);
   }
