@@ -31,7 +31,8 @@ export interface ContextCall extends ContextAttentionCall {
 /**
  * @throws UsageError `MTL_CONTEXT_PARALLEL` for samples without padding and for key masks, which are not
  *   divided
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no two chunks for each process
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no two chunks for each
+ *   process
  */
 export function contextCall(call: ContextAttentionCall, group: ProcessGroup): ContextCall {
   const { sequenceLength, packed, keyMask } = call;

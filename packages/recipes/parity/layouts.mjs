@@ -76,8 +76,8 @@ const numLayersOf = ({ pp }, with_) =>
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, cp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the size
- *   of tp
+ * @param sizes along tp, cp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the
+ *   size of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const { tp = 1, cp = 1, pp = 1, dp = 1 } = sizes;

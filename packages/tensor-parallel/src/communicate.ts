@@ -20,7 +20,7 @@ export interface PendingVariable {
 
 /**
  * Starts a collective as a differentiable operation: another one carries gradients back. What is computed
- * before `finish` runs beside it, and its backward beside the other one, which starts where backward reaches
+ * before `finish` runs during it, and its backward during the other one, which starts where backward reaches
  * `finish` and is waited for where it reaches the start.
  */
 export function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {

@@ -106,7 +106,7 @@ export class MixtureOfExperts implements Sublayer {
       const own = ownRows(tape, input, context);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
-      // shared experts compute beside the exchanges of rows where there are any
+      // shared experts compute during the exchanges of rows where there are any
       const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
@@ -206,11 +206,7 @@ export class MixtureOfExperts implements Sublayer {
  * of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained, each
  * computes all of them.
  */
-function ownRows(
-  tape: Tape,
-  input: Variable,
-  { tensorParallel, sequence }: MicroBatchContext,
-): OwnRows {
+function ownRows(tape: Tape, input: Variable, { tensorParallel, sequence }: MicroBatchContext): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
   // every tensor-parallel process has the same rows

@@ -42,7 +42,11 @@ const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
   'tp',
   'cp',
   'sequences',
-  'ep', 'etp', 'experts', 'pp']);
+  'ep',
+  'etp',
+  'experts',
+  'pp',
+]);
 
 /** What a training run takes on one rank. */
 export interface DryRunRank {
