@@ -34,8 +34,8 @@ export interface DispatchTokensOptions {
 }
 
 /**
- * Rows on their way to their experts. What is computed before `arrive` runs beside their exchange, and the
- * backward of it beside that of their gradients.
+ * Rows on their way to their experts. What is computed before `arrive` runs during their exchange, and the
+ * backward of it during that of their gradients.
  */
 export interface SentTokens {
   /** int32 [E + 1]: the rows of this process for each expert, as differences. */

@@ -100,7 +100,7 @@ export class MixtureOfExperts implements Sublayer {
       const own = ownRows(tape, input, context.tensorParallel);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
-      // shared experts compute beside the exchanges of rows where there are any
+      // shared experts compute during the exchanges of rows where there are any
       const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));

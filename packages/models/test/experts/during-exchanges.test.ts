@@ -42,7 +42,7 @@ const layouts: readonly (ExpertsOnRanks & { readonly what: string })[] = [
   { what: 'divided experts by all-gather', sizes: divided, dispatcher: 'allgather', model: gated, moments },
 ];
 
-describe('shared experts beside the exchanges of rows', () => {
+describe('shared experts during the exchanges of rows', () => {
   let ranks: (readonly ExpertsResult[])[][];
   let before: number;
   beforeAll(async () => {

@@ -104,7 +104,7 @@ describe('recordRun of experts', () => {
     ['by all-to-all', {}],
     ['by all-gather', { layout: { moeTokenDispatcherType: 'allgather' } }],
     ['divided', { layout: { expertModelParallelSize: 1, expertTensorParallelSize: 2 } }],
-  ])('has the shared experts beside exchanges, each waited for once: %s', async (_, options) => {
+  ])('has the shared experts during exchanges, each waited for once: %s', async (_, options) => {
     const { step } = await passes(options);
     for (const [kind, matmuls] of [
       // in two layers both matmuls, and the gradients of their inputs and weights
@@ -114,11 +114,11 @@ describe('recordRun of experts', () => {
       const operations = step.chunks[0]![kind]!;
       const underWay = new Set<number>();
       const waited: number[] = [];
-      let beside = 0;
+      let numHidden = 0;
       for (const operation of operations) {
         if (operation.kind === 'start') underWay.add(operation.id);
         if (operation.kind === 'matmul' && underWay.size > 0) {
-          beside += 1;
+          numHidden += 1;
           expect(operation.name).not.toMatch(/^grouped/);
         }
         if (operation.kind !== 'wait') continue;
@@ -127,7 +127,7 @@ describe('recordRun of experts', () => {
       }
       expect(underWay.size).toBe(0);
       expect(waited).toEqual([...new Set(waited)]);
-      expect(beside).toBe(matmuls);
+      expect(numHidden).toBe(matmuls);
     }
   });
 
