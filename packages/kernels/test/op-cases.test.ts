@@ -3,6 +3,7 @@ import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   hostInformation,
+  type InstructionSet,
   instructionSets,
   listOperations,
   numLiveTensors,
@@ -14,8 +15,8 @@ import {
 import { setPoison } from '../src/internal/index.js';
 import { caseTables } from './op-cases/case-tables.js';
 import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
-import { checkParity, dtypesOf } from './op-cases/check-parity.js';
-import type { GradientCase, Tensors } from './op-cases/op-case.js';
+import { checkParity, dtypesOf, type WayToCompute } from './op-cases/check-parity.js';
+import type { GradientCase, OpCase, Tensors } from './op-cases/op-case.js';
 
 const allCases = caseTables.flatMap((table) => table.cases);
 const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined && !opCase.isOnlyForCuda);
@@ -30,41 +31,40 @@ afterAll(() => {
 
 const hasAmx = / amx_bf16( |$)/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
+const available = instructionSets.slice(0, detected + 1);
 
-describe.each(instructionSets.slice(0, detected + 1))(
-  '%s kernels agree with the reference',
-  (instructionSet) => {
-    beforeAll(() => {
-      setInstructionSet(instructionSet);
-      reportInstructionSet(instructionSet);
-    });
-    for (const opCase of parityCases) {
-      for (const dtype of dtypesOf(opCase)) {
-        it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
-      }
+const kernelsOf = (level: InstructionSet): WayToCompute => ({
+  name: level,
+  choose: () => {
+    setInstructionSet(level);
+    setMatmulLibrary('faster');
+  },
+});
+/** Where oneDNN is faster, too. */
+const ownMatmulsOf = (level: InstructionSet): WayToCompute => ({
+  name: `own matmuls of ${level}`,
+  choose: () => {
+    setInstructionSet(level);
+    setMatmulLibrary('own');
+  },
+});
+const isMatmul = ({ operation }: OpCase): boolean => operation === 'matmul' || operation.startsWith('linear');
+
+// the reference takes the time: it is computed once for all instruction sets
+describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
+  beforeAll(() => {
+    for (const level of available) reportInstructionSet(level);
+    // their matmuls are part of the kernels for AVX-512
+    if (available.includes('avx512') && hasAmx) reportInstructionSet('amx');
+  });
+  afterAll(() => setMatmulLibrary('faster'));
+  for (const opCase of parityCases) {
+    const ways = [...available.map(kernelsOf), ...(isMatmul(opCase) ? available.map(ownMatmulsOf) : [])];
+    for (const dtype of dtypesOf(opCase)) {
+      it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu', ways));
     }
-  },
-);
-
-// where oneDNN is faster, too
-describe.each(instructionSets.slice(0, detected + 1))(
-  'own matmuls of %s agree with the reference',
-  (level) => {
-    beforeAll(() => {
-      setInstructionSet(level);
-      setMatmulLibrary('own');
-      // their matmuls are part of the kernels for AVX-512
-      if (level === 'avx512' && hasAmx) reportInstructionSet('amx');
-    });
-    afterAll(() => setMatmulLibrary('faster'));
-    const ofMatmuls = parityCases.filter(
-      ({ operation }) => operation === 'matmul' || operation.startsWith('linear'),
-    );
-    for (const opCase of ofMatmuls)
-      for (const dtype of dtypesOf(opCase))
-        it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
-  },
-);
+  }
+});
 
 /** d(sum of output * weights) / d(tensor), by central differences. */
 function numericalGradient(

@@ -115,7 +115,14 @@ describe('the losses of a router', () => {
   });
 
   it('square the log-sum-exp of rows', () => {
-    expect(balance({ moeZLossCoeff: 1 }).value).toBeCloseTo(3 * 5.828514, 4);
+    const { value, gradient } = balance({ moeZLossCoeff: 1 });
+    expect(value).toBeCloseTo(3 * 5.828514, 4);
+    const expected = logits.flatMap((row) => {
+      const powers = row.map(Math.exp);
+      const sum = powers.reduce((total, power) => total + power, 0);
+      return powers.map((power) => (2 * Math.log(sum) * power) / sum);
+    });
+    expect(gradient).toEqual(near(expected));
   });
 
   it('balance the global batch by the load of the step before, which is even at first', () => {

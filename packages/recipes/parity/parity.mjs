@@ -205,7 +205,7 @@ async function main() {
     const isGood = asked.faults ? broken.includes(each.noticedBy) : broken.length === 0;
     const tie =
       flip?.isNearTie === true
-        ? `, up to step ${flip.iteration}: logits of a token differ by ${flip.gap.toExponential(1)} and it goes to another expert`
+        ? `, up to step ${flip.iteration}: scores of a token differ by ${flip.gap.toExponential(1)} and it goes to another expert`
         : '';
     const verdict = (broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok') + tie;
     console.log(row(labelOf(each).padEnd(width), comparison, verdict));

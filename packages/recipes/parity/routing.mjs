@@ -24,6 +24,7 @@ export function recordRouting() {
     for (const stage of part.stages.values()) {
       stage.observeRouting = ({ router, experts, logits, samples }) => {
         const [numRows, topK] = experts.shape;
+        const bias = stage.parameters.find(({ name }) => name === `${router}.expert_bias`);
         // a tensor-parallel rank routes its part of the rows, in their order
         const first = (tp?.rank ?? 0) * numRows;
         const numOwn = (numRows * (tp?.size ?? 1)) / samples.size;
@@ -39,6 +40,13 @@ export function recordRouting() {
           samples: samples.read(),
           experts: experts.read(),
           logits: logits.read(),
+          selection: {
+            topK,
+            scoreFunction: stage.model.moeRouterScoreFunction ?? 'softmax',
+            numGroups: stage.model.moeRouterNumGroups ?? 1,
+            groupTopK: stage.model.moeRouterGroupTopk ?? 1,
+            bias: bias?.data.read(),
+          },
         });
       };
     }
@@ -56,7 +64,7 @@ export function readRoutings(directory) {
   const byToken = new Map();
   for (const name of readdirSync(directory).filter((each) => each.startsWith('routing-'))) {
     for (const choice of deserialize(readFileSync(join(directory, name)))) {
-      const { iteration, router, first, positions, topK, samples, experts, logits } = choice;
+      const { iteration, router, first, positions, topK, samples, experts, logits, selection } = choice;
       const numExperts = (logits.length * topK) / experts.length;
       for (let row = 0; row < experts.length / topK; row++) {
         const index = first + row;
@@ -65,6 +73,7 @@ export function readRoutings(directory) {
         byToken.set(`${iteration}/${router}/${sample}/${position}`, {
           experts: experts.subarray(row * topK, (row + 1) * topK),
           logits: logits.subarray(row * numExperts, (row + 1) * numExperts),
+          selection,
         });
       }
     }
@@ -72,27 +81,58 @@ export function readRoutings(directory) {
   return byToken;
 }
 
-/** Logits this near are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
+/** Scores this near are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
 const nearTie = 1e-5;
 
+const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+
 /**
- * The first step in which tokens go to other experts than in the reference, and the gap between the logits of
+ * How much the scores, or sums of scores, differ that decided between the experts of a token and others: of
+ * experts that changed places, or of groups where those of a group came in.
+ */
+export function gapOf({ experts, logits, selection }, others) {
+  const { topK, scoreFunction, numGroups, groupTopK, bias } = selection;
+  const scores = Array.from(logits, (logit, expert) => {
+    const score = scoreFunction === 'sigmoid' ? 1 / (1 + Math.exp(-logit)) : logit;
+    return score + (bias?.[expert] ?? 0);
+  });
+  const each = scores.length / numGroups;
+  const groupOf = (expert) => Math.floor(expert / each);
+  const scoreOfGroup = (group) =>
+    sumOf(
+      scores
+        .slice(group * each, (group + 1) * each)
+        .sort((a, b) => b - a)
+        .slice(0, Math.floor(topK / groupTopK)),
+    );
+  const groupsOf = (chosen) => new Set(Array.from(chosen, groupOf));
+  const [mine, theirs] = [groupsOf(experts), groupsOf(others)];
+  const left = [...mine].filter((group) => !theirs.has(group));
+  const entered = [...theirs].filter((group) => !mine.has(group));
+  if (numGroups > 1 && left.length === 1 && entered.length === 1) {
+    return Math.abs(scoreOfGroup(left[0]) - scoreOfGroup(entered[0]));
+  }
+  const changed = Array.from(experts).flatMap((expert, slot) => {
+    const other = others[slot];
+    return other === undefined || other === expert ? [] : [Math.abs(scores[expert] - scores[other])];
+  });
+  return Math.max(0, ...changed);
+}
+
+/**
+ * The first step in which tokens go to other experts than in the reference, and the gap between the scores of
  * the experts that changed places: `isNearTie` where rounding explains it. Undefined where no token does.
  */
 export function firstFlip(run, reference) {
   if (run.size !== reference.size) return { iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false };
   let first;
-  for (const [token, { experts, logits }] of reference) {
+  for (const [token, { experts, logits, selection }] of reference) {
     const others = run.get(token)?.experts ?? [];
     if (experts.length === others.length && experts.every((expert, slot) => expert === others[slot]))
       continue;
     const iteration = Number(token.slice(0, token.indexOf('/')));
     if (first !== undefined && first.iteration <= iteration) continue;
-    const changed = Array.from(experts).flatMap((expert, slot) => {
-      const other = others[slot];
-      return other === undefined || other === expert ? [] : [Math.abs(logits[expert] - logits[other])];
-    });
-    const gap = Math.max(0, ...changed);
+    const gap = gapOf({ experts, logits, selection }, others);
     first = { iteration, token, gap, isNearTie: gap < nearTie };
   }
   return first;

@@ -20,8 +20,8 @@ export interface PendingVariable {
 
 /**
  * Starts a collective as a differentiable operation: another one carries gradients back. What is computed
- * before `finish` runs during it, and its backward during the other one, which starts where backward reaches
- * `finish` and is waited for where it reaches the start.
+ * before `finish` runs at the same time, and its backward during the other one, which starts where backward
+ * reaches `finish` and is waited for where it reaches the start.
  */
 export function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;

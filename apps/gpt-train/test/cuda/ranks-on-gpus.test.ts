@@ -45,6 +45,19 @@ const layouts: Readonly<Record<string, Layout>> = {
   'pp 2': { flags: pipeline },
 };
 
+const experts = [
+  ...['--normalization', 'RMSNorm', '--swiglu', '--disable-bias-linear', '--num-experts', '4'],
+  ...['--moe-ffn-hidden-size', '24', '--moe-shared-expert-intermediate-size', '16'],
+  ...['--moe-router-load-balancing-type', 'seq_aux_loss', '--moe-aux-loss-coeff', '0.01'],
+  ...['--moe-z-loss-coeff', '0.001'],
+];
+const spread = [...experts, '--expert-model-parallel-size', '2'];
+/** Layouts with experts, which are compared with one process on the CPU. */
+const sparse: Readonly<Record<string, Layout>> = {
+  'ep 2': { flags: spread },
+  'ep 2 by all-gather': { flags: [...spread, '--moe-token-dispatcher-type', 'allgather'] },
+};
+
 /** Layouts whose passes are launched as graphs. */
 const graphed: Readonly<Record<string, Layout>> = {
   // the first of a step's two micro-batches is launched as graphs, the last one reduces gradients
@@ -71,6 +84,7 @@ const graphed: Readonly<Record<string, Layout>> = {
 describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   let directory: string;
   let alone: ReturnType<typeof readMetrics>;
+  let sparseAlone: ReturnType<typeof readMetrics>;
   let data: readonly string[];
 
   const flagsOf = (run: string, { flags, numLayers = 2, globalBatchSize = 4 }: Layout): string[] => [
@@ -86,6 +100,11 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);
     alone = readMetrics(join(directory, 'alone.jsonl'));
+    // the last of two devices counts
+    const onCpu = [...flagsOf('sparse', { flags: experts }), '--device', 'cpu'];
+    const { output: printed } = await runGptTrain({ flags: onCpu, directory });
+    expect(printed.slice(-2000)).toContain(`${numSteps}/`);
+    sparseAlone = readMetrics(join(directory, 'sparse.jsonl'));
   }, 240_000);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -116,10 +135,10 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   }
 
   /** Every step of two processes with those of one. */
-  async function compare(run: string, layout: Layout, engine: string): Promise<void> {
+  async function compare(run: string, layout: Layout, engine: string, one = alone): Promise<void> {
     const steps = await train(run, layout, engine);
     steps.forEach(({ lm_loss, grad_norm }, step) => {
-      const expected = alone[step]!;
+      const expected = one[step]!;
       // the bounds of layouts against one process: rounding alone was measured at 2e-7 (loss) and 2e-6 (norm)
       expect(Math.abs(lm_loss! / expected.lm_loss! - 1), `loss of step ${step + 1}`).toBeLessThan(2e-6);
       expect(Math.abs(grad_norm! / expected.grad_norm! - 1), `norm of step ${step + 1}`).toBeLessThan(2e-5);
@@ -150,6 +169,18 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   it.skipIf(whyNotNccl !== undefined).each(Object.entries(layouts))(
     `train as one process does over NCCL (${whyNotNccl ?? 'on one GPU'}): %s`,
     (name, layout) => compare(`nccl ${name}`, over('nccl', layout), 'nccl'),
+    120_000,
+  );
+
+  it.each(Object.entries(sparse))(
+    'train experts as one process on the CPU does, through the memory of the host: %s',
+    (name, layout) => compare(`staged+local ${name}`, over('local', layout), 'staged+local', sparseAlone),
+    120_000,
+  );
+
+  it.skipIf(whyNotNccl !== undefined).each(Object.entries(sparse))(
+    `train experts as one process on the CPU does, over NCCL (${whyNotNccl ?? 'on one GPU'}): %s`,
+    (name, layout) => compare(`nccl ${name}`, over('nccl', layout), 'nccl', sparseAlone),
     120_000,
   );
 

@@ -9,19 +9,38 @@ export function dtypesOf(opCase: OpCase): readonly DType[] {
   return opCase.dtypes ?? ['float32', 'bfloat16', 'float16'];
 }
 
+/** One of several ways in which a device computes. */
+export interface WayToCompute {
+  /** In messages. */
+  readonly name: string;
+  /** Makes the device compute in this way from here on. */
+  choose(): void;
+}
+
 /**
- * Runs a case on a device and on the reference, on equal inputs; the outputs must agree within the case's
- * tolerance.
+ * Runs a case on a device, in each of the ways given, and once on the reference, on equal inputs; the outputs
+ * must agree within the case's tolerance.
  */
-export function checkParity(opCase: OpCase, dtype: DType, device: Device): void {
+export function checkParity(
+  opCase: OpCase,
+  dtype: DType,
+  device: Device,
+  ways: readonly WayToCompute[] = [{ name: device, choose: () => {} }],
+): void {
   const expected = makeTensors(opCase.tensors, { device: 'reference', dtype, seed: 7 });
-  const actual = makeTensors(opCase.tensors, { device, dtype, seed: 7 });
   try {
     opCase.run(expected);
-    opCase.run(actual);
-    expect(compareOutputs(opCase, dtype, { actual, expected })).toBeUndefined();
+    for (const { name, choose } of ways) {
+      choose();
+      const actual = makeTensors(opCase.tensors, { device, dtype, seed: 7 });
+      try {
+        opCase.run(actual);
+        expect(compareOutputs(opCase, dtype, { actual, expected }), name).toBeUndefined();
+      } finally {
+        disposeAll(actual);
+      }
+    }
   } finally {
     disposeAll(expected);
-    disposeAll(actual);
   }
 }

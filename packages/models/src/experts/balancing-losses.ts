@@ -57,8 +57,8 @@ export interface PendingLosses {
  * loads are even. The z-loss: log-sum-exp of a row's logits, squared. They are sums over sequences or rows:
  * the factor of a loss (`LayerLosses.factor`) makes means of them.
  *
- * All of them are made of one pass over the logits, whose sums are added up over processes once, while what
- * follows until `finish` is computed; they have one gradient.
+ * All of them are made of one pass over the logits, whose sums are added up over processes once, during
+ * what is computed until `finish`; and have one gradient.
  */
 export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions): PendingLosses {
   const { specification, logits, group, scoredLoad, countsLoads, entropy } = options;

@@ -85,10 +85,7 @@ export class SharedExperts {
     return biasDropoutResidual(tape, { input: output, residual: routed });
   }
 
-  /**
-   * Its output [S, B, H] in two parts, for the time of two exchanges of rows: `finish` computes the second
-   * one.
-   */
+  /** Its output [S, B, H] in two parts, during two exchanges of rows: `finish` computes the second one. */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {
       const output = recompute(tape, input, (inner, again) => {

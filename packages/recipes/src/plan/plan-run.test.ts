@@ -114,11 +114,11 @@ describe('recordRun of experts', () => {
       const operations = step.chunks[0]![kind]!;
       const underWay = new Set<number>();
       const waited: number[] = [];
-      let during = 0;
+      let numHidden = 0;
       for (const operation of operations) {
         if (operation.kind === 'start') underWay.add(operation.id);
         if (operation.kind === 'matmul' && underWay.size > 0) {
-          during += 1;
+          numHidden += 1;
           expect(operation.name).not.toMatch(/^grouped/);
         }
         if (operation.kind !== 'wait') continue;
@@ -127,7 +127,7 @@ describe('recordRun of experts', () => {
       }
       expect(underWay.size).toBe(0);
       expect(waited).toEqual([...new Set(waited)]);
-      expect(during).toBe(matmuls);
+      expect(numHidden).toBe(matmuls);
     }
   });
 

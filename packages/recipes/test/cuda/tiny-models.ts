@@ -17,6 +17,7 @@ import {
 } from '@mtl/models';
 import type { Stage } from '@mtl/pipeline';
 import type { LossKind } from '@mtl/trainer';
+import { expertLosses } from '../../src/models/expert-losses.js';
 
 // S sequence, B micro-batch.
 const lengthOfGpt = 16;
@@ -117,6 +118,24 @@ const llama = {
 export const tinyLlama: TinyModel<StageBatch, GptStage> = {
   ...tinyGpt,
   build: (options) => buildGptStages({ ...cut(options), model: llama }),
+};
+
+const sparse = {
+  ...llama,
+  numExperts: 4,
+  moeFfnHiddenSize: 24,
+  moeRouterLoadBalancingType: ['seq_aux_loss', 'aux_loss'],
+  moeAuxLossCoeff: [0.01, 0.01],
+  moeZLossCoeff: 0.001,
+  moeSharedExpertIntermediateSize: 16,
+  moeSharedExpertGate: true,
+} as const;
+
+/** Experts, and shared ones, in both layers. */
+export const tinyExperts: TinyModel<StageBatch, GptStage> = {
+  ...tinyGpt,
+  losses: [...tinyGpt.losses, ...expertLosses(sparse)],
+  build: (options) => buildGptStages({ ...cut(options), model: sparse }),
 };
 
 /** Low-rank adapters of a Llama, of parts of its fused projections and of all others. */

@@ -5,7 +5,13 @@ import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { numLiveTensors } from '@mtl/kernels';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { tinyGpt as model, tinyAdapters, tinyGptWithoutDropout, tinyLlama } from './tiny-models.js';
+import {
+  tinyGpt as model,
+  tinyAdapters,
+  tinyExperts,
+  tinyGptWithoutDropout,
+  tinyLlama,
+} from './tiny-models.js';
 import { tinyTraining } from './tiny-training.js';
 
 const steps = 4;
@@ -81,6 +87,7 @@ describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})
     ['a GPT without dropout', tinyGptWithoutDropout],
     ['a Llama', tinyLlama],
     ['adapters of a Llama', tinyAdapters],
+    ['a mixture of experts', tinyExperts],
   ] as const)("of %s has the CPU's losses and gradient norms", async (_, trained) => {
     openCuda();
     const options = { model: trained, numMicroBatches: 2, steps };

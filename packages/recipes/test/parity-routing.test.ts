@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { gapOf } from '../parity/routing.mjs';
+
+const softmax = { topK: 2, scoreFunction: 'softmax', numGroups: 1, groupTopK: 1 };
+const sigmoid = (score: number): number => Math.log(score / (1 - score));
+
+it('a tie of experts is one of their logits', () => {
+  const choice = { experts: [2, 0], logits: [1, 0.75, 3, -1], selection: softmax };
+  expect(gapOf(choice, [2, 1])).toBeCloseTo(0.25, 12);
+  // of equal ones the order may change
+  expect(gapOf({ ...choice, logits: [3, 0, 3, -1] }, [0, 2])).toBe(0);
+});
+
+it('a tie of biased scores is one of scores and biases, however far logits are from each other', () => {
+  const logits = [0.5, 0.25, 0.125, 0.0625].map(sigmoid);
+  const selection = { ...softmax, topK: 1, scoreFunction: 'sigmoid', bias: [0, 0.25, 0, 0] };
+  expect(gapOf({ experts: [0], logits, selection }, [1])).toBeCloseTo(0, 12);
+  expect(gapOf({ experts: [0], logits, selection }, [2])).toBeCloseTo(0.375, 12);
+});
+
+it('a tie of groups is one of the sums of their largest scores', () => {
+  const logits = [0.5, 0.25, 0.7, 0.06, 0.1, 0.1, 0.1, 0.1].map(sigmoid);
+  const selection = { topK: 2, scoreFunction: 'sigmoid', numGroups: 4, groupTopK: 1 };
+  // 0.5 + 0.25 and 0.7 + 0.06, whose experts are 0.2 and 0.19 apart
+  expect(gapOf({ experts: [2, 3], logits, selection }, [0, 1])).toBeCloseTo(0.01, 12);
+});
