@@ -88,7 +88,11 @@ const bases = [
   ['lora-llama', 'huggingface-llama', '5e7746e84c54e079da24e9639bf9f4dc9747d095edad39c331205c88ba898cea'],
   ['lora-gpt2', 'huggingface-gpt2', '9808640858130213107d21eafd05d82a4075a04213869238e041d3bbdda33806'],
   ['lora-mixtral', 'huggingface-mixtral', '7f346f871786726c0d3a9f0a6fa4508f3b5d15d2abf796ce5c77ac67b2b01b91'],
-  ['lora-qwen3-moe', 'huggingface-qwen3-moe', '21983fec97f180dd6a1bec6951df4f510223023e0636f798d9cb891681c75e31'],
+  [
+    'lora-qwen3-moe',
+    'huggingface-qwen3-moe',
+    '21983fec97f180dd6a1bec6951df4f510223023e0636f798d9cb891681c75e31',
+  ],
   ['lora-olmoe', 'huggingface-olmoe', '465986f12abee4110732fb1df64b1f598dd4a1ee601b949933bc63cd6cc5c707'],
 ] as const;
 
