@@ -310,7 +310,9 @@ export class ModelOptimizer {
   }
 }
 
-/** Writes the norm where no update rule does: nothing is trained on this rank, as on a stage without adapters. */
+/**
+ * Writes the norm where no update rule does: nothing is trained on this rank, as on a stage without adapters.
+ */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
   using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });
   const unused = { scalars, learningRate: 0, correction1: 1, correction2: 1, clipGrad: 0 };

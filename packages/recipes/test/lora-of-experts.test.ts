@@ -16,6 +16,7 @@ import {
   type OpenGptWeightsOptions,
   readLoadedFlags,
 } from '../src/index.js';
+import type { TrainGptResult } from './ranks/train-gpt.js';
 import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
@@ -60,7 +61,8 @@ beforeAll(async () => {
   });
   await runs.run(1, [{ name: 'alone', options: begin }]);
   const exports = { checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') } };
-  const [[first]] = await runs.run(2, [{ name: 'spread', options: mergeOptions(begin, spread, exports) }]);
+  const saving = mergeOptions(begin, spread, exports);
+  const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
   output = first!.output;
 });
 afterAll(async () => {

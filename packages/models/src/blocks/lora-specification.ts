@@ -21,7 +21,9 @@ export interface LoraSpecification {
   readonly rank: number;
   /** The factor of what adapters add: alpha / r, or alpha / sqrt(r). */
   readonly scale: number;
-  /** Probability with which a feature of an adapter's input is dropped; 0 where routed experts have adapters. */
+  /**
+   * Probability with which a feature of an adapter's input is dropped; 0 where routed experts have adapters.
+   */
   readonly dropout: number;
   readonly targets: readonly LoraTarget[];
 }

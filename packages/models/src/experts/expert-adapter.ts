@@ -8,7 +8,9 @@ export interface ExpertAdapterOptions {
   /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
   readonly target: 'expertsFc1' | 'expertsFc2';
-  /** That of the layer: [E, ..., I], of which this process has experts, and of those a slice of the features. */
+  /**
+   * That of the layer: [E, ..., I], of which this process has experts, and of those a slice of the features.
+   */
   readonly weight: Parameter;
   readonly lora: LoraSpecification | undefined;
 }

@@ -24,8 +24,8 @@ const parameters = ['gate_up_proj', 'down_proj'];
  * both, and which one a single wrapper is of is known by `target_parameters` alone.
  *
  * @param wrapped what a file has of wrappers
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where adapter_config.json names others than the file has, or
- *   an older version has written factors that cannot be told from today's
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where adapter_config.json names others than the file has,
+ *   or an older version has written factors that cannot be told from today's
  */
 export function expertParametersOf(wrapped: readonly FoundFactor[], fields: JsonFields): readonly string[] {
   const [first] = wrapped;

@@ -3,8 +3,8 @@ import { type LoraConfiguration, loraModules } from '@mtl/models';
 
 /**
  * The adapters of a run whose layers are all of one kind, as those of a run with several kinds: targets that
- * the kind does not have are left out. With none left the first layer that may have one gets an adapter, since
- * something must be trained: it is small.
+ * the kind does not have are left out. With none left the first layer that may have one gets an adapter,
+ * since something must be trained: it is small.
  */
 export function loraOfProxy({
   lora,
