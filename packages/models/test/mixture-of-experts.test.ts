@@ -6,7 +6,13 @@ import { LayerLosses } from '../src/blocks/layer-losses.js';
 import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
 import { expertsSpecificationOf } from '../src/experts/experts-specification-of.js';
 import { ScoredLoad } from '../src/experts/scored-load.js';
-import { type ExpertVariants, type GptModelConfiguration, GptStage, numLossTokens } from '../src/index.js';
+import {
+  type ExpertVariants,
+  type GptModelConfiguration,
+  GptStage,
+  type GptStageOptions,
+  numLossTokens,
+} from '../src/index.js';
 import { smallBatch, smallGpt } from './tensor-parallel/small-gpt.js';
 
 beforeAll(() => setNumThreads(1));
@@ -276,6 +282,26 @@ describe('a GPT with experts', () => {
     expect(bias.data.toArray()[0]).toBeCloseTo(1.001, 6);
     pass(stage);
     expect(stage.expertLoads[0]!.take()).toEqual([16, 16, 0, 0]);
+  });
+
+  it('leaves expert biases as they are where adapters are trained', () => {
+    const model = {
+      ...sparseGpt,
+      moeRouterScoreFunction: 'sigmoid',
+      moeRouterEnableExpertBias: true,
+    } as const;
+    const lora = { rank: 2, scale: 1, dropout: 0, targets: ['query'] } as const;
+    const rateOf = (options: Partial<GptStageOptions>) => {
+      using stage = new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 3, ...options });
+      return stage.expertLoads[0]!.updateRate;
+    };
+    expect([rateOf({}), rateOf({ lora })]).toEqual([1e-3, 0]);
+  });
+
+  it('refuses dropout of adapters of experts', () => {
+    const lora = { rank: 2, scale: 1, dropout: 0.1, targets: ['expertsFc2'] } as const;
+    const build = () => new GptStage({ model: sparseGpt, lora, device: 'cpu', dtype: 'float32', seed: 3 });
+    expect(build).toThrow(expect.objectContaining({ code: 'MTL_LORA_TARGETS' }));
   });
 
   it('gives experts without rows no gradient, and others theirs', () => {

@@ -16,6 +16,7 @@ import {
   type OpenGptWeightsOptions,
   readLoadedFlags,
 } from '../src/index.js';
+import type { TrainGptResult } from './ranks/train-gpt.js';
 import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
@@ -37,6 +38,7 @@ const spread = mergeOptions(sharded, { layout: { expertModelParallelSize: 2 } })
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
 
 let runs: TrainingRuns;
+let output: string;
 beforeAll(async () => {
   // a Qwen2-MoE, whose first layer is dense
   await writeTinyLlama({
@@ -59,7 +61,9 @@ beforeAll(async () => {
   });
   await runs.run(1, [{ name: 'alone', options: begin }]);
   const exports = { checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') } };
-  await runs.run(2, [{ name: 'spread', options: mergeOptions(begin, spread, exports) }]);
+  const saving = mergeOptions(begin, spread, exports);
+  const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
+  output = first!.output;
 });
 afterAll(async () => {
   await runs.remove();
@@ -78,6 +82,9 @@ function expectSameCurve(name: string): void {
 it('trains adapters of experts alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
   const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
   expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
+  // queries of two layers; of one layer two matrices of four experts, and two of the shared one; rank 3
+  const numAdapted = 3 * (2 * (24 + 24) + 4 * (24 + 40 + (20 + 24)) + (24 + 16) + (16 + 24));
+  expect(output).toContain(`adapters of ${numAdapted.toLocaleString('en-US')} parameters are trained`);
   const checkpoint = await checkpointOf('spread');
   const states = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
   // two layers with queries, and one with four others; two factors, two moments

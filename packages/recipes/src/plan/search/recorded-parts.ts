@@ -158,9 +158,12 @@ function proxyOf(
     numLayers: numStages * layersOfStage,
     ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
   };
+  // a directory has another number of layers; the size of its vocabulary is in the configuration
+  const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const lora = loraOfProxy({ ...configuration, model: ofKind });
   return {
     ...configuration,
+    checkpoint,
     model: ofKind,
     ...(lora !== undefined && { lora }),
     training: {

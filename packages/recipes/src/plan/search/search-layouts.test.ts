@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
@@ -229,6 +230,31 @@ describe('searchLayouts', () => {
         expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.01);
       }
     }
+  });
+
+  it('estimates adapters of experts alone, which layers of the other kind do not have', async () => {
+    // two of three layers have experts
+    const base = new URL('../../../../models/fixtures/huggingface-qwen3-moe', import.meta.url);
+    const options: RunOptions = {
+      checkpoint: { loadHf: fileURLToPath(base) },
+      lora: { loraRank: 8, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
+      data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 32 },
+      training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 1 },
+      optimizer: { lr: 1e-3 },
+      layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1, expertModelParallelSize: 1 },
+    };
+    const profile = loadProfile('h100-80gb');
+    const found = await searchLayouts({
+      flags: flagsOfOptions(options),
+      numProcesses: 8,
+      profile,
+      numBest: 1,
+    });
+    const [{ plan, estimatedSeconds, estimatedBytes }] = found.layouts as [FoundLayout];
+    const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+    // dense layers are estimated with an adapter that they do not have, which shows in so small a model
+    expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.1);
+    expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.1);
   });
 
   it('chooses over how many processes experts are spread, exact in memory', async () => {
