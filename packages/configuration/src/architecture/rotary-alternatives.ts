@@ -18,11 +18,8 @@ export function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<Lo
 }
 
 /**
- * A loaded model with the rotary positions that a run asks for: those that it states, and not the defaults of
- * its flags.
- *
- * @param models.model as it was saved
- * @param models.asked the model of the run's flags
+ * A loaded `model` with the rotary positions that a run asks for, whose flags describe the model `asked`:
+ * what the run states of them, and not the defaults of its flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,

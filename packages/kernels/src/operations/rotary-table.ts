@@ -52,8 +52,8 @@ export const rotaryFrequencies = checkedOperation(
 
 /**
  * The table that `rotaryEmbedding` reads, float32 [P, R]: for position p the cosines of the R / 2 angles p *
- * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to float32, as
- * PyTorch's models round them. A new tensor, the caller's to dispose of.
+ * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to float32,
+ * as PyTorch's models round them. A new tensor, the caller's to dispose of.
  *
  * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
  */
