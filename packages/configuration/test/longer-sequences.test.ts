@@ -7,6 +7,7 @@ import {
   gptModelOf,
   parseFlags,
   validateConfiguration,
+  withAskedPositions,
   withLoadedFlags,
 } from '../src/index.js';
 
@@ -48,6 +49,26 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
       message: expect.stringContaining('contradicts the Hugging Face directory') as string,
     });
   });
+});
+
+it('a loaded model has the positions that a run states, and not the defaults of its flags', () => {
+  const modelOf = (line: string) => {
+    const run = validateConfiguration(
+      parseFlags(['--preset', 'char-10m', '--data-path', 'bundled', ...line.split(' ')]),
+    );
+    return { run, model: gptModelOf(run.model, 256) };
+  };
+  const { model } = modelOf('--position-embedding-type rope --rotary-base 500000');
+  const plain = modelOf('--position-embedding-type rope');
+  expect(withAskedPositions(plain.run, { model, asked: plain.model })).toEqual(model);
+  const yarn = modelOf('--position-embedding-type yarn --rotary-scaling-factor 4 --num-layers 3');
+  expect(withAskedPositions(yarn.run, { model, asked: yarn.model })).toEqual({
+    ...model,
+    positionEmbeddingType: 'yarn',
+    rotaryScalingFactor: 4,
+  });
+  const learned = modelOf('--position-embedding-type learned_absolute --max-position-embeddings 512');
+  expect(withAskedPositions(plain.run, { model: learned.model, asked: plain.model })).toEqual(learned.model);
 });
 
 describe('a model that is written for transformers', () => {
