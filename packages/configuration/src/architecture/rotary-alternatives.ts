@@ -17,6 +17,13 @@ export function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<Lo
   );
 }
 
+/** Properties that say the same as others in another way, which they take the place of. */
+const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
+  mscale: ['yarnAttentionFactor'],
+  mscaleAllDim: ['yarnAttentionFactor'],
+  yarnAttentionFactor: ['mscale', 'mscaleAllDim'],
+};
+
 /**
  * A loaded `model` with the rotary positions that a run asks for, whose flags describe the model `asked`:
  * what the run states of them, and not the defaults of its flags.
@@ -32,7 +39,8 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
     const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
     return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
   });
-  const kept = Object.entries(model).filter(([key]) => !keys.includes(key));
+  const replaced = [...keys, ...keys.flatMap((key) => saidOtherwise[key] ?? [])];
+  const kept = Object.entries(model).filter(([key]) => !replaced.includes(key));
   const stated = Object.entries(asked).filter(([key]) => keys.includes(key));
   return Object.fromEntries([...kept, ...stated]) as unknown as Model;
 }
