@@ -2,11 +2,14 @@ import { fileURLToPath } from 'node:url';
 import { readHuggingFaceGpt } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import {
+  architectureFlags,
   checkHuggingFaceArchitecture,
+  type Flags,
   flagsOfHuggingFace,
   gptModelOf,
   parseFlags,
   validateConfiguration,
+  withAskedPositions,
   withLoadedFlags,
 } from '../src/index.js';
 
@@ -34,6 +37,27 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
     expect((await loading('huggingface-llama', llama3)).values).toMatchObject({ 'rope-scaling-factor': 8 });
   });
 
+  it('is scaled one way, and the error says how', async () => {
+    const others = '--micro-batch-size 1 --train-iters 2 --lr 1e-3 --data-path bundled';
+    const refusalOf = async (name: string, line: string) => {
+      const flags = await loading(name, `${line} ${others}`);
+      return () => validateConfiguration(flags);
+    };
+    const yarn = '--position-embedding-type yarn';
+    expect(await refusalOf('huggingface-llama', yarn)).toThrow(
+      expect.objectContaining({
+        code: 'MTL_FLAG_CONFLICT',
+        remedy: 'pass --no-use-rope-scaling, or leave --position-embedding-type out',
+      }),
+    );
+    expect(await refusalOf('huggingface-llama-bias', yarn)).toThrow(
+      expect.objectContaining({
+        remedy: 'pass --rotary-seq-len-interpolation-factor 1, or leave --position-embedding-type out',
+      }),
+    );
+    expect(await refusalOf('huggingface-llama', `${yarn} --no-use-rope-scaling`)).not.toThrow();
+  });
+
   it.each([
     ['huggingface-llama', '--position-embedding-type none'],
     ['huggingface-llama', '--position-embedding-type learned_absolute'],
@@ -48,6 +72,49 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
       message: expect.stringContaining('contradicts the Hugging Face directory') as string,
     });
   });
+});
+
+it('a loaded model has the positions that a run states, and not the defaults of its flags', () => {
+  const modelOf = (line: string) => {
+    const run = validateConfiguration(
+      parseFlags(['--preset', 'char-10m', '--data-path', 'bundled', ...line.split(' ')]),
+    );
+    return { run, model: gptModelOf(run.model, 256) };
+  };
+  const { model } = modelOf('--position-embedding-type rope --rotary-base 500000');
+  const plain = modelOf('--position-embedding-type rope');
+  expect(withAskedPositions(plain.run, { model, asked: plain.model })).toEqual(model);
+  const yarn = modelOf('--position-embedding-type yarn --rotary-scaling-factor 4 --num-layers 3');
+  expect(withAskedPositions(yarn.run, { model, asked: yarn.model })).toEqual({
+    ...model,
+    positionEmbeddingType: 'yarn',
+    rotaryScalingFactor: 4,
+  });
+  const [weights, factor] = ['--mscale 0.5', '--yarn-attention-factor 1.5'].map((line) =>
+    modelOf(`--position-embedding-type yarn ${line}`),
+  ) as [typeof yarn, typeof yarn];
+  for (const [one, other] of [
+    [weights, factor],
+    [factor, weights],
+  ] as const) {
+    const merged = withAskedPositions(one.run, { model: other.model, asked: one.model });
+    const flagsOf = (of: typeof model) => architectureFlags({ kind: 'gpt', model: of });
+    expect(flagsOf(merged)).toEqual(flagsOf(one.model));
+  }
+  const learned = modelOf('--position-embedding-type learned_absolute --max-position-embeddings 512');
+  expect(withAskedPositions(plain.run, { model: learned.model, asked: plain.model })).toEqual(learned.model);
+});
+
+it('a factor of attention of a run takes the place of the weights of a model, and the other way round', () => {
+  const resolved = (values: Flags, line: string) =>
+    withLoadedFlags(parseFlags(line.split(' ')), { source: 'a model', values, fixed: [], vocabularySize: 9 })
+      .values;
+  const weights = { mscale: 1, 'mscale-all-dim': 0 };
+  expect(resolved(weights, '--yarn-attention-factor 1.5')).not.toHaveProperty('mscale');
+  expect(resolved(weights, '--yarn-attention-factor 1.5')).not.toHaveProperty('mscale-all-dim');
+  const ofFactor = resolved({ 'yarn-attention-factor': 1.5 }, '--mscale 0.5');
+  expect(ofFactor).toMatchObject({ mscale: 0.5 });
+  expect(ofFactor).not.toHaveProperty('yarn-attention-factor');
 });
 
 describe('a model that is written for transformers', () => {

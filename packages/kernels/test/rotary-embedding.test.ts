@@ -47,6 +47,15 @@ describe('rotaryFrequencies', () => {
     expect([...frequencies]).toEqual([1, Math.fround(0.1), Math.fround(0.01), Math.fround(0.001)]);
   });
 
+  it('are scaled by a larger base: the highest not, the lowest by the whole factor (NTK-aware)', () => {
+    const [rotarySize, base, factor] = [64, 10_000, 4];
+    const plain = rotaryFrequencies({ rotarySize, base });
+    const scaled = rotaryFrequencies({ rotarySize, base: base * factor ** (rotarySize / (rotarySize - 2)) });
+    expect(scaled[0]).toBe(plain[0]);
+    // float32: a few roundings
+    expect(Math.abs((factor * scaled[31]!) / plain[31]! - 1)).toBeLessThan(1e-6);
+  });
+
   it('are divided by a linear factor', () => {
     const options = { rotarySize: 6, base: 500 };
     const scaled = rotaryFrequencies({ ...options, scaling: { kind: 'linear', factor: 4 } });

@@ -17,12 +17,16 @@ export function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<Lo
   );
 }
 
+/** Properties that say the same as others in another way, which they take the place of. */
+const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
+  mscale: ['yarnAttentionFactor'],
+  mscaleAllDim: ['yarnAttentionFactor'],
+  yarnAttentionFactor: ['mscale', 'mscaleAllDim'],
+};
+
 /**
- * A loaded model with the rotary positions that a run asks for: those that it states, and not the defaults of
- * its flags.
- *
- * @param models.model as it was saved
- * @param models.asked the model of the run's flags
+ * A loaded `model` with the rotary positions that a run asks for, whose flags describe the model `asked`:
+ * what the run states of them, and not the defaults of its flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -35,7 +39,8 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
     const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
     return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
   });
-  const kept = Object.entries(model).filter(([key]) => !keys.includes(key));
+  const replaced = [...keys, ...keys.flatMap((key) => saidOtherwise[key] ?? [])];
+  const kept = Object.entries(model).filter(([key]) => !replaced.includes(key));
   const stated = Object.entries(asked).filter(([key]) => keys.includes(key));
   return Object.fromEntries([...kept, ...stated]) as unknown as Model;
 }

@@ -38,7 +38,7 @@ export const rotaryScalingFields = {
   },
   'rope-scaling-low-freq-factor': {
     flag: positiveNumber(
-      '--use-rope-scaling multiplies wavelengths that are longer than the positions of pretraining divided by it.',
+      'Wavelengths longer than the positions of pretraining divided by this are multiplied by --use-rope-scaling.',
       { defaultText: '1', canonical: unless(1) },
     ),
     ...ofPositions(isNotLlama3),
@@ -47,7 +47,7 @@ export const rotaryScalingFields = {
   },
   'rope-scaling-high-freq-factor': {
     flag: positiveNumber(
-      '--use-rope-scaling keeps wavelengths that are shorter than the positions of pretraining divided by it.',
+      'Wavelengths shorter than the positions of pretraining divided by this are kept by --use-rope-scaling.',
       { defaultText: '4', canonical: unless(4) },
     ),
     ...ofPositions(isNotLlama3),

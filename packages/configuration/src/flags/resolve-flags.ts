@@ -73,6 +73,9 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
+  mscale: ['yarn-attention-factor'],
+  'mscale-all-dim': ['yarn-attention-factor'],
+  'yarn-attention-factor': ['mscale', 'mscale-all-dim'],
 };
 
 type Entries = ReadonlyArray<readonly [FlagName, unknown]>;

@@ -78,8 +78,14 @@ function checkOneScaling(flags: FlagReader): void {
       : []),
   ];
   const [first, second] = scalings;
-  if (first !== undefined && second !== undefined)
-    flags.conflict({ flags: [first, second], why: 'angles are scaled one way' });
+  if (first === undefined || second === undefined) return;
+  const without =
+    second === 'use-rope-scaling' ? '--no-use-rope-scaling' : '--rotary-seq-len-interpolation-factor 1';
+  flags.conflict({
+    flags: [first, second],
+    why: 'angles are scaled one way',
+    ...(flags.isLoaded(second) ? { remedy: `pass ${without}, or leave --${first} out` } : {}),
+  });
 }
 
 function checkLlama3(flags: FlagReader): void {

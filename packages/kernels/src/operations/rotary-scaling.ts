@@ -87,8 +87,8 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
 const round = Math.fround;
 
 /**
- * The frequencies of `wavelengths`, which are in units of a turn / 2 pi, after scaling; arithmetic in
- * float32, as in the models' own code.
+ * The frequencies of `wavelengths`, in positions per radian, after scaling; arithmetic in float32, as in the
+ * models' own code.
  *
  * @param base that the wavelengths are powers of
  */

@@ -65,7 +65,7 @@ export class RopeParameters {
   }
 
   truth(name: string, otherwise: boolean): boolean {
-    // null is false in transformers, and no one means it
+    // null, which is false in transformers, is refused
     const value = name in this.values ? this.values[name] : otherwise;
     if (typeof value === 'boolean') return value;
     throw this.refuse(`true or false as ${name}`);
