@@ -80,7 +80,7 @@ describe('the layouts of npm run parity', () => {
     const shared = layouts.filter(({ sizes }) => sizes.cp !== undefined);
     expect(shared.length).toBeGreaterThanOrEqual(24);
     expect(new Set(shared.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(
-      new Set(['tp', 'cp', 'dp', 'pp']),
+      new Set(['tp', 'cp', 'dp', 'pp', 'ep', 'etp']),
     );
     for (const size of [2, 4]) {
       const ofSize = shared.filter(({ sizes }) => sizes.cp === size);
@@ -99,7 +99,7 @@ describe('the layouts of npm run parity', () => {
     for (const model of ['qwen-moe', 'deepseek']) {
       const ofModel = sparse.filter((each) => each.model === model);
       const axes = new Set(ofModel.flatMap(({ sizes }) => Object.keys(sizes)));
-      expect(axes, model).toEqual(new Set(['tp', 'dp', 'pp', 'ep', 'etp']));
+      expect(axes, model).toEqual(new Set(['tp', 'cp', 'dp', 'pp', 'ep', 'etp']));
       const traits = new Set(ofModel.flatMap((each) => each.traits));
       const wanted = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
       const all = [...wanted, 'sequence parallel', 'distributed optimizer', 'full recomputation'];
