@@ -8,6 +8,8 @@
 //   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
 //   query  [S, B, A, D] or [S, B, G, R, D]     key, value  [K, B, G, D]     gradients have these shapes, too
 //   output, outputGradient  [S, B, A, D]
+//   dtypes: output may be float32 over operands of 16 bits, and so may the gradients of query, key and value,
+//   all three alike: what is merged or added up later is rounded once
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator; forward
 //   computes it only if it is given
 //   samples?   [B] int64: global sample numbers; needed with dropout
@@ -26,9 +28,16 @@
 //   sample: output and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest:
 //   no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths.
 //   Both are 0 without packed samples.
+//   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
+//   rows, any part of the sample: query is [U, A, D] or [U, G, R, D], output [U, A, D], logSumExp [A, U].
+//   longestQueries: no sample has more of them (0 without queryStarts). numScores: the sum over samples of
+//   queries times keys.
+//   firstQueries?  [N] int32, with starts: the position of each sample's first query in it. Default: 0.
 //
 // scale: of the scores, above 0.
-// dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
+// accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
+// the logSumExp and the output of all keys, the gradients of some queries by some keys add up to those of
+// all. dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
 // column = position of the key, row = position of the query, head = headOffset + a under the key (keyLow,
 // keyHigh): a part of a sequence drops what the whole sequence does. With packed samples positions count
 // within the sample, which drops what is dropped of the same samples with padding.
@@ -42,6 +51,7 @@
 // backward pass not counted.
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -110,18 +120,28 @@ Status validate_operands(const OpCall& call) {
                         static_cast<long long>(sizes.num_queries), static_cast<long long>(sizes.num_keys));
   }
   for (const int tensor : {int{Op::kKey}, int{Op::kValue}}) {
-    MTL_RETURN_IF_ERROR(expect_rows(call, tensor, sizes, sizes.packed ? sizes.num_queries : sizes.num_keys, groups));
+    const bool has_rows_of_queries = sizes.packed && !call.has(Op::kQueryStarts);
+    MTL_RETURN_IF_ERROR(expect_rows(call, tensor, sizes, has_rows_of_queries ? sizes.num_queries : sizes.num_keys, groups));
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {query.dtype}));
     MTL_RETURN_IF_ERROR(expect_whole_rows(call, tensor));
   }
   return expect_whole_rows(call, Op::kQuery);
 }
 
+// The dtype in which nothing that 16 bits can hold is lost.
+DType exact_dtype(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+
+// A result has the dtype of the operands, or one that is exact for them.
+Status expect_result_dtype(const OpCall& call, int tensor, DType dtype) {
+  const DType exact = exact_dtype(dtype);
+  return dtype == exact ? expect_dtype(call, tensor, {dtype}) : expect_dtype(call, tensor, {dtype, exact});
+}
+
 template <typename Op>
-Status expect_output(const OpCall& call, int tensor) {
+Status expect_output(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
-  MTL_RETURN_IF_ERROR(expect_rows(call, tensor, sizes, sizes.num_queries, sizes.heads));
-  return expect_dtype(call, tensor, {call.tensor(Op::kQuery).dtype});
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads));
+  return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
 
 template <typename Op>
@@ -129,8 +149,25 @@ Status expect_statistics(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
   MTL_RETURN_IF_ERROR(sizes.packed ? expect_shape(call, Op::kLogSumExp, {sizes.heads, sizes.num_queries})
                                    : expect_shape(call, Op::kLogSumExp, {sizes.batch, sizes.heads, sizes.num_queries}));
-  const bool is_double = call.tensor(Op::kQuery).dtype == DType::kFloat64;
-  return expect_dtype(call, Op::kLogSumExp, {is_double ? DType::kFloat64 : DType::kFloat32});
+  return expect_dtype(call, Op::kLogSumExp, {exact_dtype(call.tensor(Op::kQuery).dtype)});
+}
+
+// Queries of packed samples in rows, or at positions, of their own.
+template <typename Op>
+Status validate_packed_queries(const OpCall& call, const Sizes& sizes) {
+  if (call.has(Op::kQueryStarts)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kQueryStarts, {sizes.batch + 1}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kQueryStarts, {DType::kInt32}));
+  }
+  if (call.has(Op::kFirstQueries)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kFirstQueries, {sizes.batch}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kFirstQueries, {DType::kInt32}));
+  }
+  const double longest = call.attribute(Op::kLongestQueries);
+  const double most = call.has(Op::kQueryStarts) ? static_cast<double>(sizes.num_queries) : 0;
+  if (is_integer_below(longest, most + 1)) return ok_status();
+  return argument_error(call, "longestQueries is %g, expected an integer from 0 to %g, the rows of queries with queryStarts",
+                        longest, most);
 }
 
 // Packed samples replace the masks of samples with padding.
@@ -148,24 +185,30 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
   if (first_query != 0 || first_key != 0) {
     return argument_error(call, "firstQuery is %g and firstKey %g with packed samples (starts), expected 0", first_query, first_key);
   }
+  MTL_RETURN_IF_ERROR(validate_packed_queries<Op>(call, sizes));
   const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
-  if (!is_integer_below(longest, static_cast<double>(sizes.num_queries + 1))) {
+  if (!is_integer_below(longest, static_cast<double>(sizes.num_keys + 1))) {
     return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
-                          static_cast<long long>(sizes.num_queries));
+                          static_cast<long long>(sizes.num_keys));
   }
-  // lengths that are at most the longest one add up to the rows
+  // the queries of a sample, which add up to the rows, have at most the longest one's keys
   const double most = longest * static_cast<double>(sizes.num_queries);
   if (is_integer_below(num_scores, most + 1)) return ok_status();
-  return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths: an integer from 0 to "
-                        "longest times the rows, %.17g", num_scores, most);
+  return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths (of queries times keys): "
+                        "an integer from 0 to longest times the rows, %.17g", num_scores, most);
 }
 
 // They would be ignored without packed samples.
 template <typename Op>
 Status expect_nothing_packed(const OpCall& call) {
+  for (const int tensor : {int{Op::kQueryStarts}, int{Op::kFirstQueries}}) {
+    if (!call.has(tensor)) continue;
+    return argument_error(call, "%s is given without packed samples (starts), expected both", tensor_name(call, tensor));
+  }
   const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
-  if (longest == 0 && num_scores == 0) return ok_status();
-  return argument_error(call, "longest is %g and numScores %g without packed samples (starts), expected 0", longest, num_scores);
+  if (longest == 0 && num_scores == 0 && call.attribute(Op::kLongestQueries) == 0) return ok_status();
+  return argument_error(call, "longest is %g, longestQueries %g and numScores %g without packed samples (starts), expected 0",
+                        longest, call.attribute(Op::kLongestQueries), num_scores);
 }
 
 // Which keys a query attends to.
@@ -237,21 +280,31 @@ Status validate_forward(const OpCall& call) {
   using Op = AttentionForward;
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
   if (call.has(Op::kLogSumExp)) MTL_RETURN_IF_ERROR(expect_statistics<Op>(call));
-  return expect_output<Op>(call, Op::kOutput);
+  return expect_output<Op>(call);
+}
+
+// Gradients have the shapes of their operands, and one dtype.
+Status expect_gradients(const OpCall& call) {
+  using Op = AttentionBackward;
+  const DType dtype = call.tensor(Op::kQuery).dtype;
+  MTL_RETURN_IF_ERROR(expect_result_dtype(call, Op::kQueryGradient, call.flag(Op::kAccumulate) ? exact_dtype(dtype) : dtype));
+  const int gradients[][2] = {{Op::kQueryGradient, Op::kQuery}, {Op::kKeyGradient, Op::kKey}, {Op::kValueGradient, Op::kValue}};
+  for (const auto& [gradient, operand] : gradients) {
+    MTL_RETURN_IF_ERROR(expect_same_shape(call, gradient, operand));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, gradient, {call.tensor(Op::kQueryGradient).dtype}));
+    MTL_RETURN_IF_ERROR(expect_whole_rows(call, gradient));
+  }
+  return ok_status();
 }
 
 Status validate_backward(const OpCall& call) {
   using Op = AttentionBackward;
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
   MTL_RETURN_IF_ERROR(expect_statistics<Op>(call));
-  MTL_RETURN_IF_ERROR(expect_output<Op>(call, Op::kOutputGradient));
-  MTL_RETURN_IF_ERROR(expect_output<Op>(call, Op::kOutput));
-  const int gradients[][2] = {{Op::kQueryGradient, Op::kQuery}, {Op::kKeyGradient, Op::kKey}, {Op::kValueGradient, Op::kValue}};
-  for (const auto& [gradient, operand] : gradients) {
-    MTL_RETURN_IF_ERROR(expect_like(call, gradient, operand));
-    MTL_RETURN_IF_ERROR(expect_whole_rows(call, gradient));
-  }
-  return ok_status();
+  MTL_RETURN_IF_ERROR(expect_output<Op>(call));
+  MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutputGradient, Op::kOutput));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutputGradient, {call.tensor(Op::kQuery).dtype}));
+  return expect_gradients(call);
 }
 
 // One matmul of queries and keys, or of probabilities and values, for all heads.
@@ -269,18 +322,20 @@ double backward_flops(const OpCall& call) { return 4 * matmul_flops<AttentionBac
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,
-                         {"output", "logSumExp?", "query", "key", "value", "keyStart?", "keyMask?", "starts?", "samples?"},
+                         {"output", "logSumExp?", "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?",
+                          "samples?"},
                          {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
-                          "headOffset", "longest", "numScores"},
+                          "headOffset", "longest", "longestQueries", "numScores"},
                          validate_forward,
                          forward_flops,
                          strided_tensors(AttentionForward::kQuery, AttentionForward::kKey, AttentionForward::kValue)});
 MTL_REGISTER_OP(OpSchema{"attention_backward",
                          3,
                          {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "output", "logSumExp",
-                          "query", "key", "value", "keyStart?", "keyMask?", "starts?", "samples?"},
+                          "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?",
+                          "samples?"},
                          {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
-                          "headOffset", "longest", "numScores"},
+                          "headOffset", "longest", "longestQueries", "numScores", "accumulate"},
                          validate_backward,
                          backward_flops,
                          strided_tensors(AttentionBackward::kQueryGradient, AttentionBackward::kKeyGradient,
@@ -288,15 +343,15 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                                          AttentionBackward::kKey, AttentionBackward::kValue)});
 
 // An operand with heads of its own: query, output and their gradients. `first`: dimensions before the heads.
-AttentionOperand head_operand(const TensorView& tensor, int first, int64_t groups) {
+AttentionOperand head_operand(const TensorView& tensor, int first, int64_t groups, const int32_t* starts) {
   const int64_t member = tensor.stride(-2);
   const int64_t group = tensor.rank == first + 3 ? tensor.stride(-3) : groups == 0 ? 0 : tensor.dim(-2) / groups * member;
-  return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), group, member};
+  return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), group, member, starts};
 }
 
 // An operand with the rows of groups: key, value and their gradients.
-AttentionOperand group_operand(const TensorView& tensor, int first) {
-  return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0};
+AttentionOperand group_operand(const TensorView& tensor, int first, const int32_t* starts) {
+  return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }
 
 // Shared by forward and backward.
@@ -306,16 +361,24 @@ AttentionProblem problem_of(const OpCall& call) {
   const int first = leading<Op>(call);
   AttentionProblem problem = {};
   problem.dtype = call.tensor(Op::kQuery).dtype;
-  problem.num_queries = sizes.packed ? call.integer(Op::kLongest) : sizes.num_queries;
-  problem.num_keys = sizes.packed ? problem.num_queries : sizes.num_keys;
+  const bool has_own_rows = call.has(Op::kQueryStarts);
+  problem.starts = call.data<const int32_t>(Op::kStarts);
+  problem.query_starts = has_own_rows ? call.data<const int32_t>(Op::kQueryStarts) : problem.starts;
+  problem.first_queries = call.data<const int32_t>(Op::kFirstQueries);
+  problem.num_keys = sizes.packed ? call.integer(Op::kLongest) : sizes.num_keys;
+  problem.num_queries = sizes.packed ? problem.num_keys : sizes.num_queries;
+  if (has_own_rows) {  // at least 1: keys without queries have gradients, and queries without keys have outputs
+    problem.num_keys = std::max<int64_t>(problem.num_keys, 1);
+    problem.num_queries = std::max<int64_t>(call.integer(Op::kLongestQueries), 1);
+  }
   problem.batch = sizes.batch;
   problem.heads = sizes.heads;
   problem.groups = sizes.groups;
   problem.head_size = sizes.head_size;
-  problem.query = head_operand(call.tensor(Op::kQuery), first, sizes.groups);
-  problem.key = group_operand(call.tensor(Op::kKey), first);
-  problem.value = group_operand(call.tensor(Op::kValue), first);
-  problem.output = head_operand(call.tensor(Op::kOutput), first, sizes.groups);
+  problem.query = head_operand(call.tensor(Op::kQuery), first, sizes.groups, problem.query_starts);
+  problem.key = group_operand(call.tensor(Op::kKey), first, problem.starts);
+  problem.value = group_operand(call.tensor(Op::kValue), first, problem.starts);
+  problem.output = head_operand(call.tensor(Op::kOutput), first, sizes.groups, problem.query_starts);
   problem.log_sum_exp = call.tensor(Op::kLogSumExp).data;
   problem.first_query = call.integer(Op::kFirstQuery);
   problem.first_key = call.integer(Op::kFirstKey);
@@ -323,8 +386,8 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.window = call.attribute(Op::kWindowSize) < 0 ? kNoWindow : call.integer(Op::kWindowSize);
   problem.key_start = call.data<const int32_t>(Op::kKeyStart);
   problem.key_mask = call.data<const uint8_t>(Op::kKeyMask);
-  problem.starts = call.data<const int32_t>(Op::kStarts);
-  problem.rows = sizes.packed ? sizes.num_queries : 0;
+  problem.rows = sizes.packed ? sizes.num_keys : 0;
+  problem.query_rows = sizes.packed ? sizes.num_queries : 0;
   problem.num_scores = call.integer(Op::kNumScores);
   problem.samples = call.data<const int64_t>(Op::kSamples);
   problem.scale = call.attribute(Op::kScale);
@@ -335,34 +398,41 @@ AttentionProblem problem_of(const OpCall& call) {
   return problem;
 }
 
-Status check_starts(const OpCall& call, const AttentionProblem& problem) {
-  const int32_t* starts = problem.starts;
-  for (int64_t sample = 0; sample < problem.batch; ++sample) {
+// `name`: of the starts, which are those of `rows` rows, at most `longest` of a sample.
+Status check_starts(const OpCall& call, const char* name, const int32_t* starts, int64_t batch, int64_t longest, int64_t rows) {
+  for (int64_t sample = 0; sample < batch; ++sample) {
     const int64_t length = int64_t{starts[sample + 1]} - starts[sample];
-    if (length >= 0 && length <= problem.num_keys) continue;
-    return argument_error(call, "sample %lld has rows %d to %d, expected 0 to longest = %lld rows",
-                          static_cast<long long>(sample), starts[sample], starts[sample + 1],
-                          static_cast<long long>(problem.num_keys));
+    if (length >= 0 && length <= longest) continue;
+    return argument_error(call, "%s: sample %lld has rows %d to %d, expected 0 to longest = %lld rows", name,
+                          static_cast<long long>(sample), starts[sample], starts[sample + 1], static_cast<long long>(longest));
   }
-  if (starts[0] != 0 || starts[problem.batch] > problem.rows) {
-    return argument_error(call, "starts go from %d to %d, expected from 0 to at most the %lld rows", starts[0],
-                          starts[problem.batch], static_cast<long long>(problem.rows));
-  }
+  if (starts[0] == 0 && starts[batch] <= rows) return ok_status();
+  return argument_error(call, "%s go from %d to %d, expected from 0 to at most the %lld rows", name, starts[0], starts[batch],
+                        static_cast<long long>(rows));
+}
+
+Status check_packed(const OpCall& call, const AttentionProblem& problem) {
+  const int64_t batch = problem.batch;
+  MTL_RETURN_IF_ERROR(check_starts(call, "starts", problem.starts, batch, problem.num_keys, problem.rows));
+  MTL_RETURN_IF_ERROR(check_starts(call, "queryStarts", problem.query_starts, batch, problem.num_queries, problem.query_rows));
   int64_t num_scores = 0;
-  for (int64_t sample = 0; sample < problem.batch; ++sample) {
-    const int64_t length = starts[sample + 1] - starts[sample];
-    num_scores += length * length;
+  for (int64_t sample = 0; sample < batch; ++sample) {
+    num_scores += length_of(problem.query_starts, sample, 0) * length_of(problem.starts, sample, 0);
+    const int64_t first = first_query_of(problem, sample);
+    if (first >= 0 && first < kNoWindow) continue;
+    return argument_error(call, "firstQueries[%lld] is %lld, expected a position from 0 to 2^30 - 1", static_cast<long long>(sample),
+                          static_cast<long long>(first));
   }
   if (problem.num_scores == num_scores) return ok_status();
-  return argument_error(call, "numScores is %lld, expected %lld, the sum of the squares of all lengths",
+  return argument_error(call, "numScores is %lld, expected %lld, the sum of the squares of all lengths (of queries times keys)",
                         static_cast<long long>(problem.num_scores), static_cast<long long>(num_scores));
 }
 
-// Writes zeros to the rows of an operand that belong to no sample.
-void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand) {
+// Writes zeros to those of an operand's rows that belong to no sample.
+void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows) {
   const int64_t members = operand.member == 0 || problem.groups == 0 ? 1 : problem.heads / problem.groups;
   const size_t element = size_of(operand.dtype), bytes = static_cast<size_t>(problem.head_size) * element;
-  for (int64_t row = problem.starts[problem.batch]; row < problem.rows; ++row) {
+  for (int64_t row = operand.starts[problem.batch]; row < rows; ++row) {
     for (int64_t head = 0; head < problem.groups * members; ++head) {
       const int64_t at = row * operand.position + head / members * operand.group + head % members * operand.member;
       std::memset(static_cast<char*>(operand.data) + static_cast<size_t>(at) * element, 0, bytes);
@@ -378,27 +448,29 @@ AttentionProblem attention_backward_problem(const OpCall& call) {
   using Op = AttentionBackward;
   const int first = leading<Op>(call);
   AttentionProblem problem = problem_of<Op>(call);
-  problem.query_gradient = head_operand(call.tensor(Op::kQueryGradient), first, problem.groups);
-  problem.key_gradient = group_operand(call.tensor(Op::kKeyGradient), first);
-  problem.value_gradient = group_operand(call.tensor(Op::kValueGradient), first);
-  problem.output_gradient = head_operand(call.tensor(Op::kOutputGradient), first, problem.groups);
+  problem.query_gradient = head_operand(call.tensor(Op::kQueryGradient), first, problem.groups, problem.query_starts);
+  problem.key_gradient = group_operand(call.tensor(Op::kKeyGradient), first, problem.starts);
+  problem.value_gradient = group_operand(call.tensor(Op::kValueGradient), first, problem.starts);
+  problem.output_gradient = head_operand(call.tensor(Op::kOutputGradient), first, problem.groups, problem.query_starts);
+  problem.accumulate = call.flag(Op::kAccumulate);
   return problem;
 }
 
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem) {
   if (problem.starts == nullptr) return ok_status();
-  MTL_RETURN_IF_ERROR(check_starts(call, problem));
+  MTL_RETURN_IF_ERROR(check_packed(call, problem));
   if (problem.query_gradient.data != nullptr) {
-    for (const AttentionOperand& gradient : {problem.query_gradient, problem.key_gradient, problem.value_gradient}) {
-      clear_rest(problem, gradient);
-    }
+    if (problem.accumulate) return ok_status();
+    clear_rest(problem, problem.query_gradient, problem.query_rows);
+    clear_rest(problem, problem.key_gradient, problem.rows);
+    clear_rest(problem, problem.value_gradient, problem.rows);
     return ok_status();
   }
-  clear_rest(problem, problem.output);
+  clear_rest(problem, problem.output, problem.query_rows);
   if (problem.log_sum_exp == nullptr) return ok_status();
   for (int64_t head = 0; head < problem.heads; ++head) {
-    for (int64_t row = problem.starts[problem.batch]; row < problem.rows; ++row) {
-      const int64_t at = head * problem.rows + row;
+    for (int64_t row = problem.query_starts[problem.batch]; row < problem.query_rows; ++row) {
+      const int64_t at = head * problem.query_rows + row;
       if (problem.dtype == DType::kFloat64) {
         static_cast<double*>(problem.log_sum_exp)[at] = kEmptyLogSumExp;
       } else {

@@ -7,8 +7,20 @@
 
 namespace mtl {
 
-// Of both ops.
-struct AttentionAttributes {
+struct AttentionForward {
+  enum Tensors {
+    kOutput,
+    kLogSumExp,
+    kQuery,
+    kKey,
+    kValue,
+    kKeyStart,
+    kKeyMask,
+    kStarts,
+    kQueryStarts,
+    kFirstQueries,
+    kSamples
+  };
   enum Attributes {
     kCausal,
     kWindowSize,
@@ -20,13 +32,11 @@ struct AttentionAttributes {
     kKeyHigh,
     kHeadOffset,
     kLongest,
+    kLongestQueries,
     kNumScores
   };
 };
-struct AttentionForward : AttentionAttributes {
-  enum Tensors { kOutput, kLogSumExp, kQuery, kKey, kValue, kKeyStart, kKeyMask, kStarts, kSamples };
-};
-struct AttentionBackward : AttentionAttributes {
+struct AttentionBackward {
   enum Tensors {
     kQueryGradient,
     kKeyGradient,
@@ -40,7 +50,24 @@ struct AttentionBackward : AttentionAttributes {
     kKeyStart,
     kKeyMask,
     kStarts,
+    kQueryStarts,
+    kFirstQueries,
     kSamples
+  };
+  enum Attributes {
+    kCausal,
+    kWindowSize,
+    kFirstQuery,
+    kFirstKey,
+    kScale,
+    kDropoutProbability,
+    kKeyLow,
+    kKeyHigh,
+    kHeadOffset,
+    kLongest,
+    kLongestQueries,
+    kNumScores,
+    kAccumulate
   };
 };
 
@@ -58,29 +85,32 @@ struct AttentionOperand {
   void* data;
   DType dtype;
   int64_t position, sample, group, member;
+  const int32_t* starts;  // of its rows, with packed samples; or null
 };
 
 // One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
 // each with one key and one value head, D head size, K key positions.
 struct AttentionProblem {
-  DType dtype;  // of query, key and value; kernels use it for all operands
+  DType dtype;  // of query, key, value and outputGradient; the others have it or are float32
   int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
   int64_t batch, heads, groups, head_size;
   AttentionOperand query, key, value, output;
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
   // Backward only; null data otherwise.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
+  bool accumulate;  // gradients are added to
   // Which keys a query attends to: all that none of these hides. Positions are those of the sequence.
   int64_t first_query, first_key;  // of query 0 and key 0
   bool causal;               // none after its own position
   int64_t window;            // none more than so many positions before its own; or kNoWindow
   const int32_t* key_start;  // [B, S]: none before this one; or null
   const uint8_t* key_mask;   // [B, K]: none where it is 0; or null
-  // Packed samples: sample b has the rows starts[b] to starts[b + 1] of T, and operands have no sample
-  // dimension.
-  const int32_t* starts;  // [B + 1], or null
-  int64_t rows;           // T
-  int64_t num_scores;     // the sum of the squares of all lengths
+  // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows and the queries
+  // query_starts[b] to query_starts[b + 1] of U rows, and operands have no sample dimension.
+  const int32_t *starts, *query_starts;  // [B + 1], the same one where queries have the rows of keys; or null
+  const int32_t* first_queries;          // [B]: first_query of each sample; or null
+  int64_t rows, query_rows;              // T and U
+  int64_t num_scores;                    // the sum over samples of queries times keys
   // Dropout: requires samples.
   double scale, dropout_probability;
   PhiloxKey philox_key;
@@ -97,27 +127,32 @@ AttentionProblem attention_backward_problem(const OpCall& call);
 // sample.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
-// The position of query 0 among the keys; below 0 where it is before all of them.
-MTL_HOST_DEVICE static inline int64_t first_position_of(const AttentionProblem& problem) {
-  return problem.first_query - problem.first_key;
+// The position of a sample's query 0 in its sequence.
+MTL_HOST_DEVICE static inline int64_t first_query_of(const AttentionProblem& problem, int64_t batch) {
+  return problem.first_queries == nullptr ? problem.first_query : problem.first_queries[batch];
 }
 
 // The positions of a sample.
-MTL_HOST_DEVICE static inline int64_t length_of(const AttentionProblem& problem, int64_t batch, int64_t padded) {
-  return problem.starts == nullptr ? padded : problem.starts[batch + 1] - problem.starts[batch];
+MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
+  return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
+}
+
+// Whether packed samples have queries in other rows, or at other positions, than keys.
+static inline bool has_queries_apart(const AttentionProblem& problem) {
+  return problem.query_starts != problem.starts || problem.first_queries != nullptr;
 }
 
 // The first element of a head's rows.
 MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, const AttentionOperand& operand,
                                               int64_t batch, int64_t head) {
   const int64_t members = problem.heads / problem.groups;
-  const int64_t sample = problem.starts == nullptr ? batch * operand.sample : problem.starts[batch] * operand.position;
+  const int64_t sample = operand.starts == nullptr ? batch * operand.sample : operand.starts[batch] * operand.position;
   return sample + head / members * operand.group + head % members * operand.member;
 }
 
 // A head's first element in log_sum_exp.
 MTL_HOST_DEVICE static inline int64_t statistics_at(const AttentionProblem& problem, int64_t batch, int64_t head) {
-  if (problem.starts != nullptr) return head * problem.rows + problem.starts[batch];
+  if (problem.query_starts != nullptr) return head * problem.query_rows + problem.query_starts[batch];
   return (batch * problem.heads + head) * problem.num_queries;
 }
 

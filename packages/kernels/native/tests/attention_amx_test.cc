@@ -81,4 +81,14 @@ MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_parts_of_a_sequence) {
   check_from(300, 77, {130, 1, 1, 32, false, 0.3});
 }
 
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_float32_results) {
+  for (const int64_t head_size : {1, 33, 64}) {
+    AttentionCase one = {140, 2, 2, head_size, true, 0.1, true, true, 0.0, 2};
+    one.exact = true;
+    check(one);
+    one.first_key = 50;
+    check(one);
+  }
+}
+
 }  // namespace mtl::tests

@@ -14,10 +14,11 @@ struct ProjectionViews {
 };
 ProjectionViews parts_of(const TensorView& qkv);
 
-// The tensors of attention_backward, absent or not, and its attributes, which are those of attention_forward.
+// The tensors of attention_backward, absent or not, and its attributes, which begin with those of
+// attention_forward.
 struct AttentionCall {
   TensorView tensors[AttentionBackward::kSamples + 1] = {};
-  double attributes[AttentionBackward::kNumScores + 1] = {};
+  double attributes[AttentionBackward::kAccumulate + 1] = {};
 
   TensorView& operator[](AttentionBackward::Tensors tensor) { return tensors[tensor]; }
   double& operator[](AttentionBackward::Attributes attribute) { return attributes[attribute]; }

@@ -7,20 +7,21 @@ namespace mtl::tests {
 
 std::string name_of_case(const AttentionCase& one, DType dtype) {
   char text[200];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld", static_cast<long long>(one.sequence),
+  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld%s", static_cast<long long>(one.sequence),
                 static_cast<long long>(one.batch), static_cast<long long>(one.heads),
                 static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
                 one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
-                static_cast<long long>(one.window), static_cast<long long>(one.first_query), static_cast<long long>(one.first_key));
+                static_cast<long long>(one.window), static_cast<long long>(one.first_query), static_cast<long long>(one.first_key),
+                one.exact ? ", exact" : "");
   return text;
 }
 
 AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
     : qkv(dtype, one.projection()),
-      output(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
+      output(one.exact ? DType::kFloat32 : dtype, {one.sequence, one.batch, one.heads, one.head_size}),
       log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
       output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
-      qkv_gradient(dtype, one.projection()),
+      qkv_gradient(one.exact ? DType::kFloat32 : dtype, one.projection()),
       delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
       key_start(DType::kInt32, {one.batch, one.sequence}),
       key_mask(DType::kUint8, {one.batch, one.sequence}),
@@ -28,6 +29,7 @@ AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
       first_keys(DType::kInt32, {one.batch, one.sequence}) {
   qkv.fill(1, 1.5);
   output_gradient.fill(2, 1.0);
+  if (one.exact) qkv_gradient.fill(3, 1.0);
   for (int64_t b = 0; b < one.batch; ++b) {
     samples.set(b, static_cast<double>((int64_t{1} << 33) + 5 * b));
     for (int64_t s = 0; s < one.sequence; ++s) {
@@ -56,6 +58,7 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
   call[Op::kFirstQuery] = static_cast<double>(one.first_query);
   call[Op::kFirstKey] = static_cast<double>(one.first_key);
   call[Op::kDropoutProbability] = one.dropout;
+  call[Op::kAccumulate] = one.exact ? 1 : 0;
   call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;
   return call;
 }
@@ -63,7 +66,7 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
 AttentionTensors reference_of(const AttentionCase& one, DType dtype) {
   AttentionTensors tensors(one, dtype);
   tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
-  tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
+  if (!one.exact) tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
   call_of(one, tensors).run_on_reference();
   return tensors;
 }

@@ -19,13 +19,14 @@ struct AttentionCase {
   int64_t members = 1;  // heads that share a key and a value
   int64_t window = -1;
   int64_t first_query = 0, first_key = 0;  // positions in the sequence
+  bool exact = false;  // results in float32, and gradients that are added to
 
   std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
 };
 
 std::string name_of_case(const AttentionCase& one, DType dtype);
 
-// All tensors of a case; inputs are random, outputs poisoned.
+// All tensors of a case; inputs are random, outputs poisoned or, where they are added to, random.
 struct AttentionTensors {
   HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples, first_keys;
 

@@ -205,6 +205,20 @@ MTL_TEST(cuda_attention_agrees_in_parts_of_a_sequence) {
   check_from(200, 77, {130, 1, 1, 72, false, 0.3}, DType::kFloat16);
 }
 
+MTL_TEST(cuda_attention_agrees_in_float32_results) {
+  for (const int64_t head_size : {24, 64, 80, 96, 128, 192, 256}) {
+    Case one = {140, 2, 2, head_size, true, head_size == 64 ? 0.1 : 0.0, true, true, 0.0, 2};
+    one.exact = true;
+    check(one, DType::kBFloat16);
+    one.first_query = 100, one.first_key = 50;
+    check(one, DType::kFloat16);
+  }
+  Case plain = {70, 1, 2, 13, true, 0.1};
+  plain.exact = true;
+  check(plain, DType::kFloat32);
+  check(plain, DType::kBFloat16);
+}
+
 MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   const Case one = {64, 1, 1, 64};
   Tensors tensors(one, DType::kBFloat16);

@@ -152,7 +152,7 @@ void check_kernels_alone(const Case& one, DType dtype) {
     const int64_t length = one.lengths[b], columns = one.heads * one.head_size;
     if (length == 0) continue;
     AttentionProblem problem = call_of(one, alone, start).problem();
-    problem.starts = nullptr;
+    problem.starts = problem.query_starts = nullptr;
     problem.num_queries = problem.num_keys = length;
     problem.batch = 1;
     problem.log_sum_exp = log_sum_exp.data();

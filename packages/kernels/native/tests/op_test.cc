@@ -34,19 +34,22 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   const Spec operand = real(kCompute, out), key = real(kCompute, keys), gradient = output(kCompute, out),
              key_gradient = output(kCompute, keys);
   const std::vector<double> attributes = {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key),
-                                          0.3, dropout, 7, 8, 4, 0, 0};
+                                          0.3, dropout, 7, 8, 4, 0, 0, 0};
   // key starts before the first, at real and beyond the last position: none may be used as an address
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, num_keys}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
   cases.push_back({"attention_forward",
-                   {gradient, output(kF32, lse), operand, key, key, start, mask, absent(), samples},
+                   {gradient, output(kF32, lse), operand, key, key, start, mask, absent(), absent(), absent(), samples},
                    attributes,
                    dtypes});
-  cases.push_back({"attention_backward",
-                   {gradient, key_gradient, key_gradient, operand, operand, integers(kF32, lse, 4, 2), operand, key, key,
-                    start, mask, absent(), samples},
-                   attributes,
-                   dtypes});
+  std::vector<double> of_backward = attributes;
+  of_backward.push_back(0);  // accumulate
+  const auto tensors_of = [&](const Spec& of_query, const Spec& of_key) -> std::vector<Spec> {
+    return {of_query, of_key, of_key, operand, operand, integers(kF32, lse, 4, 2), operand, key, key, start, mask, absent(), absent(), absent(), samples};
+  };
+  cases.push_back({"attention_backward", tensors_of(gradient, key_gradient), of_backward, dtypes});
+  of_backward.back() = 1;
+  cases.push_back({"attention_backward", tensors_of(real(kF32, out), real(kF32, keys)), of_backward, dtypes});
 }
 
 // The output alone, over ranges of keys: evaluation and generation.
@@ -55,9 +58,9 @@ void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
   const std::vector<int64_t> out = {sequence, batch, heads, size};
   const Spec operand = real(kCompute, out), key = real(kCompute, {sequence + more_keys, batch, heads, size});
   cases.push_back({"attention_forward",
-                   {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent()},
+                   {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent(), absent(), absent()},
                    {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key), 0.3, 0, 7, 8, 4, 0,
-                    0}});
+                    0, 0}});
 }
 
 // Two samples of slightly less than half of the rows; the others belong to no sample.
@@ -65,18 +68,20 @@ void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& 
                           const std::vector<DType>& dtypes, bool causal = false) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
   const std::vector<int64_t> lse = {heads, rows};
-  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length),
+  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length), 0,
                                           2.0 * length * length};
+  std::vector<double> of_backward = attributes;
+  of_backward.push_back(0);  // accumulate
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
              samples = integers(kI64, {2}, int64_t{1} << 33, 9);
   cases.push_back({"attention_forward",
-                   {gradient, output(kF32, lse), operand, operand, operand, absent(), absent(), starts, samples},
+                   {gradient, output(kF32, lse), operand, operand, operand, absent(), absent(), starts, absent(), absent(), samples},
                    attributes,
                    dtypes});
   cases.push_back({"attention_backward",
                    {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
-                    absent(), absent(), starts, samples},
-                   attributes,
+                    absent(), absent(), starts, absent(), absent(), samples},
+                   of_backward,
                    dtypes});
 }
 

@@ -51,8 +51,23 @@ export interface PackedSamples {
   readonly starts: Tensor;
   /** No sample has more rows. */
   readonly longest: number;
-  /** The sum of the squares of all lengths: how many scores there are, for counting FLOPs. */
+  /**
+   * The sum of the squares of all lengths (with `queries`, of queries times keys): how many scores there are,
+   * for counting FLOPs.
+   */
   readonly numScores: number;
+  /** A part of every sample's queries. Default: all of them, in the rows of the keys. */
+  readonly queries?: PackedQueries | undefined;
+}
+
+/** Queries of packed samples in U rows of their own: query, output and logSumExp have U in place of T. */
+export interface PackedQueries {
+  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1], any number of them. */
+  readonly starts: Tensor;
+  /** No sample has more queries. */
+  readonly longest: number;
+  /** [N] int32: the position of each sample's first query in it. Default: 0. */
+  readonly first?: Tensor | undefined;
 }
 
 /**
@@ -73,7 +88,10 @@ export interface AttentionDropout {
 }
 
 export interface AttentionForwardOptions extends AttentionOptions {
-  /** [S, B, A, D], packed [T, A, D]; 0 where a query sees no key. */
+  /**
+   * [S, B, A, D], packed [T, A, D]; 0 where a query sees no key. May be float32 over operands of 16 bits:
+   * what is merged with results of other keys (`mergeAttention`) is rounded once.
+   */
   readonly output: Tensor;
   /**
    * [B, A, S], packed [A, T], float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30
@@ -99,6 +117,8 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     keyStart,
     keyMask,
     starts: packed?.starts,
+    queryStarts: packed?.queries?.starts,
+    firstQueries: packed?.queries?.first,
     samples: dropout?.samples,
     causal,
     windowSize: windowSize ?? -1,
@@ -110,6 +130,7 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     keyHigh: dropout?.keyHigh ?? 0,
     headOffset: dropout?.headOffset ?? 0,
     longest: packed?.longest ?? 0,
+    longestQueries: packed?.queries?.longest ?? 0,
     numScores: packed?.numScores ?? 0,
   };
 }
@@ -141,13 +162,21 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
 );
 
 export interface AttentionBackwardOptions extends AttentionOptions {
-  /** Gradients have the shapes of `query`, `key` and `value` and may be strided, too. */
+  /**
+   * Gradients have the shapes of `query`, `key` and `value` and may be strided, too. They have the dtype of
+   * the operands, or all three are float32 over operands of 16 bits.
+   */
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;
   readonly valueGradient: Tensor;
+  /** Add to the gradients, which are then float32 (float64 over float64). Default: false. */
+  readonly accumulate?: boolean;
   /** [S, B, A, D], packed [T, A, D] */
   readonly outputGradient: Tensor;
-  /** `output`, `logSumExp`, `query`, `key` and `value` of the forward call. */
+  /**
+   * `output`, `logSumExp`, `query`, `key` and `value` of the forward call. With `output` and `logSumExp` of
+   * all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
+   */
   readonly output: Tensor;
   readonly logSumExp: Tensor;
   readonly query: Tensor;
@@ -163,7 +192,7 @@ export const attentionBackward = checkedOperation(
   'attentionBackward',
   (options: AttentionBackwardOptions): void => {
     const { queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp } = options;
-    const { query, key, value } = options;
+    const { query, key, value, accumulate = false } = options;
     runOperation('attention_backward', {
       queryGradient,
       keyGradient,
@@ -174,6 +203,7 @@ export const attentionBackward = checkedOperation(
       query,
       key,
       value,
+      accumulate,
       ...commonOperands(query, options),
     });
   },

@@ -6,6 +6,7 @@ export {
   type AttentionOptions,
   attentionBackward,
   attentionForward,
+  type PackedQueries,
   type PackedSamples,
 } from './attention.js';
 export { type AttentionCachedForwardOptions, attentionCachedForward } from './attention-cached.js';

@@ -27,6 +27,8 @@ interface Part {
   /** Every so many keys one is padding. */
   readonly padding?: number;
   readonly dropout?: number;
+  /** Results in float32, and gradients that are added to. */
+  readonly isExact?: boolean;
   readonly dtypes?: readonly DType[];
   readonly isOnlyForCuda?: boolean;
 }
@@ -66,6 +68,21 @@ const parts: Part[] = [
     padding: 7,
     dropout: 0.2,
   },
+  { name: 'exact', queries: [100, 171], keys: [37, 130], headSize: 19, isExact: true },
+  { name: 'exact, queries before all keys', queries: [0, 70], keys: [70, 139], headSize: 16, isExact: true },
+  {
+    name: 'exact with everything',
+    queries: [90, 230],
+    keys: [50, 190],
+    batch: 2,
+    heads: 4,
+    headsPerGroup: 2,
+    headSize: 40,
+    windowSize: 70,
+    document: 60,
+    dropout: 0.2,
+    isExact: true,
+  },
 ];
 
 /** Widths of Hopper's kernels, with several tiles. */
@@ -83,7 +100,9 @@ const partsOfHopper = (
       headsPerGroup: 2,
     },
     { name: 'documents', queries: [300, 500], keys: [100, 430], headSize: 128, document: 150, padding: 9 },
+    { name: 'exact', queries: [300, 500], keys: [37, 430], headSize: 96, isExact: true },
     { name: 'wide heads', queries: [130, 270], keys: [60, 200], headSize: 192 },
+    { name: 'exact, wide heads', queries: [130, 270], keys: [60, 200], headSize: 256, isExact: true },
     { name: 'wide heads and dropout', queries: [130, 270], keys: [60, 200], headSize: 256, dropout: 0.1 },
   ] as Part[]
 ).map((part): Part => ({ heads: 2, ...part, dtypes: ['bfloat16'], isOnlyForCuda: true }));
@@ -98,6 +117,11 @@ function sizesOf({ queries, keys, batch = 1, heads = 1, headsPerGroup = 1, headS
     keyShape: [numKeys, batch, heads / headsPerGroup, headSize],
     statisticsShape: [batch, heads, numQueries],
   };
+}
+
+/** A result, of the dtype of the operands or not. */
+function resultOf({ isExact }: Part, shape: readonly number[]): TensorSpec {
+  return { shape, output: true, ...(isExact && { dtype: 'float32' }) };
 }
 
 /** Query, key, value, and what hides keys or drops them. */
@@ -160,7 +184,7 @@ function forwardCase(part: Part): OpCase {
   return {
     ...commonOf(part, 'forward'),
     tensors: {
-      output: { shape: queryShape, output: true },
+      output: resultOf(part, queryShape),
       logSumExp: { shape: statisticsShape, dtype: 'float32', output: true },
       ...inputTensors(part),
     },
@@ -173,19 +197,21 @@ function forwardCase(part: Part): OpCase {
 }
 
 function backwardCase(part: Part): OpCase {
+  const { isExact = false } = part;
   const { queryShape, keyShape, statisticsShape } = sizesOf(part);
   return {
     ...commonOf(part, 'backward'),
     tensors: {
-      queryGradient: { shape: queryShape, output: true },
-      keyGradient: { shape: keyShape, output: true },
-      valueGradient: { shape: keyShape, output: true },
+      queryGradient: { ...resultOf(part, queryShape), accumulated: isExact },
+      keyGradient: { ...resultOf(part, keyShape), accumulated: isExact },
+      valueGradient: { ...resultOf(part, keyShape), accumulated: isExact },
       outputGradient: { shape: queryShape },
       ...inputTensors(part),
     },
     run: (tensors) => {
       const { queryGradient, keyGradient, valueGradient, outputGradient } = tensors;
-      const { device, dtype } = tensors.query!;
+      const { device, dtype: ofOperands } = tensors.query!;
+      const dtype = isExact ? 'float32' : ofOperands;
       // what the forward pass of the same device leaves behind
       using output = Tensor.empty({ shape: queryShape, dtype, device });
       using logSumExp = Tensor.empty({ shape: statisticsShape, dtype: 'float32', device });
@@ -198,6 +224,7 @@ function backwardCase(part: Part): OpCase {
         queryGradient: queryGradient!,
         keyGradient: keyGradient!,
         valueGradient: valueGradient!,
+        accumulate: isExact,
       });
     },
   };

@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 10;
+constexpr int kCudaLibraryAbiVersion = 11;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

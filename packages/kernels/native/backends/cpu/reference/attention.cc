@@ -14,8 +14,9 @@ struct Head {
   const AttentionProblem& problem;
   int64_t batch, head;
 
-  int64_t num_queries() const { return length_of(problem, batch, problem.num_queries); }
-  int64_t num_keys() const { return length_of(problem, batch, problem.num_keys); }
+  int64_t num_queries() const { return length_of(problem.query_starts, batch, problem.num_queries); }
+  int64_t num_keys() const { return length_of(problem.starts, batch, problem.num_keys); }
+  int64_t position_of(int64_t query) const { return first_query_of(problem, batch) + query; }
   int64_t statistics_index(int64_t query) const { return statistics_at(problem, batch, head) + query; }
   int64_t index(const AttentionOperand& operand, int64_t position, int64_t d) const {
     return head_at(problem, operand, batch, head) + position * operand.position + d;
@@ -24,15 +25,17 @@ struct Head {
   double element(const AttentionOperand& operand, int64_t position, int64_t d) const {
     return get(view(operand), index(operand, position, d));
   }
-  void store(const AttentionOperand& operand, int64_t position, const double* values) const {
-    for (int64_t d = 0; d < problem.head_size; ++d) set(view(operand), index(operand, position, d), values[d]);
+  void store(const AttentionOperand& operand, int64_t position, const double* values, bool add = false) const {
+    for (int64_t d = 0; d < problem.head_size; ++d) {
+      set(view(operand), index(operand, position, d), add ? element(operand, position, d) + values[d] : values[d]);
+    }
   }
   TensorView statistics() const {
     return {problem.log_sum_exp, problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32};
   }
 
   bool visible(int64_t query, int64_t key) const {
-    const int64_t own = problem.first_query + query, other = problem.first_key + key;
+    const int64_t own = position_of(query), other = problem.first_key + key;
     if (problem.causal && (other > own || other < own - problem.window)) return false;
     if (problem.key_start != nullptr && other < problem.key_start[batch * problem.num_queries + query]) return false;
     return problem.key_mask == nullptr || problem.key_mask[batch * problem.num_keys + key] != 0;
@@ -48,7 +51,7 @@ struct Head {
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
-        philox_element(problem.philox_key, problem.first_key + key, problem.first_query + query, problem.samples[batch],
+        philox_element(problem.philox_key, problem.first_key + key, position_of(query), problem.samples[batch],
                        problem.head_offset + head);
     return random >= dropout_threshold(problem.dropout_probability) ? 1.0 / (1.0 - problem.dropout_probability) : 0.0;
   }
@@ -132,12 +135,12 @@ void backward_group(const AttentionProblem& problem, int64_t batch, int64_t firs
     for (int64_t index = 0; index < problem.num_queries * size; ++index) queries[index] = 0.0;
     for (int64_t query = 0; query < head.num_queries(); ++query) backward_query(head, query, queries, keys, values);
     for (int64_t query = 0; query < head.num_queries(); ++query) {
-      head.store(problem.query_gradient, query, queries + query * size);
+      head.store(problem.query_gradient, query, queries + query * size, problem.accumulate);
     }
   }
   for (int64_t key = 0; key < first.num_keys(); ++key) {
-    first.store(problem.key_gradient, key, keys + key * size);
-    first.store(problem.value_gradient, key, values + key * size);
+    first.store(problem.key_gradient, key, keys + key * size, problem.accumulate);
+    first.store(problem.value_gradient, key, values + key * size, problem.accumulate);
   }
 }
 

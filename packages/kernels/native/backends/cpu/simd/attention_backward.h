@@ -14,8 +14,9 @@ namespace {
 // One query head of one sample, with the keys and values of its group.
 template <typename T>
 struct BackwardHead {
-  Matrix<const T> queries, keys, values, outputs, output_gradients;
-  Matrix<T> query_gradients, key_gradients, value_gradients;
+  Matrix<const T> queries, keys, values, output_gradients;
+  Results<T> outputs, query_gradients, key_gradients, value_gradients;
+  bool accumulate;  // gradients are added to
   const float* log_sum_exp;
   Visibility visibility;
   Dropout dropout;
@@ -96,7 +97,6 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   const int64_t sequence = head.queries.rows, size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes);
   const int64_t row_offset = first * row_words<Gemm>(size);
-  const Matrix<const T> outputs = rows_of(head.outputs, first);
   const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
   pack_rows<Gemm>(scratch.query_rows + row_offset, rows_of(head.queries, first));
   pack_rows<Gemm>(scratch.output_gradient_rows + row_offset, output_gradients);
@@ -108,17 +108,19 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(scratch.query_columns + column_offset, rows_of(head.queries, first));
     pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
-  for (int64_t row = 0; row < kTile; ++row) {
-    // Rows past the end get probability e^(0 - huge) = 0.
-    const bool real = first + row < sequence;
-    scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
-    VFloat total = {};
-    for (int64_t column = 0; real && column < size; column += kLanes) {
-      total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
-               load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
+  with_matrix(rows_of(head.outputs, first), [&](const auto& outputs) {
+    for (int64_t row = 0; row < kTile; ++row) {
+      // Rows past the end get probability e^(0 - huge) = 0.
+      const bool real = first + row < sequence;
+      scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
+      VFloat total = {};
+      for (int64_t column = 0; real && column < size; column += kLanes) {
+        total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
+                 load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
+      }
+      scratch.delta[first + row] = total_of(total);
     }
-    scratch.delta[first + row] = total_of(total);
-  }
+  });
   fill_zero(query_gradients + first * columns, kTile * columns);
   scratch.states[first / kTile] = TileState::kPrepared;
 }
@@ -126,8 +128,8 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
 // What to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
 template <typename T>
 struct BackwardAhead {
-  Matrix<const T> queries, outputs, output_gradients, keys, values;
-  Matrix<T> query_gradients, key_gradients, value_gradients;
+  Matrix<const T> queries, output_gradients, keys, values;
+  Results<T> outputs, query_gradients, key_gradients, value_gradients;
 };
 
 // What to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
@@ -307,38 +309,52 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// gradients[row, column] = factor * sums[row, column]
+// How gradients are written: as factor * sums, or added to what is there.
+struct Writing {
+  float factor;
+  bool accumulate;
+};
+
+// The values of a row's next `count` columns, or what is left of them.
 template <typename T>
-void write_gradients(const Matrix<T>& gradients, const float* sums, float factor) {
-  const int64_t size = gradients.columns, columns = round_up(size, kLanes);
-  for (int64_t row = 0; row < gradients.rows; ++row) {
-    T* destination = gradients.data + row * gradients.stride;
-    for (int64_t column = 0; column < size; column += kLanes) {
-      const VFloat value = load(sums + row * columns + column) * factor;
-      store_up_to(destination + column, value, size - column);
+MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
+  const VFloat value = sums * how.factor;
+  store_up_to(destination, how.accumulate ? load_up_to(destination, count) + value : value, count);
+}
+
+// gradients[row, column] by sums[row, column]
+template <typename T>
+void write_gradients(const Results<T>& results, const float* sums, const Writing& how) {
+  with_matrix(results, [&](const auto& gradients) {
+    const int64_t size = gradients.columns, columns = round_up(size, kLanes);
+    for (int64_t row = 0; row < gradients.rows; ++row) {
+      auto* const destination = gradients.data + row * gradients.stride;
+      for (int64_t column = 0; column < size; column += kLanes) {
+        write_values(destination + column, load(sums + row * columns + column), size - column, how);
+      }
     }
-  }
+  });
 }
 
 // The same of the sums of a tile of keys.
 template <typename Gemm, typename T>
-void write_key_gradients(const Matrix<T>& gradients, const float* sums, float factor) {
+void write_key_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   if constexpr (!Gemm::kOnTiles) {
-    write_gradients(gradients, sums, factor);
+    write_gradients(results, sums, how);
   } else {  // sums[column, row]
-    for (int64_t row = 0; row < gradients.rows; row += kLanes) {
-      for (int64_t column = 0; column < gradients.columns; column += kLanes) {
-        VUint rows[kLanes];
-        for (int lane = 0; lane < kLanes; ++lane) {
-          rows[lane] = float_to_bits(load(sums + (column + lane) * kTile + row) * factor);
-        }
-        transpose(rows);
-        for (int64_t lane = 0; lane < smaller(kLanes, gradients.rows - row); ++lane) {
-          store_up_to(gradients.data + (row + lane) * gradients.stride + column, bits_to_float(rows[lane]),
-                      gradients.columns - column);
+    with_matrix(results, [&](const auto& gradients) {
+      for (int64_t row = 0; row < gradients.rows; row += kLanes) {
+        for (int64_t column = 0; column < gradients.columns; column += kLanes) {
+          VUint rows[kLanes];
+          for (int lane = 0; lane < kLanes; ++lane) rows[lane] = float_to_bits(load(sums + (column + lane) * kTile + row));
+          transpose(rows);
+          for (int64_t lane = 0; lane < smaller(kLanes, gradients.rows - row); ++lane) {
+            write_values(gradients.data + (row + lane) * gradients.stride + column, bits_to_float(rows[lane]),
+                         gradients.columns - column, how);
+          }
         }
       }
-    }
+    });
   }
 }
 
@@ -351,18 +367,25 @@ struct BackwardGroup {
   template <typename T>
   BackwardHead<T> head(int64_t member) const {
     const int64_t batch = number / problem.groups, a = number % problem.groups * members() + member;
-    const auto queries = [&](const AttentionOperand& operand) {
-      return matrix_of<T>(problem, operand, batch, a, problem.num_queries);
+    const auto operand = [&](const AttentionOperand& of, int64_t positions) {
+      return matrix_of<const T>(problem, of, batch, a, positions);
     };
-    const auto keys = [&](const AttentionOperand& operand) {
-      return matrix_of<T>(problem, operand, batch, a, problem.num_keys);
+    const auto results = [&](const AttentionOperand& of, int64_t positions) {
+      return results_of<T>(problem, of, batch, a, positions);
     };
-    return {read_only(queries(problem.query)),  read_only(keys(problem.key)),
-            read_only(keys(problem.value)),     read_only(queries(problem.output)),
-            read_only(queries(problem.output_gradient)), queries(problem.query_gradient),
-            keys(problem.key_gradient),         keys(problem.value_gradient),
+    const int64_t queries = problem.num_queries, keys = problem.num_keys;
+    return {operand(problem.query, queries),
+            operand(problem.key, keys),
+            operand(problem.value, keys),
+            operand(problem.output_gradient, queries),
+            results(problem.output, queries),
+            results(problem.query_gradient, queries),
+            results(problem.key_gradient, keys),
+            results(problem.value_gradient, keys),
+            problem.accumulate,
             static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
-            visibility_of(problem, batch),      dropout_of(problem, batch, a),
+            visibility_of(problem, batch),
+            dropout_of(problem, batch, a),
             static_cast<float>(problem.scale)};
   }
 };
@@ -394,7 +417,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     }
     backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
     if (!complete) continue;
-    write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns, head.scale);
+    write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns,
+                    {head.scale, head.accumulate});
     scratch.states[tile] = TileState::kWritten;
   }
 }
@@ -436,8 +460,10 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
                           of_member<Gemm>(scratch, member, sequence, size), query_gradients + member * member_size,
                           key_tile, num_parts, member + 1 == members);
     }
-    write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, first.scale);
-    write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients, first.dropout.inverse_keep);
+    if (!seen && first.accumulate) continue;
+    write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, {first.scale, first.accumulate});
+    write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients,
+                              {first.dropout.inverse_keep, first.accumulate});
   }
   for (int64_t index = 0; index < members * tiles; ++index) {  // queries without keys here, or in the last tile
     const int64_t member = index / tiles, tile = index % tiles;
@@ -445,8 +471,8 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     if (state == TileState::kWritten) continue;
     float* const sums = query_gradients + member * member_size + tile * kTile * columns;
     if (state == TileState::kUntouched) fill_zero(sums, kTile * columns);
-    if (num_parts > 1) continue;
-    write_gradients(rows_of(group.head<T>(member).query_gradients, tile * kTile), sums, first.scale);
+    if (num_parts > 1 || (state == TileState::kUntouched && first.accumulate)) continue;
+    write_gradients(rows_of(group.head<T>(member).query_gradients, tile * kTile), sums, {first.scale, first.accumulate});
   }
 }
 
@@ -456,14 +482,14 @@ template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
                            int64_t first_query) {
   const int64_t columns = round_up(head.queries.columns, kLanes);
-  const Matrix<T> gradients = rows_of(head.query_gradients, first_query);
+  const int64_t num_rows = smaller(kTile, head.queries.rows - first_query);
   float* total = parts + first_query * columns;
   for (int64_t part = 1; part < num_parts; ++part) {
-    for (int64_t index = 0; index < gradients.rows * columns; index += kLanes) {
+    for (int64_t index = 0; index < num_rows * columns; index += kLanes) {
       store(total + index, load(total + index) + load(total + part * stride + index));
     }
   }
-  write_gradients(gradients, total, head.scale);
+  write_gradients(rows_of(head.query_gradients, first_query), total, {head.scale, head.accumulate});
 }
 
 // How backward_all partitions its work and its scratch memory.

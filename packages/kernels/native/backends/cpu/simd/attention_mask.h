@@ -170,13 +170,20 @@ template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
                                int64_t head, int64_t padded) {
   return {static_cast<T*>(operand.data) + head_at(problem, operand, batch, head), operand.position,
-          length_of(problem, batch, padded), problem.head_size};
+          length_of(operand.starts, batch, padded), problem.head_size};
+}
+
+template <typename T>
+MTL_INLINE Results<T> results_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
+                                 int64_t head, int64_t padded) {
+  if (operand.dtype != problem.dtype) return {{}, matrix_of<float>(problem, operand, batch, head, padded)};
+  return {matrix_of<T>(problem, operand, batch, head, padded), {}};
 }
 
 MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
-  return {length_of(problem, batch, problem.num_queries),
-          length_of(problem, batch, problem.num_keys),
-          first_position_of(problem),
+  return {length_of(problem.query_starts, batch, problem.num_queries),
+          length_of(problem.starts, batch, problem.num_keys),
+          first_query_of(problem, batch) - problem.first_key,
           problem.first_key,
           problem.causal,
           problem.window,
@@ -191,7 +198,7 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head)),
-          problem.first_query,
+          first_query_of(problem, batch),
           problem.first_key};
 }
 

@@ -11,7 +11,7 @@ template <typename T>
 struct OneQuery {
   const T* query;                // [head_size]
   Matrix<const T> keys, values;  // of the keys that the query attends to, [num_keys, head_size]
-  T* output;                     // [head_size]
+  Results<T> output;             // [1, head_size]
   float scale;
 };
 
@@ -92,9 +92,11 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
     }
   }
   const float inverse = 1.0f / total_of(denominator);
-  for (int64_t column = 0; column < size; column += kLanes) {
-    store_up_to(head.output + column, load(scratch.sums + column) * inverse, size - column);
-  }
+  with_matrix(head.output, [&](const auto& output) {
+    for (int64_t column = 0; column < size; column += kLanes) {
+      store_up_to(output.data + column, load(scratch.sums + column) * inverse, size - column);
+    }
+  });
 }
 
 inline int one_query_threads(const AttentionProblem& problem) {
@@ -116,7 +118,7 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
 // Whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or more,
 // without statistics and dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
-  const int64_t position = first_position_of(problem);
+  const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
          problem.starts == nullptr && problem.key_start == nullptr && problem.key_mask == nullptr &&
          problem.dropout_probability == 0.0;
@@ -143,7 +145,7 @@ Status attend_one_query_all(const AttentionProblem& problem) {
     };
     attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1).data,
                                  seen_rows(problem.key), seen_rows(problem.value),
-                                 matrix_of<T>(problem, problem.output, batch, of_batch, 1).data,
+                                 results_of<T>(problem, problem.output, batch, of_batch, 1),
                                  static_cast<float>(problem.scale)},
                      carve_one_query(&carver, head_size));
   });

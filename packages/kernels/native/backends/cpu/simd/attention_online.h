@@ -17,7 +17,7 @@ constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 template <typename T>
 struct ForwardHead {
   Matrix<const T> queries, keys, values;
-  Matrix<T> outputs;
+  Results<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
   Visibility visibility;
   Dropout dropout;
@@ -151,7 +151,7 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
 template <typename T>
 struct ForwardAhead {
   Matrix<const T> queries, keys, values;
-  Matrix<T> outputs;
+  Results<T> outputs;
 };
 
 // One tile of scores: matmul, masks, softmax, and the matmul with the values.
@@ -218,13 +218,17 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
     store(scratch.statistics + index, select(empty, splat(kNoMaximum),
                                      load(scratch.maxima + index) * kLn2 + natural_logarithm(denominator)));
   }
-  for (int64_t index = 0; index < row.num_queries; ++index) {
-    T* output = head.outputs.data + (row.first_query + index) * head.outputs.stride;
-    for (int64_t column = 0; column < columns; column += kLanes) {
-      const VFloat value = load(scratch.output + index * columns + column) * factors[index];
-      store_up_to(output + column, value, head_size - column);
+  with_matrix(head.outputs, [&](const auto& outputs) {
+    for (int64_t index = 0; index < row.num_queries; ++index) {
+      auto* const output = outputs.data + (row.first_query + index) * outputs.stride;
+      for (int64_t column = 0; column < columns; column += kLanes) {
+        const VFloat value = load(scratch.output + index * columns + column) * factors[index];
+        store_up_to(output + column, value, head_size - column);
+      }
     }
-    if (head.log_sum_exp != nullptr) head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
+  });
+  for (int64_t index = 0; head.log_sum_exp != nullptr && index < row.num_queries; ++index) {
+    head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
   }
 }
 
@@ -314,7 +318,7 @@ MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64
   return {matrix_of<const T>(problem, problem.query, batch, head, problem.num_queries),
           matrix_of<const T>(problem, problem.key, batch, head, problem.num_keys),
           matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys),
-          matrix_of<T>(problem, problem.output, batch, head, problem.num_queries),
+          results_of<T>(problem, problem.output, batch, head, problem.num_queries),
           log_sum_exp == nullptr ? nullptr : log_sum_exp + statistics_at(problem, batch, head),
           visibility_of(problem, batch),
           dropout_of(problem, batch, head),

@@ -243,9 +243,27 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
+// Results of operands of type T: in this type, or in float32 over fewer bits. The other matrix has no rows.
 template <typename T>
-MTL_INLINE Matrix<const T> read_only(const Matrix<T>& matrix) {
-  return {matrix.data, matrix.stride, matrix.rows, matrix.columns};
+struct Results {
+  Matrix<T> rounded;
+  Matrix<float> exact;
+};
+
+template <typename T>
+MTL_INLINE Results<T> rows_of(const Results<T>& results, int64_t first) {
+  if (results.exact.data != nullptr) return {{}, rows_of(results.exact, first)};
+  return {rows_of(results.rounded, first), {}};
+}
+
+// Calls `body` with the matrix of the results.
+template <typename T, typename Body>
+MTL_INLINE void with_matrix(const Results<T>& results, const Body& body) {
+  if (results.exact.data != nullptr) {
+    body(results.exact);
+  } else {
+    body(results.rounded);
+  }
 }
 
 // Prefetches rows first .. first + count of a tile's matrix. Rows of one head are kilobytes apart, and
@@ -258,6 +276,11 @@ MTL_INLINE void prefetch_rows(const Matrix<T>& matrix, int64_t first, int64_t co
     const int64_t bytes = matrix.columns * static_cast<int64_t>(sizeof(T));
     for (int64_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(begin + offset, kWrite, 2);
   }
+}
+
+template <bool kWrite = false, typename T>
+MTL_INLINE void prefetch_rows(const Results<T>& results, int64_t first, int64_t count) {
+  with_matrix(results, [&](const auto& matrix) { prefetch_rows<kWrite>(matrix, first, count); });
 }
 
 // Words along a row of `columns` elements, rounded up to whole vectors.

@@ -9,12 +9,11 @@ namespace mtl::cuda {
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
-  int sequence, batch, heads, members, head_size;  // with packed samples: of the longest, until enter_head
-  // For the kernels without tensor cores; the others have num_keys = sequence, first_query = first_key = 0,
-  // window = kNoWindow.
-  int num_keys;                // with packed samples: of the longest, until enter_head
+  int sequence, num_keys;      // queries and keys; with packed samples: of the longest, until enter_head
+  int batch, heads, members, head_size;
   int first_query, first_key;  // positions in the sequence
-  int window;                  // of causal attention
+  int first_position;          // of query 0 among the keys
+  int window;                  // for the kernels without tensor cores; the others have kNoWindow
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, num_keys], or null
   const int64_t* samples;    // [B], or null
@@ -24,13 +23,16 @@ struct AttentionArguments {
   float inverse_keep;          // 1 / (1 - probability)
   PhiloxKey philox_key;
   int64_t head_offset;
-  const int32_t* starts;  // packed samples: [B + 1], or null
-  int64_t rows;           // packed samples only
+  const int32_t* starts;         // packed samples: [B + 1], or null
+  const int32_t* query_starts;   // for the kernels without tensor cores; the others have those of keys
+  const int32_t* first_queries;  // the same; the others have null
+  int64_t rows;                  // packed samples only: of queries
   AttentionOperand query, key, value, output;
   int64_t value_offset;  // elements from a row of keys to its values, if their strides are equal
   float* log_sum_exp;
   // Arguments of the backward pass.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
+  bool accumulate;
   float* delta;
 };
 
@@ -42,13 +44,14 @@ inline int64_t elements_between(const AttentionProblem& problem, const Attention
 // The arguments for a problem with a supported layout.
 inline AttentionArguments attention_arguments(const AttentionProblem& problem, float* delta = nullptr) {
   return {static_cast<int>(problem.num_queries),
+          static_cast<int>(problem.num_keys),
           static_cast<int>(problem.batch),
           static_cast<int>(problem.heads),
           static_cast<int>(problem.heads / problem.groups),
           static_cast<int>(problem.head_size),
-          static_cast<int>(problem.num_keys),
           static_cast<int>(problem.first_query),
           static_cast<int>(problem.first_key),
+          static_cast<int>(problem.first_query - problem.first_key),
           static_cast<int>(problem.window),
           problem.key_start,
           problem.key_mask,
@@ -60,7 +63,9 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           problem.philox_key,
           problem.head_offset,
           problem.starts,
-          problem.rows,
+          problem.query_starts,
+          problem.first_queries,
+          problem.query_rows,
           problem.query,
           problem.key,
           problem.value,
@@ -71,6 +76,7 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           problem.query_gradient,
           problem.key_gradient,
           problem.value_gradient,
+          problem.accumulate,
           delta};
 }
 
@@ -117,11 +123,14 @@ MTL_HOST_DEVICE inline void enter_next_member(const AttentionArguments& a, HeadP
   place.statistics += a.starts == nullptr ? a.sequence : a.rows;
 }
 
-// The first row of a head in an operand.
+// The first element of a head's rows in an operand.
+MTL_HOST_DEVICE inline int64_t first_element(const AttentionOperand& operand, const HeadPlace& place) {
+  return place.first_row * operand.position + place.batch * operand.sample + place.group * operand.group +
+         place.member * operand.member;
+}
 template <typename T>
 MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPlace& place) {
-  return static_cast<T*>(operand.data) + (place.first_row * operand.position + place.batch * operand.sample +
-                                          place.group * operand.group + place.member * operand.member);
+  return static_cast<T*>(operand.data) + first_element(operand, place);
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.

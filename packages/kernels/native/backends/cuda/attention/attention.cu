@@ -28,29 +28,31 @@ bool has_values_like_keys(const AttentionProblem& problem) {
 template <typename Call, typename... Operands>
 bool fits_tensor_cores(const Call& call, const Operands&... operands) {
   const AttentionProblem& problem = call.problem;
-  if (problem.window != kNoWindow && (problem.starts != nullptr || call.first_keys == nullptr)) return false;
-  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && problem.num_keys == problem.num_queries &&
-         problem.first_query == 0 && problem.first_key == 0 && has_values_like_keys(problem) &&
+  if (has_queries_apart(problem) || (problem.window != kNoWindow && problem.starts != nullptr)) return false;
+  if (has_first_keys(problem) && call.first_keys == nullptr) return false;
+  // with dropout no register is left for positions in the sequence
+  if (problem.dropout_probability > 0 && (problem.first_query != 0 || problem.first_key != 0)) return false;
+  return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
          (has_aligned_rows(operands) && ...);
 }
 
-// A window is the first key of every query, as a document's first key is.
-__global__ void first_keys_kernel(int32_t* first_keys, const int32_t* key_start, int64_t count, int64_t sequence, int64_t window) {
+// A window is the first key of every query, as a document's first key is; both among the keys of the call.
+__global__ void first_keys_kernel(int32_t* first_keys, int64_t count, AttentionArguments a) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
-    const int32_t first = static_cast<int32_t>(i % sequence - window), start = key_start == nullptr ? 0 : key_start[i];
-    first_keys[i] = first > start ? first : start;
+    const int first = static_cast<int>(i % a.sequence) + a.first_position - a.window;
+    const int start = a.key_start == nullptr ? 0 : max(a.key_start[i], 0) - a.first_key;
+    first_keys[i] = max(first, start);
   }
 }
 
-// Replaces the window of a call for tensor cores by first keys.
+// Replaces the window of a call for tensor cores, and positions in the sequence, by first keys.
 template <typename Call>
 cudaError_t replace_window(Call* call) {
   AttentionProblem& problem = call->problem;
-  if (problem.window == kNoWindow) return cudaSuccess;
+  if (!has_first_keys(problem)) return cudaSuccess;
   const int64_t count = problem.batch * problem.num_queries;
   const Launch how = {dim3(64), 256, 0, call->stream};
-  const cudaError_t status =
-      MTL_LAUNCH(first_keys_kernel, how, call->first_keys, problem.key_start, count, problem.num_queries, problem.window);
+  const cudaError_t status = MTL_LAUNCH(first_keys_kernel, how, call->first_keys, count, attention_arguments(problem));
   problem.key_start = call->first_keys;
   problem.window = kNoWindow;
   return status;

@@ -5,8 +5,9 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, keys at
-//   other positions than the queries and windows of packed samples, with head sizes up to 256.
+// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, windows of
+//   packed samples, their queries in rows of their own, and dropout where queries or keys do not begin at
+//   position 0, with head sizes up to 256.
 // - One block for each query (generation.cu): forward of few queries without logSumExp, masks and dropout;
 //   any head size.
 //
@@ -25,7 +26,7 @@ namespace mtl::cuda {
 struct AttentionForwardCall {
   AttentionProblem problem;  // pointers are device pointers; float32, bfloat16 or float16
   cudaStream_t stream;
-  int32_t* first_keys = nullptr;  // [B, S] scratch, with which tensor cores compute windows
+  int32_t* first_keys = nullptr;  // [B, S] scratch where has_first_keys
 };
 
 struct AttentionBackwardCall {

@@ -92,19 +92,19 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   RunningRows<kWidth> rows[kRowTiles];
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
   load_tile<T, kWidth, kQueries>(query_tile, rows_of<const T>(a.query, place), a.query.position, first_query, a.sequence, a.head_size);
-  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.sequence, a.head_size);
+  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.num_keys, a.head_size);
   commit_copies();
   while (first_key < range.any.end) {
     wait_for_copies<0>();
     __syncthreads();  // the keys have arrived, and no thread still reads the values of the previous tile
-    load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, a.num_keys, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
     __syncthreads();  // the values have arrived, and no thread still reads these keys
     const int next = next_key_tile(a, place.batch, range, first_key + kTile);
-    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, a.sequence, a.head_size);
+    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, a.num_keys, a.head_size);
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);

@@ -9,6 +9,7 @@
 // spills allowed: 28 (bytes, with packed samples at width 96 without dropout only, on sm_80)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_facts.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   const int head_of_batch = static_cast<int>(blockIdx.y) * a.members;  // the first of a group
   HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
   const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys have the most queries
-  if (kPacked && first_key >= a.sequence) return;  // past the end of a sample
+  if (kPacked && first_key >= a.num_keys) return;  // past the end of a sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
 
@@ -66,17 +67,17 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   float key_sums[kOfKeys ? kColumns : 1][4] = {}, value_sums[kOfValues ? kColumns : 1][4] = {};
   QueryRange range, next_range;
   int first_query = a.sequence;
-  if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &range);
+  if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, first_query_of_key(a, first_key), &range);
   // The tile of queries after the given one: of the same head or, after its last one, of the next head of the
   // group.
   const auto tile_after = [&](int before) {
     const int next = next_query_tile(a, place.batch, seen, before + kTile, &next_range);
     if (next < a.sequence || place.member + 1 == a.members) return next;
     enter_next_member(a, place);
-    return next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &next_range);
+    return next_query_tile(a, place.batch, seen, first_query_of_key(a, first_key), &next_range);
   };
-  load_tile<T, kWidth, kTile>(key_tile, rows_of<const T>(a.key, place), a.key.position, first_key, a.sequence, a.head_size);
-  load_tile<T, kWidth, kTile>(value_tile, rows_of<const T>(a.value, place), a.value.position, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(key_tile, rows_of<const T>(a.key, place), a.key.position, first_key, a.num_keys, a.head_size);
+  load_tile<T, kWidth, kTile>(value_tile, rows_of<const T>(a.value, place), a.value.position, first_key, a.num_keys, a.head_size);
   if (first_query < a.sequence) load_stage(0, first_query);
   commit_copies();
   for (int stage = 0; first_query < a.sequence; stage = (stage + 1) % kStages) {
@@ -116,24 +117,22 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   // read again, so that it occupies no registers in between
   const int first_of_group = reread_block_y() * a.members;
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
-  const int first_row = first_key + warp_row, num_rows = a.sequence - first_row;
+  const int first_row = first_key + warp_row, num_rows = a.num_keys - first_row;
   if constexpr (kOfKeys) {
-    const int64_t stride = a.key_gradient.position;
-    T* to = rows_of<T>(a.key_gradient, end) + first_row * stride;
-    store_rows<T, kWidth>(to, stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
+    store_results<T, kWidth>(a.key_gradient, end, first_row, num_rows, 0, a.head_size, key_sums, {a.scale, a.scale},
+                             key_tile + warp_row * kStride, a.accumulate);
   }
   if constexpr (kOfValues) {
     const float factor = kDropout ? a.inverse_keep : 1.0f;
-    const int64_t stride = a.value_gradient.position;
-    T* to = rows_of<T>(a.value_gradient, end) + first_row * stride;
-    store_rows<T, kWidth>(to, stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
+    store_results<T, kWidth>(a.value_gradient, end, first_row, num_rows, 0, a.head_size, value_sums, {factor, factor},
+                             value_tile + warp_row * kStride, a.accumulate);
   }
 }
 
 template <typename T, int kWidth, Gradients kWhich, bool kPacked>
 cudaError_t launch_gradients(const AttentionBackwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem, call.delta);
-  const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
+  const unsigned num_tiles = static_cast<unsigned>((a.num_keys + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads / a.members)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
   return a.dropout_threshold != 0
              ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich, kPacked>), how, a)

@@ -8,6 +8,7 @@
 // sm_90a)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -41,8 +42,8 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
 
   const auto load_stage = [&](int stage, int first_key) {
     T* key_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.sequence, a.head_size);
-    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, values, a.key.position, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.num_keys, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, values, a.key.position, first_key, a.num_keys, a.head_size);
   };
   float sums[kWidth / 8][4] = {};
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
@@ -85,10 +86,9 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of the queries is reused to reorder their gradient
-  const int64_t stride = a.query_gradient.position;
-  T* to = rows_of<T>(a.query_gradient, place) + (first_query + warp_row) * stride;
-  store_rows<T, kWidth>(to, stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
-                        query_tile + warp_row * kStride);
+  const int first_row = first_query + warp_row;
+  store_results<T, kWidth>(a.query_gradient, place, first_row, a.sequence - first_row, 0, a.head_size, sums, {a.scale, a.scale},
+                           query_tile + warp_row * kStride, a.accumulate);
 }
 
 template <typename T, int kWidth>

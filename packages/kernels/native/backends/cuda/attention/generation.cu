@@ -64,10 +64,17 @@ __global__ void __launch_bounds__(kScanThreads) generation_attention_kernel(Atte
     }
     __syncthreads();
   }
-  T* const output = rows_of<T>(a.output, place) + int64_t{blockIdx.x} * a.output.position;
+  const int64_t at = first_element(a.output, place) + int64_t{blockIdx.x} * a.output.position;
   // 0 without visible keys, where both the sums and the denominator are 0
   const float divisor = denominator == 0.0f ? 1.0f : denominator;
-  for (int d = thread; d < a.head_size; d += kScanThreads) output[d] = Numbers<T>::narrow(sums[d] / divisor);
+  for (int d = thread; d < a.head_size; d += kScanThreads) {
+    const float value = sums[d] / divisor;
+    if (a.output.dtype == DType::kFloat32) {
+      static_cast<float*>(a.output.data)[at + d] = value;
+    } else {
+      static_cast<T*>(a.output.data)[at + d] = Numbers<T>::narrow(value);
+    }
+  }
 }
 
 template <typename T>

@@ -56,7 +56,7 @@ QueryList query_list(const AttentionProblem& problem, int rows) {
   return {static_cast<int>(tiles), static_cast<int>(heads), static_cast<int>(std::min(groups * (problem.heads / problem.groups), heads))};
 }
 
-cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem) {
+cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem) {
   const bool is_packed = problem.starts != nullptr;
   // number and stride of each
   const int64_t counts[] = {is_packed ? 1 : problem.batch, problem.groups, problem.heads / problem.groups};
@@ -75,7 +75,7 @@ cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, co
   const int rest = hopper_width(problem.head_size) % 64;
   TensorMapShape shape = {operand.data,
                           problem.dtype == DType::kFloat16,
-                          is_packed ? problem.rows : problem.num_queries,
+                          is_packed ? problem.rows : positions,
                           vectors,
                           problem.head_size,
                           operand.position,
@@ -93,10 +93,10 @@ cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, co
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call) {
   const AttentionProblem& problem = call.problem;
   BackwardMaps maps;
-  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, problem.output_gradient, problem);
+  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem.num_queries, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem.num_keys, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem.num_keys, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, problem.output_gradient, problem.num_queries, problem);
   if (status == cudaSuccess && call.fused != nullptr) return launch_hopper_fused_backward(call, maps);
   if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
   return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;

@@ -25,8 +25,9 @@ cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& c
 // All gradients in one pass: heads of up to 128 columns, without dropout. `call.fused` is its scratch memory.
 cudaError_t launch_hopper_fused_backward(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
-// Maps of the rows of an operand with 16-bit elements; address and strides are aligned to 16 bytes.
-cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, const AttentionProblem& problem);
+// Maps of the rows of an operand with 16-bit elements, `positions` of each sample; address and strides are
+// aligned to 16 bytes.
+cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem);
 
 // The tiles of `rows` queries of all heads.
 QueryList query_list(const AttentionProblem& problem, int rows);
@@ -49,11 +50,11 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKern
   return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// One block for every Shape::kRows rows of every head (num_heads per sample); with packed samples, for the
-// rows of the longest one.
+// One block for every Shape::kRows of num_rows queries or keys of every head (num_heads per sample); with
+// packed samples, for those of the longest one.
 template <typename Shape>
-Launch hopper_launch(const AttentionArguments& a, int num_heads, cudaStream_t stream) {
-  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);
+Launch hopper_launch(const AttentionArguments& a, int num_rows, int num_heads, cudaStream_t stream) {
+  const unsigned num_blocks = static_cast<unsigned>((num_rows + Shape::kRows - 1) / Shape::kRows);
   return {dim3(num_blocks, static_cast<unsigned>(a.batch * num_heads)), Shape::kThreadsOfBlock, Shape::kBytes, stream};
 }
 

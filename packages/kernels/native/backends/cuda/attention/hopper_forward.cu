@@ -268,6 +268,7 @@ MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
     const QueryWork& work = work_at<kWidth>(bytes, parity);
     a.sequence = uniform(work.sequence);
     if (a.sequence == 0) break;
+    if (a.starts != nullptr) a.num_keys = a.sequence;
     const HeadPlace place = work.block.place;
     const int group_query = work.block.first_query + group * Shape::kGroupRows;
     const Rows of = {place.batch, group_query + warp_row + static_cast<int>(threadIdx.x) % 32 / 4,
@@ -308,9 +309,9 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
   const AttentionProblem& problem = call.problem;
   ForwardMaps maps;
-  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem);
+  cudaError_t status = make_panel_maps(&maps.query, problem.query, problem.num_queries, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem.num_keys, problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem.num_keys, problem);
   if (status != cudaSuccess) return status;
   const AttentionArguments a = attention_arguments(problem);
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(problem, [&](auto element, auto width, auto dropout) {

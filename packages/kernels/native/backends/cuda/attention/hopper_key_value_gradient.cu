@@ -9,6 +9,7 @@
 // would insert waits between any two (C7515).
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
-  if (block.first_key >= a.sequence) return;  // past the end of a packed sample
+  if (block.first_key >= a.num_keys) return;  // past the end of a packed sample
   begin_block<Shape>(bytes, maps.key, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
@@ -139,14 +140,13 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
   // no warp of the group still reads keys and values: their shared memory is reused to reorder the gradients
   meet(1 + group, kGroupThreads);
-  const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.sequence - first_row;
+  const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.num_keys - first_row;
   T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
-  const int64_t key_stride = a.key_gradient.position, value_stride = a.value_gradient.position;
-  T* const to_keys = rows_of<T>(a.key_gradient, block.place) + first_row * key_stride;
-  store_rows<T, kWidth>(to_keys, key_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
+  store_results<T, kWidth>(a.key_gradient, block.place, first_row, num_rows, 0, a.head_size, sums.keys, {a.scale, a.scale}, scratch,
+                           a.accumulate);
   const float factor = kDropout ? a.inverse_keep : 1.0f;
-  T* const to_values = rows_of<T>(a.value_gradient, block.place) + first_row * value_stride;
-  store_rows<T, kWidth>(to_values, value_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
+  store_results<T, kWidth>(a.value_gradient, block.place, first_row, num_rows, 0, a.head_size, sums.values, {factor, factor}, scratch,
+                           a.accumulate);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result
 #endif
@@ -159,7 +159,7 @@ cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCa
   const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<64, 80, 96, 128>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, a.heads / a.members, call.stream);
+    const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, a.num_keys, a.heads / a.members, call.stream);
     return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }

@@ -41,7 +41,7 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, const KeyBlock& block, 
 }
 template <typename Shape>
 MTL_PTX int first_query_tile(const AttentionArguments& a, const KeyBlock& block) {
-  return next_query_tile<Shape>(a, block, a.causal ? block.first_key : 0);
+  return next_query_tile<Shape>(a, block, first_query_of_key(a, block.first_key));
 }
 
 // By a warp group: one thread copies, all compute the facts about queries.

@@ -7,6 +7,7 @@
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_tiles.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -195,9 +196,8 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
   // no warp of the group still reads the queries: their shared memory is reused to reorder the gradient
   meet(1 + group, kGroupThreads);
-  T* to = rows_of<T>(a.query_gradient, place) + warp_query * a.query_gradient.position;
-  store_rows<T, kWidth>(to, a.query_gradient.position, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
-                        reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+  store_results<T, kWidth>(a.query_gradient, place, warp_query, a.sequence - warp_query, 0, a.head_size, sums, {a.scale, a.scale},
+                           reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride, a.accumulate);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result
 #endif
@@ -209,7 +209,7 @@ cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& 
   const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, a.heads, call.stream);
+    const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, a.sequence, a.heads, call.stream);
     return MTL_LAUNCH((hopper_attention_query_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }

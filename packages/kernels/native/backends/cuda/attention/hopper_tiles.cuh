@@ -203,7 +203,7 @@ MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& pla
 
 // shown_keys, or 0 if all 64 keys are past the last one.
 MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
-  return first_key < a.sequence ? shown_keys(a, batch, first_key) : 0;
+  return first_key < a.num_keys ? shown_keys(a, batch, first_key) : 0;
 }
 
 // Shared by the blocks of all kernels: one warp group that fills a ring of kSlots slots, two that compute 64
@@ -273,7 +273,7 @@ template <typename Shape>
 MTL_PTX QueryBlock query_block_at(AttentionArguments& a, int head_of_batch, int first_query) {
   const HeadPlace place = enter_head(a, head_of_batch);
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
-  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
+  return {first_query, seen.begin / Shape::kKeys, (max(seen.end, 0) + Shape::kKeys - 1) / Shape::kKeys, place};
 }
 // The same for a grid of a block for every tile of queries and every head.
 template <typename Shape>

@@ -8,6 +8,7 @@
 // to the second through shared memory, thread by thread, as accumulators have the same layout in both.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -140,13 +141,14 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
 // Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows, for half of
 // them.
 template <typename T, int kWidth>
-MTL_PTX void store_in_halves(T* to, int64_t stride, int num_rows, const AttentionArguments& a, const float (&sums)[kWidth / 8][4],
-                             float factor, T* scratch) {
+MTL_PTX void store_in_halves(const AttentionOperand& to, const HeadPlace& place, int first_row, const AttentionArguments& a,
+                             const float (&sums)[kWidth / 8][4], float factor, T* scratch) {
   constexpr int kHalf = kWidth / 2;
 #pragma unroll
   for (int first = 0; first < kWidth; first += kHalf) {
     const auto& half = reinterpret_cast<const float(&)[kHalf / 8][4]>(sums[first / 8]);
-    store_rows<T, kHalf>(to + first, stride, num_rows, a.head_size - first, half, {factor, factor}, scratch);
+    store_results<T, kHalf>(to, place, first_row, a.num_keys - first_row, first, a.head_size - first, half, {factor, factor}, scratch,
+                            a.accumulate);
   }
 }
 
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   using Shape = HopperWideKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
-  if (block.first_key >= a.sequence) return;  // past the end of a packed sample
+  if (block.first_key >= a.num_keys) return;  // past the end of a packed sample
   if (threadIdx.x == 0) {  // before begin_block makes this thread's initialization visible
     for (int slot = 0; slot < Shape::kSlots; ++slot) set_up_barrier(handed_at<Shape>(bytes, slot), kWarps);
   }
@@ -181,11 +183,9 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + warp_row;
   const AttentionOperand& gradient = group == 1 ? a.key_gradient : a.value_gradient;
-  const int64_t stride = gradient.position;
   T* const scratch = reinterpret_cast<T*>(bytes + group * Shape::kValuesAt) + warp_row * TileShape<kWidth / 2>::kStride;
   const float factor = group == 1 ? a.scale : kDropout ? a.inverse_keep : 1.0f;
-  store_in_halves<T, kWidth>(rows_of<T>(gradient, block.place) + first_row * stride, stride, a.sequence - first_row, a, sums, factor,
-                             scratch);
+  store_in_halves<T, kWidth>(gradient, block.place, first_row, a, sums, factor, scratch);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result
 #endif
@@ -197,7 +197,7 @@ cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& c
   const AttentionArguments a = attention_arguments(call.problem, call.delta);
   return with_hopper_kernel<192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
-    const Launch how = hopper_launch<HopperWideKeyValueGradient<kWidth>>(a, a.heads / a.members, call.stream);
+    const Launch how = hopper_launch<HopperWideKeyValueGradient<kWidth>>(a, a.num_keys, a.heads / a.members, call.stream);
     return MTL_LAUNCH((hopper_wide_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a);
   });
 }

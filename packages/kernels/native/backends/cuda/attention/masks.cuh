@@ -12,10 +12,16 @@ struct KeyRange {
   int begin, end;
 };
 
+// The end of the keys that causality lets a query attend to: 0 or less where it is before all keys.
+MTL_PTX int end_key(const AttentionArguments& a, int query) {
+  return a.causal ? min(a.first_position + query + 1, a.num_keys) : a.num_keys;
+}
+
+// key_start counts among the call's keys (first_keys_kernel).
 MTL_PTX KeyRange keys_of_query(const AttentionArguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
   const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query];
-  return {min(max(begin, 0), a.sequence), a.causal ? query + 1 : a.sequence};
+  return {min(max(begin, 0), a.num_keys), end_key(a, query)};
 }
 
 // What kQueries queries from first_query on share.
@@ -28,7 +34,7 @@ struct QueryRange {
 template <int kQueries>
 MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;
-  const int first_end = a.causal ? first_query + 1 : a.sequence, last_end = a.causal ? last + 1 : a.sequence;
+  const int first_end = end_key(a, first_query), last_end = end_key(a, last);
   if (a.key_start == nullptr) return {{0, last_end}, {0, first_end}};
   unsigned lowest = ~0u, highest = 0;
   for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
@@ -41,12 +47,17 @@ MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first
   return {{static_cast<int>(lowest), last_end}, {static_cast<int>(highest), first_end}};
 }
 
+// The first query, of a tile of 64, that causality lets attend to a key.
+MTL_PTX int first_query_of_key(const AttentionArguments& a, int key) {
+  return a.causal ? max(key - a.first_position, 0) / kTile * kTile : 0;
+}
+
 // Bit i: key first_key + i exists and is not masked.
 MTL_PTX uint64_t shown_keys(const AttentionArguments& a, int batch, int first_key) {
-  const int left = a.sequence - first_key;
+  const int left = a.num_keys - first_key;
   const uint64_t real = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   if (a.key_mask == nullptr) return real;
-  const uint8_t* mask = a.key_mask + static_cast<int64_t>(batch) * a.sequence + first_key;
+  const uint8_t* mask = a.key_mask + static_cast<int64_t>(batch) * a.num_keys + first_key;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const unsigned low = __ballot_sync(kWholeWarp, lane < left && mask[min(lane, left - 1)] != 0);
   const unsigned high = __ballot_sync(kWholeWarp, lane + 32 < left && mask[min(lane + 32, left - 1)] != 0);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
+#include "backends/cuda/attention/results.cuh"
 
 namespace mtl::cuda {
 
@@ -72,8 +73,7 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, Ru
           empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
     }
   }
-  T* output = rows_of<T>(a.output, place) + first_query * a.output.position;
-  store_rows<T, kWidth>(output, a.output.position, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
+  store_results<T, kWidth>(a.output, place, first_query, a.sequence - first_query, 0, a.head_size, rows.output, factors, scratch, false);
 }
 
 }  // namespace mtl::cuda

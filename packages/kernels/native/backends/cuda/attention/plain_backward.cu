@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_query_gradient_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const auto [place, of_keys] = plain_enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
   if (first_query >= a.sequence) return;  // past the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
-  const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
+  const T *keys = rows_of<const T>(a.key, of_keys), *values = rows_of<const T>(a.value, of_keys);
   const T* output_gradients = rows_of<const T>(a.output_gradient, place);
   load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
   load_plain_row(shared.own_right, output_gradients + query * a.output_gradient.position, a.head_size, real);
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   }
   if (!real) return;
   // read again, so that it occupies no registers in between
-  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
-  store_plain_row(rows_of<T>(a.query_gradient, end) + query * a.query_gradient.position, sums, 1.0f, a.head_size);
+  const HeadPlace end = plain_enter_head(a, static_cast<int>(blockIdx.y)).queries;
+  store_plain_row<T>(a.query_gradient, end, query, sums, 1.0f, a.head_size, a.accumulate);
 }
 
 template <typename T>
@@ -62,13 +62,13 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_key_value_gradient_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y) * a.members);  // the first head of a group
+  auto [place, of_keys] = plain_enter_head(a, static_cast<int>(blockIdx.y) * a.members);  // the first head of a group
   const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
   if (first_key >= a.num_keys) return;  // past the end of a packed sample
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
   const bool real = key < a.num_keys;
-  load_plain_row(shared.own_left, rows_of<const T>(a.key, place) + key * a.key.position, a.head_size, real);
-  load_plain_row(shared.own_right, rows_of<const T>(a.value, place) + key * a.value.position, a.head_size, real);
+  load_plain_row(shared.own_left, rows_of<const T>(a.key, of_keys) + key * a.key.position, a.head_size, real);
+  load_plain_row(shared.own_right, rows_of<const T>(a.value, of_keys) + key * a.value.position, a.head_size, real);
 
   const KeyRange seeing = plain_queries_of_keys(a, first_key);
   float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(kPlainThreads)
     }
   }
   if (!real) return;
-  store_plain_row(rows_of<T>(a.key_gradient, place) + key * a.key_gradient.position, key_sums, 1.0f, a.head_size);
-  store_plain_row(rows_of<T>(a.value_gradient, place) + key * a.value_gradient.position, value_sums, 1.0f, a.head_size);
+  store_plain_row<T>(a.key_gradient, of_keys, key, key_sums, 1.0f, a.head_size, a.accumulate);
+  store_plain_row<T>(a.value_gradient, of_keys, key, value_sums, 1.0f, a.head_size, a.accumulate);
 }
 
 template <typename T>

@@ -10,12 +10,12 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_forward_kernel(AttentionArguments a) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const auto [place, of_keys] = plain_enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
   if (first_query >= a.sequence) return;  // past the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
-  const T *keys = rows_of<const T>(a.key, place), *values = rows_of<const T>(a.value, place);
+  const T *keys = rows_of<const T>(a.key, of_keys), *values = rows_of<const T>(a.value, of_keys);
   load_plain_row(shared.own_left, rows_of<const T>(a.query, place) + query * a.query.position, a.head_size, real);
   const KeyRange block_range = plain_range(a, place.batch, first_query);
   const KeyRange range = plain_keys_of_query(a, place.batch, query);
@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
   // read again, so that it occupies no registers in between
-  const HeadPlace end = enter_head(a, reread_block_y());
-  store_plain_row(rows_of<T>(a.output, end) + query * a.output.position, sums, factor, a.head_size);
+  const HeadPlace end = plain_enter_head(a, reread_block_y()).queries;
+  store_plain_row<T>(a.output, end, query, sums, factor, a.head_size, false);
   if (lane == 0 && a.log_sum_exp != nullptr) {
     a.log_sum_exp[end.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
   }

@@ -32,6 +32,25 @@ MTL_PTX PlainShared plain_shared(unsigned char* bytes, int width) {
   return {tiles, tiles + tile, rows, rows + width};
 }
 
+// A head in the rows of queries and in those of keys.
+struct PlainPlace {
+  HeadPlace queries, keys;
+};
+
+// enter_head for packed samples whose queries have rows and positions of their own, too.
+MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
+  PlainPlace place = {head_place(a, head_of_batch), head_place(a, head_of_batch)};
+  if (a.starts == nullptr) return place;
+  const int batch = place.queries.batch;
+  place.queries.first_row = a.query_starts[batch];
+  place.keys.first_row = a.starts[batch];
+  place.queries.statistics = head_of_batch % a.heads * a.rows + place.queries.first_row;
+  a.sequence = a.query_starts[batch + 1] - place.queries.first_row;
+  a.num_keys = a.starts[batch + 1] - place.keys.first_row;
+  if (a.first_queries != nullptr) a.first_query = a.first_position = a.first_queries[batch];
+  return place;
+}
+
 // Loads rows first .. first + 32 of a matrix, zeros beyond the last; by all threads of the block.
 template <typename T>
 MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int first, int num_rows, int width) {
@@ -72,35 +91,41 @@ MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const fl
   }
 }
 
+// Stores a row of a head in the operand's type, float32 or T. Only float32 is added to.
 template <typename T>
-MTL_PTX void store_plain_row(T* to, const float (&sums)[kMaxColumns], float factor, int width) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+MTL_PTX void store_plain_row(const AttentionOperand& operand, const HeadPlace& place, int row, const float (&sums)[kMaxColumns],
+                             float factor, int width, bool accumulate) {
+  const int64_t at = first_element(operand, place) + row * operand.position;
 #pragma unroll
   for (int number = 0; number < kMaxColumns; ++number) {
-    const int column = lane + 32 * number;
-    if (column < width) to[column] = Numbers<T>::narrow(sums[number] * factor);
+    const int column = static_cast<int>(threadIdx.x) % 32 + 32 * number;
+    if (column >= width) continue;
+    const float value = sums[number] * factor;
+    if (operand.dtype == DType::kFloat32) {
+      float& to = static_cast<float*>(operand.data)[at + column];
+      to = accumulate ? to + value : value;
+    } else {
+      static_cast<T*>(operand.data)[at + column] = Numbers<T>::narrow(value);
+    }
   }
 }
 
-// keys_of_query and query_range of masks.cuh for keys at any positions, and windows. The kernels for tensor
-// cores have no registers left for them.
-MTL_PTX int plain_position(const AttentionArguments& a, int query) { return a.first_query - a.first_key + query; }
+// keys_of_query and query_range of masks.cuh with windows, for which the kernels for tensor cores have no
+// registers left.
 MTL_PTX int plain_first_key(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
-MTL_PTX int plain_end_key(const AttentionArguments& a, int position) {
-  return a.causal ? min(position + 1, a.num_keys) : a.num_keys;
-}
 
 MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
-  const int position = plain_position(a, query), first = plain_first_key(a, position);
-  const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query] - a.first_key;
-  return {min(max(begin, first), a.num_keys), plain_end_key(a, position)};
+  const int first = plain_first_key(a, a.first_position + query);
+  const int64_t at = static_cast<int64_t>(batch) * a.sequence + query;
+  const int begin = a.key_start == nullptr ? 0 : max(a.key_start[at], 0) - a.first_key;
+  return {min(max(begin, first), a.num_keys), end_key(a, query)};
 }
 
 // No query of a block attends to a key outside. Every warp computes it with the same result: no barrier.
 MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_query) {
-  const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = plain_end_key(a, plain_position(a, last));
-  if (a.key_start == nullptr) return {plain_first_key(a, plain_position(a, first_query)), end};
+  const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = end_key(a, last);
+  if (a.key_start == nullptr) return {plain_first_key(a, a.first_position + first_query), end};
   unsigned lowest = ~0u;
   for (int query = first_query + static_cast<int>(threadIdx.x) % 32; query <= last; query += 32) {
     lowest = min(lowest, static_cast<unsigned>(plain_keys_of_query(a, batch, query).begin));
@@ -111,7 +136,7 @@ MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_q
 // The queries [begin, end) that causality and a window let attend to keys of a block.
 MTL_PTX KeyRange plain_queries_of_keys(const AttentionArguments& a, int first_key) {
   if (!a.causal) return {0, a.sequence};
-  const int first = first_key - plain_position(a, 0);  // the query at the first key's position
+  const int first = first_key - a.first_position;  // the query at the first key's position
   const int left = a.sequence - first - kPlainWarps;
   return {max(first, 0), a.window < left ? first + kPlainWarps + a.window : a.sequence};
 }

@@ -28,7 +28,7 @@ MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const He
   // infinite beyond the last query: its probabilities become 0
   facts.log_sum_exp[number] = real ? a.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
   facts.delta[number] = real ? a.delta[place.statistics + query] : 0.0f;
-  facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.sequence;
+  facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.num_keys;
 }
 
 // The four words of a Philox block belong to keys that are 16 apart, one for each of the four warps: every
@@ -62,7 +62,7 @@ MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionA
       const int query = 8 * n + column + i % 2, row = key_row + i / 2 * 8;
       const float probability = fast_exp2(scores[n][i] * scale_log2 - facts.log_sum_exp[query]);
       const bool visible = whole || ((keys.shown >> row & 1) != 0 && keys.first + row >= facts.begin[query] &&
-                                     (!a.causal || keys.first + row <= first_query + query));
+                                     (!a.causal || keys.first + row <= a.first_position + first_query + query));
       scores[n][i] = visible ? probability : 0.0f;
     }
   }

@@ -31,12 +31,12 @@ __global__ void empty_rest_kernel(float* log_sum_exp, const int32_t* end, int64_
   }
 }
 
-Status clear_rest(const OpCall& call, const AttentionProblem& problem, const AttentionOperand& operand) {
+Status clear_rest(const OpCall& call, const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows) {
   const int64_t members = operand.member == 0 ? 1 : problem.heads / problem.groups;
-  return for_floating(call, problem.dtype, [&](auto* type) {
+  return for_floating(call, operand.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    MTL_RUN_KERNEL(call, (clear_rest_kernel<T>), grid_of(kRestBlocks, kThreads), operand, problem.starts + problem.batch,
-                   problem.rows, problem.groups, members, problem.head_size);
+    MTL_RUN_KERNEL(call, (clear_rest_kernel<T>), grid_of(kRestBlocks, kThreads), operand, operand.starts + problem.batch,
+                   rows, problem.groups, members, problem.head_size);
     return ok_status();
   });
 }
@@ -46,10 +46,10 @@ Status forward(const OpCall& call) {
   const AttentionProblem problem = attention_forward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));  // before anything is written
   if (problem.starts != nullptr) {
-    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.output));
+    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.output, problem.query_rows));
     if (problem.log_sum_exp != nullptr) {
       MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), static_cast<float*>(problem.log_sum_exp),
-                     problem.starts + problem.batch, problem.rows, problem.heads);
+                     problem.query_starts + problem.batch, problem.query_rows, problem.heads);
     }
   }
   return run_attention_forward(call, problem);
@@ -59,10 +59,10 @@ Status backward(const OpCall& call) {
   if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
-  if (problem.starts != nullptr) {
-    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.query_gradient));
-    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.key_gradient));
-    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.value_gradient));
+  if (problem.starts != nullptr && !problem.accumulate) {
+    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.query_gradient, problem.query_rows));
+    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.key_gradient, problem.rows));
+    MTL_RETURN_IF_ERROR(clear_rest(call, problem, problem.value_gradient, problem.rows));
   }
   return run_attention_backward(call, problem);
 }

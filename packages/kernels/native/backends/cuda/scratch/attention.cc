@@ -27,7 +27,7 @@ Status backward(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blo
   if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
-  const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
+  const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.query_rows;
   blocks->add(problem.heads * positions * static_cast<int64_t>(sizeof(float)));
   add_first_keys(problem, blocks);
   if (takes_fused_backward(problem, gpu)) blocks->add(fused_backward_scratch(problem).bytes);
@@ -40,24 +40,30 @@ MTL_REGISTER_CUDA_SCRATCH("attention_backward", backward);
 }  // namespace
 
 bool is_generation(const AttentionProblem& problem) {
-  const bool is_output_alone = problem.log_sum_exp == nullptr && first_position_of(problem) < problem.num_keys &&
+  const bool is_output_alone = problem.log_sum_exp == nullptr && problem.first_query - problem.first_key < problem.num_keys &&
                                problem.starts == nullptr && problem.key_start == nullptr &&
                                problem.key_mask == nullptr && problem.dropout_probability == 0.0;
   // no other kernel computes larger heads
   return is_output_alone && (problem.num_queries < kQueriesOfTile || problem.head_size > kMaxAttentionHeadSize);
 }
 
+bool has_first_keys(const AttentionProblem& problem) {
+  return problem.window != kNoWindow || (problem.key_start != nullptr && problem.first_key != 0);
+}
+
 bool takes_first_keys(const AttentionProblem& problem) {
-  return problem.window != kNoWindow && problem.starts == nullptr && !is_generation(problem);
+  return has_first_keys(problem) && problem.starts == nullptr && !is_generation(problem);
 }
 
 bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& gpu) {
   const char* const asked = std::getenv(kAttentionVariable);
   const bool is_asked = asked != nullptr && std::strcmp(asked, kFusedBackward) == 0;
-  const bool has_masks = problem.starts == nullptr || problem.window == kNoWindow;
+  const bool has_masks = (problem.starts == nullptr || problem.window == kNoWindow) && !has_queries_apart(problem);
+  const bool has_results = problem.query_gradient.dtype == problem.dtype && !problem.accumulate;
   return is_asked && gpu.compute_capability == 90 && problem.dtype != DType::kFloat32 && problem.head_size >= 40 &&
          problem.head_size <= 128 && problem.head_size % 8 == 0 && problem.dropout_probability == 0.0 &&
-         problem.first_query == 0 && problem.first_key == 0 && problem.num_keys == problem.num_queries && has_masks;
+         problem.first_query == 0 && problem.first_key == 0 && problem.num_keys == problem.num_queries && has_masks &&
+         has_results;
 }
 
 FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem) {
