@@ -13,6 +13,7 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
   muon_momentum: ['momentum', 'gradient'],
   muon_update: ['parameter', 'direction'],
+  merge_attention: ['output', 'logSumExp'],
   linear_weight_gradient: ['weightGradient', 'biasGradient'],
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
@@ -43,7 +44,7 @@ export function recordedOperation(
 ): RecordedOperation {
   const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
   const variant = drawsNumbers(operands) ? { variant: 'dropout' } : {};
-  if (name.includes('attention')) {
+  if (name.startsWith('attention')) {
     const computed = flops * computedPart(name, operands);
     const bytes = bytesOf(name, operands);
     const sizes = attentionSizes(operands);

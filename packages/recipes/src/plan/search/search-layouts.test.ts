@@ -136,6 +136,31 @@ describe('searchLayouts', () => {
     }
   });
 
+  it('divides sequences that are too long for one process, and short ones never', async () => {
+    const found = async (seqLength: number) => {
+      const options = mergeOptions(gptOptions(8, 1024, 8, 8), {
+        data: { seqLength },
+        model: { maxPositionEmbeddings: seqLength, positionEmbeddingType: 'rope' },
+        layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1 },
+        training: { microBatchSize: 1, recomputeGranularity: 'selective', bf16: true },
+      });
+      const profile = loadProfile('h100-80gb');
+      return searchLayouts({ flags: flagsOfOptions(options), numProcesses: 8, profile });
+    };
+    const contextsOf = ({ layouts }: { readonly layouts: readonly FoundLayout[] }) =>
+      layouts.map(({ candidate: { context = 1 } }) => context);
+    expect(new Set(contextsOf(await found(2048)))).toEqual(new Set([1]));
+    const long = await found(1_048_576);
+    expect(Math.min(...contextsOf(long))).toBeGreaterThan(1);
+    for (const { plan, words, estimatedSeconds, estimatedBytes } of long.layouts) {
+      expect(words).toContain('--context-parallel-size');
+      expect(plan.breakdown.contextCommunication).toBeGreaterThanOrEqual(0);
+      const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
+      expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+      expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.005);
+    }
+  });
+
   it('counts a tied embedding once where there is no pipeline', async () => {
     const configuration = configure(
       mergeOptions(tiny, { training: { microBatchSize: 2 }, layout: { device: 'cuda' } }),
