@@ -26,7 +26,7 @@ export interface ContextPartition {
   slices(sequenceLength: number): readonly Slice[];
   /** The positions whose first visible keys `attend` reads, see `ContextAttentionCall.keyStart`. */
   keyStartSlices(sequenceLength: number): readonly Slice[];
-  /** [own, B, A * D]: attention of the own queries to the keys of the whole sequence. */
+  /** Attention of the own queries to the keys of the whole sequence: [own, B, A * D]. */
   attend(tape: Tape, call: ContextAttentionCall): Variable;
 }
 

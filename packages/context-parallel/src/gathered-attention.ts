@@ -1,5 +1,5 @@
 import type { ProcessGroup } from '@mtl/comm';
-import { attentionBackward, attentionForward, cast, scale, Tensor } from '@mtl/kernels';
+import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels';
 import { inProcessOrder, inSequenceOrder } from './chunk-order.js';
 import type { ContextCall } from './context-attention.js';
 import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
@@ -60,20 +60,20 @@ function backward(pass: BackwardPass): void {
   for (const queries of queryChunks(call)) {
     const own = { ...ownResults(pass, queries), ...ownGradients(pass, queries) };
     const numKeys = numKeysOf(call, queries);
-    const part = newSums(numKeys);
-    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(part);
+    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(sums.rows(0, numKeys));
     const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: sumsOf(dtype), device });
+    queryGradient.zero();
     attentionBackward({
       ...own,
       queryGradient,
       keyGradient,
       valueGradient,
+      accumulate: true,
       ...splitKeysAndValues(keysAndValues.rows(0, numKeys)),
       ...masksOf(call, masks, queries),
     });
     cast({ output: own.queryGradient, input: queryGradient });
-    scale({ output: sums.rows(0, numKeys), input: part, factor: 1, accumulate: true });
-    for (const temporary of [queryGradient, part]) temporary.dispose();
+    queryGradient.dispose();
   }
   keysAndValues.dispose();
   const byProcess = inProcessOrder(sums, group.size);

@@ -128,25 +128,21 @@ function backward(pass: BackwardPass): void {
     return sums;
   };
   const querySums = queries.map(() => newSums(queryShape));
-  const queryPart = Tensor.empty({ shape: queryShape, dtype, device });
   const ring = new Ring(group, -1);
   let current = keysAndValuesOf(projection, sizes);
-  const chunkShape = [call.chunkSize, ...current.shape.slice(1)];
-  const keyPart = Tensor.empty({ shape: chunkShape, dtype, device });
   /** Adds the gradients of a block of keys and values, by the own queries, to `sums`. */
   const differentiate = (keysAndValues: Tensor, owner: number, sums: Tensor): void => {
     for (const { queries: chunk, keys } of pairsWith(call, owner)) {
-      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(keyPart);
+      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(rowsOfHalf(sums, keys.half));
       attentionBackward({
         ...own[chunk.half]!,
-        queryGradient: queryPart,
+        queryGradient: querySums[chunk.half]!,
         keyGradient,
         valueGradient,
+        accumulate: true,
         ...splitKeysAndValues(rowsOfHalf(keysAndValues, keys.half)),
         ...masksOf(call, masks, { ...chunk, firstKey: keys.first }),
       });
-      scale({ output: querySums[chunk.half]!, input: queryPart, factor: 1, accumulate: true });
-      scale({ output: rowsOfHalf(sums, keys.half), input: keyPart, factor: 1, accumulate: true });
     }
   };
   const blockShape = current.shape;
