@@ -37,11 +37,15 @@ const recomputed = [
   ...['--recompute-granularity', 'full', '--recompute-method', 'uniform', '--recompute-num-layers', '1'],
 ];
 const tensorParallel = ['--tensor-model-parallel-size', '2'];
+const contextParallel = ['--context-parallel-size', '2'];
 const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const layouts: Readonly<Record<string, Layout>> = {
   'tp 2': { flags: tensorParallel },
   'tp 2 with sequence parallelism': { flags: [...tensorParallel, '--sequence-parallel'] },
   'dp 2': { flags: overlapping },
+  'cp 2': { flags: [...contextParallel, ...overlapping] },
+  'cp 2 by all-gather': { flags: [...contextParallel, '--cp-comm-type', 'all_gather'] },
+  'cp 2, heads exchanged': { flags: [...contextParallel, '--cp-comm-type', 'a2a'] },
   'pp 2': { flags: pipeline },
 };
 
