@@ -274,6 +274,16 @@ bool is_optional(const Case& one, size_t tensor) {
   return name[std::strlen(name) - 1] == '?';
 }
 
+// A bit for each tensor of a case that may be left out.
+uint32_t optional_of(const Case& one) {
+  uint32_t optional = 0;
+  for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) {
+    const bool is_given = one.tensors[tensor].fill != Fill::kAbsent;
+    if (is_given && is_optional(one, tensor)) optional |= 1u << tensor;
+  }
+  return optional;
+}
+
 struct Call {
   const Case& one;
   DType dtype;
@@ -372,8 +382,7 @@ MTL_TEST(kernels_agree_with_the_reference_at_odd_sizes_and_offsets) {
 MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   for_each_instruction_set([] {
     for (const Case& one : all_cases()) {
-      uint32_t optional = 0;
-      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
+      const uint32_t optional = optional_of(one);
       for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) check({one, one.dtypes[0], subset});
     }
   });
@@ -385,8 +394,8 @@ std::vector<Case> cases_of_not_a_number() {
   const Spec rows = real(kCompute, {70, 1, 2, 24}), out = output(kCompute, {70, 1, 2, 24});
   for (const Spec& statistics : {output(kF32, {1, 2, 70}), absent()}) {
     cases.push_back({"attention_forward",
-                     {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent()},
-                     {0, -1, 0, 0.3, 0, 0, 0, 0, 0, 0}});
+                     {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent(), absent(), absent()},
+                     {0, -1, 0, 0, 0.3, 0, 0, 0, 0, 0, 0, 0}});
   }
   for (Case& one : llama_cases(37)) {
     if (std::strcmp(one.op, "rotary_embedding") != 0) cases.push_back(one);
@@ -605,8 +614,7 @@ MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
   on_cuda({Order::kShuffled}, [](Order) {
     for (const Case& one : all_cases()) {
       if (!is_on_cuda(one)) continue;
-      uint32_t optional = 0;
-      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
+      const uint32_t optional = optional_of(one);
       for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) {
         check({one, one.dtypes[0], subset}, DeviceKind::kCuda);
       }
