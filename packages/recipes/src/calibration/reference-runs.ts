@@ -56,6 +56,7 @@ const llama = {
 const experts = {
   numExperts: 8,
   moeRouterTopk: 2,
+  moeAuxLossCoeff: [1e-2],
   moeZLossCoeff: 1e-3,
   moeSharedExpertGate: true,
   moeExpertCapacityFactor: 4,

@@ -40,6 +40,7 @@ const breakdown = {
   kernels: 0.02,
   host: 0,
   tensorCommunication: 0,
+  contextCommunication: 0,
   expertCommunication: 0,
   pipelineCommunication: 0,
   dataCommunication: 0,
