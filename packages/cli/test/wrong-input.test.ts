@@ -171,6 +171,12 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
     'MTL_FLAG_CONFLICT',
     '--prompt',
   ],
+  [
+    'a text that ranks share',
+    ['generate', '--load', 'a', '--context-parallel-size', '2'],
+    'MTL_CONTEXT_PARALLEL',
+    '--tensor-model-parallel-size divides',
+  ],
   ['a prompt file missing', ['generate', '--load', 'a', '--prompt-file', 'b'], 'MTL_PROMPT_FILE', 'b'],
   ['a temperature below 0', ['generate', '--temperature', '-1'], 'MTL_FLAG_VALUE', '0 or more'],
   ['two sources of text', ['eval', '--text', 'a', '--data-path', 'b'], 'MTL_FLAG_CONFLICT', '--data-path'],

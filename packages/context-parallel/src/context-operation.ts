@@ -4,7 +4,7 @@ import type { ContextCall } from './context-attention.js';
 import { type ProjectionSizes, sizesOf } from './projection-parts.js';
 import type { MaskTensors } from './query-chunks.js';
 
-/** What forward computes, and backward reads. */
+/** The results of forward, which backward reads. */
 export interface ContextResults {
   /** [s, B, A * D] */
   readonly output: Tensor;
@@ -36,7 +36,7 @@ export interface ContextOperation {
   backward(pass: BackwardPass): void;
 }
 
-/** What sums of partial results are kept in: rounding them to 16 bits would add up over processes. */
+/** The dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /**

@@ -3,7 +3,7 @@ import type { BackwardPass, ForwardPass } from './context-operation.js';
 import { projectionShape } from './projection-parts.js';
 import { type QueryChunk, rowsOfHalf } from './query-chunks.js';
 
-/** What one of the own chunks of queries has of the results of forward; views. */
+/** The rows of forward's results that belong to an own chunk of queries; views. */
 export interface OwnResults {
   /** [c, B, G, R, D] */
   readonly query: Tensor;
@@ -25,7 +25,7 @@ export function ownResults(
   };
 }
 
-/** What one of the own chunks of queries has of the gradients; views. */
+/** The rows of the gradients that belong to an own chunk of queries; views. */
 export interface OwnGradients {
   /** [c, B, G, R, D] */
   readonly queryGradient: Tensor;

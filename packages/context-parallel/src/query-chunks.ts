@@ -3,7 +3,7 @@ import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
 import type { ContextCall } from './context-attention.js';
 import { chunkSlice, chunksOfRank } from './sequence-chunks.js';
 
-/** What masks are made of: of a tape in backward, of the caller in forward. */
+/** The tensors that masks are made of: saved ones in backward, the caller's in forward. */
 export interface MaskTensors {
   /** See `ContextAttentionCall`. */
   readonly keyStart: Variable | SavedTensor | undefined;
@@ -35,7 +35,7 @@ export function rowsOfHalf(tensor: Tensor, half: number): Tensor {
   return tensor.rows(start, end);
 }
 
-/** What the queries of a chunk see of keys from `firstKey` on, and what dropout drops. */
+/** Attention's options for the queries of a chunk and keys from `firstKey` on: masks and dropout. */
 export function masksOf(
   call: ContextCall,
   { keyStart, samples }: MaskTensors,
@@ -59,7 +59,7 @@ export function masksOf(
   };
 }
 
-/** Whether some query of a chunk may see some key of another, as far as positions tell. */
+/** True where positions let a query of one chunk see a key of another. */
 export function mayBeSeen(
   { causal = false, windowSize, chunkSize }: ContextCall,
   { queries, keys }: { readonly queries: number; readonly keys: number },

@@ -77,8 +77,8 @@ export interface ArchitectureField {
   /** Whether a run may replace all values. */
   readonly isReplaceable?: true;
   /**
-   * What a run may have instead in a GPT with rotary positions that it loads from Hugging Face, to read
-   * longer sequences than the model was pretrained with: any value, or one of these.
+   * Values that a run may have instead in a GPT with rotary positions that it loads from Hugging Face, to
+   * read longer sequences than the model was pretrained with: any value, or one of these.
    */
   readonly rotaryAlternatives?: 'all' | readonly unknown[];
 }
