@@ -1,7 +1,6 @@
 import type { CollectiveOperation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
-import { measuredSeconds } from '../timing/collective-seconds.js';
-import { linkOf } from '../timing/link-of.js';
+import { collectiveSeconds } from '../timing/collective-seconds.js';
 
 /** The message of a micro-batch between stages. */
 export interface RecordedMessage {
@@ -14,16 +13,9 @@ export interface RecordedMessage {
 }
 
 /** Time of the message alone; 0 without a pipeline. */
-export function recordedMessageSeconds(
-  message: RecordedMessage | undefined,
-  { hardware }: Pick<Profile, 'hardware'>,
-): number {
+export function recordedMessageSeconds(message: RecordedMessage | undefined, profile: Profile): number {
   if (message === undefined) return 0;
   const { bytes, isInside } = message;
-  const measured = isInside
-    ? measuredSeconds({ collective: 'message', bytes, group: { size: 2 } }, hardware)
-    : undefined;
-  if (measured !== undefined) return measured;
-  const link = linkOf(hardware, isInside);
-  return link.latencySeconds.value + bytes / (link.bytesPerSecond.value * link.efficiency.value);
+  const group = { axis: 'pipeline', size: 2, perNode: isInside ? 2 : 1 } as const;
+  return collectiveSeconds({ collective: 'message', bytes, group }, profile);
 }

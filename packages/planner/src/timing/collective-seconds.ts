@@ -13,7 +13,7 @@ type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> &
  * Time of a collective or a message within a machine where they were measured, in a group of another size in
  * proportion to the (n - 1) / n of the bytes that a rank sends; else undefined.
  */
-export function measuredSeconds(
+function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,
   hardware: HardwareProfile,
 ): number | undefined {
@@ -33,7 +33,7 @@ export function measuredSeconds(
  * nodes, the ranks of a group on one node share the adapters that belong to them. An all-to-all sends to each
  * rank its part: within a node as many bytes as a gather, but between nodes all ranks of a node send at once
  * what is for others, which no ring passes on. Messages to neighbours take as long as the slowest of them:
- * between nodes one leaves each of them.
+ * between nodes one leaves each of them, by one adapter.
  */
 export function collectiveSeconds(
   { collective, bytes, group }: Pick<CollectiveOperation, 'collective' | 'bytes' | 'group'>,
@@ -51,7 +51,7 @@ export function collectiveSeconds(
   const bandwidth = isInside ? inside : Math.min(inside, between * software.linkFactor.value);
   const latency = link.latencySeconds.value;
   if (collective === 'message') {
-    return latency + bytes / (link.bytesPerSecond.value * link.efficiency.value * (isInside ? 1 : adapters));
+    return latency + bytes / (link.bytesPerSecond.value * link.efficiency.value);
   }
   if (collective === 'all-to-all' && !isInside) {
     const leaving = (group.perNode * bytes * (group.size - group.perNode)) / group.size;
