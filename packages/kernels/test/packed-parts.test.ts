@@ -4,6 +4,7 @@ import {
   attentionForward,
   type Device,
   type DType,
+  mergeAttention,
   type PackedSamples,
   Tensor,
   tidy,
@@ -149,6 +150,144 @@ describe.each<[Device, DType, number]>([
   });
 });
 
+describe.each<[Device, DType, number]>([
+  // sums in another order: of gradients of size 1
+  ['reference', 'float64', 1e-12],
+  ['cpu', 'float32', 1e-5],
+])('documents of one sequence on %s in %s', (device, dtype, tolerance) => {
+  const windowSize = 50;
+  const { heads, groups, size } = sizes;
+  const startOf = (position: number): number => starts.findLast((start) => start <= position)!;
+
+  /** Results of one sequence of all documents, with the rows of its batch of one. */
+  function sequenceOf(values: AttentionValues): Record<'output' | 'query' | 'key' | 'value', number[]> {
+    const make = (source: Float64Array, of: number) =>
+      Tensor.from([...source], { shape: [rows, 1, of, size], dtype, device });
+    const zeros = (of: number) => Tensor.zeros({ shape: [rows, 1, of, size], dtype, device });
+    const keyStart = Array.from({ length: rows }, (_, position) => startOf(position));
+    const operands = {
+      output: zeros(heads),
+      logSumExp: Tensor.empty({ shape: [1, heads, rows], dtype, device }),
+      query: make(values.query, heads),
+      key: make(values.key, groups),
+      value: make(values.value, groups),
+      causal: true,
+      windowSize,
+      keyStart: Tensor.from(keyStart, { shape: [1, rows], dtype: 'int32', device }),
+      dropout: {
+        probability: 0.3,
+        keyLow: 1,
+        keyHigh: 2,
+        samples: Tensor.from([77], { shape: [1], dtype: 'int64', device }),
+      },
+    };
+    attentionForward(operands);
+    const gradients = {
+      queryGradient: zeros(heads),
+      keyGradient: zeros(groups),
+      valueGradient: zeros(groups),
+    };
+    attentionBackward({ ...operands, ...gradients, outputGradient: make(values.outputGradient, heads) });
+    return {
+      output: operands.output.toArray(),
+      query: gradients.queryGradient.toArray(),
+      key: gradients.keyGradient.toArray(),
+      value: gradients.valueGradient.toArray(),
+    };
+  }
+
+  /** The same of packed documents: every half of their queries with every half of their keys. */
+  function halvesOf(values: AttentionValues): ReturnType<typeof sequenceOf> {
+    const samples = Tensor.from([77, 77, 77, 77], { shape: [4], dtype: 'int64', device });
+    const sums = { output: [...values.query].fill(0), query: [...values.query].fill(0) };
+    const ofKeys = { key: [...values.key].fill(0), value: [...values.value].fill(0) };
+    const halves = [0, 1].map((half) => {
+      const lengthsOfHalf = lengths.map((length) => length / 2);
+      const first = lengths.map((_, document) => starts[document]! + half * lengthsOfHalf[document]!);
+      const positions = first.flatMap((from, document) =>
+        Array.from({ length: lengthsOfHalf[document]! }, (_, at) => from + at),
+      );
+      const startsOfHalf = [0, ...lengthsOfHalf].map((_, document) => sum(lengthsOfHalf.slice(0, document)));
+      return { lengths: lengthsOfHalf, first, positions, starts: startsOfHalf };
+    });
+    const rowsOf = (source: Float64Array, positions: readonly number[], of: number) =>
+      Tensor.from(
+        positions.flatMap((at) => [...source.subarray(at * of * size, (at + 1) * of * size)]),
+        { shape: [positions.length, of, size], dtype, device },
+      );
+    const addTo = (to: number[], tensor: Tensor, positions: readonly number[], of: number): void => {
+      const from = tensor.toArray();
+      positions.forEach((at, row) => {
+        for (let d = 0; d < of * size; d++) to[at * of * size + d]! += from[row * of * size + d]!;
+      });
+    };
+    for (const queries of halves) {
+      const parts = halves.map((keys) => {
+        const numScores = sum(queries.lengths.map((length, document) => length * keys.lengths[document]!));
+        const shape = [queries.positions.length, heads, size];
+        return {
+          keys,
+          operands: {
+            output: Tensor.zeros({ shape, dtype, device }),
+            logSumExp: Tensor.empty({ shape: [heads, shape[0]!], dtype, device }),
+            query: rowsOf(values.query, queries.positions, heads),
+            key: rowsOf(values.key, keys.positions, groups),
+            value: rowsOf(values.value, keys.positions, groups),
+            causal: true,
+            windowSize,
+            packed: {
+              starts: int32(keys.starts, device),
+              longest: Math.max(...keys.lengths),
+              numScores,
+              first: int32(keys.first, device),
+              queries: {
+                starts: int32(queries.starts, device),
+                longest: Math.max(...queries.lengths),
+                first: int32(queries.first, device),
+              },
+            },
+            dropout: { probability: 0.3, keyLow: 1, keyHigh: 2, samples },
+          },
+        };
+      });
+      for (const { operands } of parts) attentionForward(operands);
+      const { output, logSumExp } = parts[0]!.operands;
+      const { output: partOutput, logSumExp: partLogSumExp } = parts[1]!.operands;
+      mergeAttention({ output, logSumExp, partOutput, partLogSumExp });
+      addTo(sums.output, output, queries.positions, heads);
+      for (const { keys, operands } of parts) {
+        const zeros = (like: Tensor) => Tensor.zeros({ shape: like.shape, dtype, device });
+        const queryGradient = zeros(operands.query);
+        const [keyGradient, valueGradient] = [zeros(operands.key), zeros(operands.value)];
+        const outputGradient = rowsOf(values.outputGradient, queries.positions, heads);
+        attentionBackward({
+          ...operands,
+          output,
+          logSumExp,
+          outputGradient,
+          queryGradient,
+          keyGradient,
+          valueGradient,
+        });
+        addTo(sums.query, queryGradient, queries.positions, heads);
+        addTo(ofKeys.key, keyGradient, keys.positions, groups);
+        addTo(ofKeys.value, valueGradient, keys.positions, groups);
+      }
+    }
+    return { ...sums, ...ofKeys };
+  }
+
+  it('are what the first keys of its queries make of it, with windows and dropout', () => {
+    tidy(() => {
+      const values = attentionValues(sizes);
+      const [expected, actual] = [sequenceOf(values), halvesOf(values)];
+      for (const name of ['output', 'query', 'key', 'value'] as const) {
+        expect(difference(actual[name], expected[name]), name).toBeLessThan(tolerance);
+      }
+    });
+  });
+});
+
 describe('parts of packed samples', () => {
   const attempt = (packed: Omit<PackedSamples, 'starts'>) =>
     tidy(() => {
@@ -183,6 +322,16 @@ describe('parts of packed samples', () => {
         queries: { starts: int32([0, 1, 3], 'cpu'), longest: 2, first: int32([2, -1], 'cpu') },
       }),
       /firstQueries\[1\] is -1, expected a position/,
+    ],
+    [
+      'keys before their sequence',
+      () => ({
+        longest: 4,
+        numScores: 10,
+        first: int32([0, -3], 'cpu'),
+        queries: { starts: int32([0, 1, 3], 'cpu'), longest: 2 },
+      }),
+      /firstKeys\[1\] is -3, expected a position/,
     ],
   ])('refuse %s', (_, packed, message) => {
     tidy(() => {

@@ -32,7 +32,8 @@
 //   rows, any part of the sample: query is [U, A, D] or [U, G, R, D], output [U, A, D], logSumExp [A, U].
 //   longestQueries: no sample has more of them (0 without queryStarts). numScores: the sum over samples of
 //   queries times keys.
-//   firstQueries?  [N] int32, with starts: the position of each sample's first query in it. Default: 0.
+//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
+//   in its sequence. Default: 0.
 //
 // scale: of the scores, above 0.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
@@ -152,16 +153,17 @@ Status expect_statistics(const OpCall& call) {
   return expect_dtype(call, Op::kLogSumExp, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
-// Queries of packed samples in rows, or at positions, of their own.
+// Parts of packed samples: queries in rows of their own, queries and keys at positions of their own.
 template <typename Op>
-Status validate_packed_queries(const OpCall& call, const Sizes& sizes) {
+Status validate_packed_parts(const OpCall& call, const Sizes& sizes) {
   if (call.has(Op::kQueryStarts)) {
     MTL_RETURN_IF_ERROR(expect_shape(call, Op::kQueryStarts, {sizes.batch + 1}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kQueryStarts, {DType::kInt32}));
   }
-  if (call.has(Op::kFirstQueries)) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kFirstQueries, {sizes.batch}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kFirstQueries, {DType::kInt32}));
+  for (const int first : {int{Op::kFirstQueries}, int{Op::kFirstKeys}}) {
+    if (!call.has(first)) continue;
+    MTL_RETURN_IF_ERROR(expect_shape(call, first, {sizes.batch}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, first, {DType::kInt32}));
   }
   const double longest = call.attribute(Op::kLongestQueries);
   const double most = call.has(Op::kQueryStarts) ? static_cast<double>(sizes.num_queries) : 0;
@@ -185,7 +187,7 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
   if (first_query != 0 || first_key != 0) {
     return argument_error(call, "firstQuery is %g and firstKey %g with packed samples (starts), expected 0", first_query, first_key);
   }
-  MTL_RETURN_IF_ERROR(validate_packed_queries<Op>(call, sizes));
+  MTL_RETURN_IF_ERROR(validate_packed_parts<Op>(call, sizes));
   const double longest = call.attribute(Op::kLongest), num_scores = call.attribute(Op::kNumScores);
   if (!is_integer_below(longest, static_cast<double>(sizes.num_keys + 1))) {
     return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
@@ -201,7 +203,7 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
 // They would be ignored without packed samples.
 template <typename Op>
 Status expect_nothing_packed(const OpCall& call) {
-  for (const int tensor : {int{Op::kQueryStarts}, int{Op::kFirstQueries}}) {
+  for (const int tensor : {int{Op::kQueryStarts}, int{Op::kFirstQueries}, int{Op::kFirstKeys}}) {
     if (!call.has(tensor)) continue;
     return argument_error(call, "%s is given without packed samples (starts), expected both", tensor_name(call, tensor));
   }
@@ -322,7 +324,7 @@ double backward_flops(const OpCall& call) { return 4 * matmul_flops<AttentionBac
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,
-                         {"output", "logSumExp?", "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?",
+                         {"output", "logSumExp?", "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?", "firstKeys?",
                           "samples?"},
                          {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset", "longest", "longestQueries", "numScores"},
@@ -332,7 +334,7 @@ MTL_REGISTER_OP(OpSchema{"attention_forward",
 MTL_REGISTER_OP(OpSchema{"attention_backward",
                          3,
                          {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "output", "logSumExp",
-                          "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?",
+                          "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?", "firstKeys?",
                           "samples?"},
                          {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset", "longest", "longestQueries", "numScores", "accumulate"},
@@ -365,6 +367,7 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.starts = call.data<const int32_t>(Op::kStarts);
   problem.query_starts = has_own_rows ? call.data<const int32_t>(Op::kQueryStarts) : problem.starts;
   problem.first_queries = call.data<const int32_t>(Op::kFirstQueries);
+  problem.first_keys = call.data<const int32_t>(Op::kFirstKeys);
   problem.num_keys = sizes.packed ? call.integer(Op::kLongest) : sizes.num_keys;
   problem.num_queries = sizes.packed ? problem.num_keys : sizes.num_queries;
   if (has_own_rows) {  // at least 1: keys without queries have gradients, and queries without keys have outputs
@@ -411,6 +414,12 @@ Status check_starts(const OpCall& call, const char* name, const int32_t* starts,
                         static_cast<long long>(rows));
 }
 
+Status check_first(const OpCall& call, const char* name, int64_t sample, int64_t first) {
+  if (first >= 0 && first < kNoWindow) return ok_status();
+  return argument_error(call, "%s[%lld] is %lld, expected a position from 0 to 2^30 - 1", name, static_cast<long long>(sample),
+                        static_cast<long long>(first));
+}
+
 Status check_packed(const OpCall& call, const AttentionProblem& problem) {
   const int64_t batch = problem.batch;
   MTL_RETURN_IF_ERROR(check_starts(call, "starts", problem.starts, batch, problem.num_keys, problem.rows));
@@ -418,10 +427,8 @@ Status check_packed(const OpCall& call, const AttentionProblem& problem) {
   int64_t num_scores = 0;
   for (int64_t sample = 0; sample < batch; ++sample) {
     num_scores += length_of(problem.query_starts, sample, 0) * length_of(problem.starts, sample, 0);
-    const int64_t first = first_query_of(problem, sample);
-    if (first >= 0 && first < kNoWindow) continue;
-    return argument_error(call, "firstQueries[%lld] is %lld, expected a position from 0 to 2^30 - 1", static_cast<long long>(sample),
-                          static_cast<long long>(first));
+    MTL_RETURN_IF_ERROR(check_first(call, "firstQueries", sample, first_query_of(problem, sample)));
+    MTL_RETURN_IF_ERROR(check_first(call, "firstKeys", sample, first_key_of(problem, sample)));
   }
   if (problem.num_scores == num_scores) return ok_status();
   return argument_error(call, "numScores is %lld, expected %lld, the sum of the squares of all lengths (of queries times keys)",

@@ -19,6 +19,7 @@ struct AttentionForward {
     kStarts,
     kQueryStarts,
     kFirstQueries,
+    kFirstKeys,
     kSamples
   };
   enum Attributes {
@@ -52,6 +53,7 @@ struct AttentionBackward {
     kStarts,
     kQueryStarts,
     kFirstQueries,
+    kFirstKeys,
     kSamples
   };
   enum Attributes {
@@ -108,9 +110,9 @@ struct AttentionProblem {
   // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows and the queries
   // query_starts[b] to query_starts[b + 1] of U rows, and operands have no sample dimension.
   const int32_t *starts, *query_starts;  // [B + 1], the same one where queries have the rows of keys; or null
-  const int32_t* first_queries;          // [B]: first_query of each sample; or null
-  int64_t rows, query_rows;              // T and U
-  int64_t num_scores;                    // the sum over samples of queries times keys
+  const int32_t *first_queries, *first_keys;  // [B]: first_query and first_key of each sample; or null
+  int64_t rows, query_rows;                   // T and U
+  int64_t num_scores;                         // the sum over samples of queries times keys
   // Dropout: requires samples.
   double scale, dropout_probability;
   PhiloxKey philox_key;
@@ -132,6 +134,11 @@ MTL_HOST_DEVICE static inline int64_t first_query_of(const AttentionProblem& pro
   return problem.first_queries == nullptr ? problem.first_query : problem.first_queries[batch];
 }
 
+// The position of a sample's key 0 in its sequence.
+MTL_HOST_DEVICE static inline int64_t first_key_of(const AttentionProblem& problem, int64_t batch) {
+  return problem.first_keys == nullptr ? problem.first_key : problem.first_keys[batch];
+}
+
 // The positions of a sample.
 MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
@@ -139,7 +146,7 @@ MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t b
 
 // Whether packed samples have queries in other rows, or at other positions, than keys.
 static inline bool has_queries_apart(const AttentionProblem& problem) {
-  return problem.query_starts != problem.starts || problem.first_queries != nullptr;
+  return problem.query_starts != problem.starts || problem.first_queries != nullptr || problem.first_keys != nullptr;
 }
 
 // The first element of a head's rows.

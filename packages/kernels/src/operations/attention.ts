@@ -58,6 +58,11 @@ export interface PackedSamples {
   readonly numScores: number;
   /** A part of every sample's queries. Default: all of them, in the rows of the keys. */
   readonly queries?: PackedQueries | undefined;
+  /**
+   * [N] int32: the position of each sample's first key in its sequence, where a sample is a part of one (a
+   * document) or has a part of its keys. Default: 0.
+   */
+  readonly first?: Tensor | undefined;
 }
 
 /** Queries of packed samples in U rows of their own: query, output and logSumExp have U in place of T. */
@@ -66,7 +71,7 @@ export interface PackedQueries {
   readonly starts: Tensor;
   /** No sample has more queries. */
   readonly longest: number;
-  /** [N] int32: the position of each sample's first query in it. Default: 0. */
+  /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
   readonly first?: Tensor | undefined;
 }
 
@@ -119,6 +124,7 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     starts: packed?.starts,
     queryStarts: packed?.queries?.starts,
     firstQueries: packed?.queries?.first,
+    firstKeys: packed?.first,
     samples: dropout?.samples,
     causal,
     windowSize: windowSize ?? -1,

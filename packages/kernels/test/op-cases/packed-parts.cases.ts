@@ -8,13 +8,15 @@ import {
 import type { CaseTable, GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 import { attentionTolerances } from './tolerances.js';
 
-/** Some queries of every packed sample with all of its keys. */
+/** Some queries of every packed sample with some of its keys. */
 interface Part {
   readonly name: string;
   /** Keys of each sample. */
   readonly lengths: readonly number[];
   /** Positions of the queries of each sample [first, end). */
   readonly queries: ReadonlyArray<readonly [first: number, end: number]>;
+  /** The position of each sample's first key. Default: 0. */
+  readonly firstKeys?: readonly number[];
   readonly heads: number;
   /** How many query heads share a key and a value. Default: 1. */
   readonly headsPerGroup?: number;
@@ -104,6 +106,23 @@ const parts: Part[] = [
     rest: [1, 0],
     dtypes: ['bfloat16'],
   },
+  {
+    // the fourth's queries come before its keys
+    name: 'documents of a sequence',
+    lengths: [70, 12, 40, 9],
+    queries: [
+      [130, 180],
+      [300, 311],
+      [500, 540],
+      [600, 609],
+    ],
+    firstKeys: [100, 300, 520, 700],
+    heads: 4,
+    headsPerGroup: 2,
+    headSize: 16,
+    windowSize: 45,
+    dropout: 0.3,
+  },
 ];
 
 const total = (numbers: readonly number[]): number => numbers.reduce((sum, number) => sum + number, 0);
@@ -121,7 +140,7 @@ function sizesOf({ lengths, queries, heads, headsPerGroup = 1, headSize, rest = 
 }
 
 function inputTensors(part: Part): Record<string, TensorSpec> {
-  const { lengths, queries, dropout } = part;
+  const { lengths, queries, firstKeys, dropout } = part;
   const { numQueries, queryShape, keyShape } = sizesOf(part);
   const integers = (values: readonly number[]): TensorSpec => ({
     shape: [values.length],
@@ -135,13 +154,17 @@ function inputTensors(part: Part): Record<string, TensorSpec> {
     starts: integers(startsOf(lengths)),
     queryStarts: integers(startsOf(numQueries)),
     first: integers(queries.map(([first]) => first)),
+    ...(firstKeys !== undefined && { firstKeys: integers(firstKeys) }),
     ...(dropout !== undefined && {
       samples: { shape: [lengths.length], dtype: 'int64', values: (index: number) => 70_000 + index },
     }),
   };
 }
 
-function optionsOf(part: Part, { starts, queryStarts, first, samples }: Tensors): AttentionOptions {
+function optionsOf(
+  part: Part,
+  { starts, queryStarts, first, firstKeys, samples }: Tensors,
+): AttentionOptions {
   const { lengths, causal = true, windowSize, dropout: probability } = part;
   const { numQueries } = sizesOf(part);
   return {
@@ -149,6 +172,7 @@ function optionsOf(part: Part, { starts, queryStarts, first, samples }: Tensors)
     windowSize,
     packed: {
       starts: starts!,
+      first: firstKeys,
       longest: Math.max(...lengths),
       numScores: total(lengths.map((length, sample) => length * numQueries[sample]!)),
       queries: { starts: queryStarts!, longest: Math.max(...numQueries), first: first! },
@@ -251,6 +275,17 @@ function gradientCase(part: Part): GradientCase {
 }
 
 const gradientParts: Part[] = [
+  {
+    name: 'of documents',
+    lengths: [3, 2],
+    queries: [
+      [11, 14],
+      [20, 22],
+    ],
+    firstKeys: [10, 21],
+    heads: 2,
+    headSize: 2,
+  },
   {
     name: 'with dropout',
     lengths: [4, 3],

@@ -35,7 +35,7 @@ struct Head {
   }
 
   bool visible(int64_t query, int64_t key) const {
-    const int64_t own = position_of(query), other = problem.first_key + key;
+    const int64_t own = position_of(query), other = first_key_of(problem, batch) + key;
     if (problem.causal && (other > own || other < own - problem.window)) return false;
     if (problem.key_start != nullptr && other < problem.key_start[batch * problem.num_queries + query]) return false;
     return problem.key_mask == nullptr || problem.key_mask[batch * problem.num_keys + key] != 0;
@@ -51,7 +51,7 @@ struct Head {
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
-        philox_element(problem.philox_key, problem.first_key + key, position_of(query), problem.samples[batch],
+        philox_element(problem.philox_key, first_key_of(problem, batch) + key, position_of(query), problem.samples[batch],
                        problem.head_offset + head);
     return random >= dropout_threshold(problem.dropout_probability) ? 1.0 / (1.0 - problem.dropout_probability) : 0.0;
   }

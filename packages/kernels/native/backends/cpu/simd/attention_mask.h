@@ -183,8 +183,8 @@ MTL_INLINE Results<T> results_of(const AttentionProblem& problem, const Attentio
 MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
   return {length_of(problem.query_starts, batch, problem.num_queries),
           length_of(problem.starts, batch, problem.num_keys),
-          first_query_of(problem, batch) - problem.first_key,
-          problem.first_key,
+          first_query_of(problem, batch) - first_key_of(problem, batch),
+          first_key_of(problem, batch),
           problem.causal,
           problem.window,
           problem.key_start == nullptr ? nullptr : problem.key_start + batch * problem.num_queries,
@@ -199,7 +199,7 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head)),
           first_query_of(problem, batch),
-          problem.first_key};
+          first_key_of(problem, batch)};
 }
 
 // Splits each head's work into parts if there are too few heads for all threads. Depends only on sizes.

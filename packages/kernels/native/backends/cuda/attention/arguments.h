@@ -25,7 +25,7 @@ struct AttentionArguments {
   int64_t head_offset;
   const int32_t* starts;         // packed samples: [B + 1], or null
   const int32_t* query_starts;   // for the kernels without tensor cores; the others have those of keys
-  const int32_t* first_queries;  // the same; the others have null
+  const int32_t *first_queries, *first_keys;  // the same; the others have null
   int64_t rows;                  // packed samples only: of queries
   AttentionOperand query, key, value, output;
   int64_t value_offset;  // elements from a row of keys to its values, if their strides are equal
@@ -65,6 +65,7 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           problem.starts,
           problem.query_starts,
           problem.first_queries,
+          problem.first_keys,
           problem.query_rows,
           problem.query,
           problem.key,

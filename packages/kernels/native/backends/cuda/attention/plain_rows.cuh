@@ -37,7 +37,7 @@ struct PlainPlace {
   HeadPlace queries, keys;
 };
 
-// enter_head for packed samples whose queries have rows and positions of their own, too.
+// enter_head for packed samples whose queries and keys have rows and positions of their own, too.
 MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   PlainPlace place = {head_place(a, head_of_batch), head_place(a, head_of_batch)};
   if (a.starts == nullptr) return place;
@@ -47,7 +47,9 @@ MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   place.queries.statistics = head_of_batch % a.heads * a.rows + place.queries.first_row;
   a.sequence = a.query_starts[batch + 1] - place.queries.first_row;
   a.num_keys = a.starts[batch + 1] - place.keys.first_row;
-  if (a.first_queries != nullptr) a.first_query = a.first_position = a.first_queries[batch];
+  if (a.first_queries != nullptr) a.first_query = a.first_queries[batch];
+  if (a.first_keys != nullptr) a.first_key = a.first_keys[batch];
+  a.first_position = a.first_query - a.first_key;
   return place;
 }
 
