@@ -1,7 +1,4 @@
-import type { AttentionOptions, Variable } from '@mtl/autograd';
-import type { ProcessGroup } from '@mtl/comm';
-import { UsageError } from '@mtl/errors';
-import { chunkSizeOf } from './sequence-chunks.js';
+import type { AttentionOptions } from '@mtl/autograd';
 
 /**
  * How queries meet the keys of other processes. `all_gather`: every process gets the keys and values of all
@@ -11,36 +8,8 @@ import { chunkSizeOf } from './sequence-chunks.js';
  */
 export type ContextCommunication = 'all_gather' | 'p2p' | 'a2a';
 
-/** A call of attention whose queries are those of the positions that this process owns, [own, B, ...]. */
-export interface ContextAttentionCall extends Omit<AttentionOptions, 'keyStart'> {
+/** A call of attention whose queries are those of the rows that this process owns, [own, B, ...]. */
+export interface ContextAttentionCall extends Omit<AttentionOptions, 'keyStart' | 'keyMask' | 'packed'> {
   /** The index of its layer in the model. */
   readonly layer: number;
-  /** S: of the whole sequence; undefined where samples are packed. */
-  readonly sequenceLength: number | undefined;
-  /** int32: the first keys that queries see, of the slices of `keyStartSlices` one after the other. */
-  readonly keyStart?: Variable | undefined;
-}
-
-/** A call with what all ways of communicating compute with. */
-export interface ContextCall extends ContextAttentionCall {
-  readonly group: ProcessGroup;
-  /** c: a process owns two chunks of so many positions. */
-  readonly chunkSize: number;
-}
-
-/**
- * @throws UsageError `MTL_CONTEXT_PARALLEL` for samples without padding and for key masks, which are not
- *   divided
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no two chunks for each
- *   process
- */
-export function contextCall(call: ContextAttentionCall, group: ProcessGroup): ContextCall {
-  const { sequenceLength, packed, keyMask } = call;
-  if (sequenceLength === undefined || packed !== undefined || keyMask !== undefined) {
-    const what = keyMask === undefined ? 'packed samples' : 'a mask of keys';
-    throw new UsageError('MTL_CONTEXT_PARALLEL', `${what} with context parallelism`, {
-      expected: 'sequences of one length, whose documents are told apart by keyStart',
-    });
-  }
-  return { ...call, group, chunkSize: chunkSizeOf(sequenceLength, group.size) };
 }

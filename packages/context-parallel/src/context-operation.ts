@@ -1,29 +1,30 @@
-import { type SavedTensor, type Tape, Variable } from '@mtl/autograd';
+import { type Tape, Variable } from '@mtl/autograd';
 import { type DType, Tensor, tidy } from '@mtl/kernels';
-import type { ContextCall } from './context-attention.js';
+import type { Chunks } from './chunks.js';
+import type { ContextAttentionCall } from './context-attention.js';
 import { type ProjectionSizes, sizesOf } from './projection-parts.js';
-import type { MaskTensors } from './query-chunks.js';
 
 /** The results of forward, which backward reads. */
 export interface ContextResults {
-  /** [s, B, A * D] */
+  /** [rows, ..., A * D] */
   readonly output: Tensor;
-  /** [2, B, A, c]: of each own chunk, over all keys that its queries see. */
+  /** [chunks, ...]: of each own chunk, over all keys that its queries see; see `Chunks.statisticsShape`. */
   readonly logSumExp: Tensor;
 }
 
+/** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
 export interface ForwardPass extends ContextResults {
-  readonly call: ContextCall;
+  readonly call: ContextAttentionCall;
+  readonly chunks: Chunks;
   readonly sizes: ProjectionSizes;
-  readonly masks: MaskTensors;
-  /** [s, B, (A + 2 G) * D] */
+  /** [rows, ..., (A + 2 G) * D] */
   readonly projection: Tensor;
 }
 
 export interface BackwardPass extends ForwardPass {
-  /** [s, B, (A + 2 G) * D] */
+  /** [rows, ..., (A + 2 G) * D] */
   readonly gradient: Tensor;
-  /** [s, B, A * D] */
+  /** [rows, ..., A * D] */
   readonly outputGradient: Tensor;
 }
 
@@ -41,50 +42,59 @@ export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' 
 
 /**
  * Attention as a differentiable operation that keeps what `attention` of @mtl/autograd keeps: the projection,
- * the output and the log-sum-exp of its rows, of the own positions alone.
+ * the output and the log-sum-exp of its rows, of the own positions alone. What masks read belongs to
+ * `chunks`, which outlive the passes of a micro-batch.
  */
 export function contextOperation(
   tape: Tape,
-  call: ContextCall,
+  { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
   { name, forward, backward }: ContextOperation,
 ): Variable {
-  const { qkv, keyStart, dropout, chunkSize } = call;
+  const { qkv } = call;
   const { dtype, device } = qkv.tensor;
-  const sizes = sizesOf(call);
-  const { numPositions, batch, heads, headSize } = sizes;
-  const output = tape.result(
-    Tensor.empty({ shape: [numPositions, batch, heads * headSize], dtype, device }),
-    { requiresGradient: qkv.requiresGradient },
-  );
+  const sizes = sizesOf(call, chunks);
+  const { heads, headSize, rows } = sizes;
+  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
   const logSumExp = new Variable(
-    Tensor.empty({ shape: [2, batch, heads, chunkSize], dtype: sumsOf(dtype), device }),
+    Tensor.empty({
+      shape: [chunks.perProcess, ...chunks.statisticsShape(heads)],
+      dtype: sumsOf(dtype),
+      device,
+    }),
     { requiresGradient: false },
   );
-  const masks: Readonly<Record<keyof MaskTensors, Variable | undefined>> = {
-    keyStart,
-    samples: dropout?.samples,
-  };
-  tidy(() => {
-    const results = { output: output.tensor, logSumExp: logSumExp.tensor };
-    forward({ call, sizes, masks, projection: qkv.tensor, ...results });
+  const attended = tidy(() => {
+    const result = empty([...rows, heads * headSize]);
+    const projection = chunks.enter(qkv.tensor);
+    forward({ call, chunks, sizes, projection, output: result, logSumExp: logSumExp.tensor });
+    return chunks.leave(result);
   });
+  const output = tape.result(attended, { requiresGradient: qkv.requiresGradient });
   tape.record(output, () => {
-    const save = (mask: Variable | undefined): SavedTensor | undefined => mask && tape.save(mask);
     const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
-    const savedMasks = { keyStart: save(masks.keyStart), samples: save(masks.samples) };
     return {
       name,
       inputs: [qkv],
       parameters: [],
-      saved: [...Object.values(saved), ...Object.values(savedMasks).filter((mask) => mask !== undefined)],
+      saved: Object.values(saved),
       backward: ({ outputGradient }) => {
         // outside of tidy: what is recomputed here belongs to its variable
-        const projection = saved.qkv.tensor;
-        const results = { output: saved.output.tensor, logSumExp: saved.logSumExp.tensor };
-        const gradient = Tensor.empty({ shape: projection.shape, dtype, device });
-        tidy(() => {
-          const inputs = { call, sizes, masks: savedMasks, projection, ...results };
-          backward({ ...inputs, gradient, outputGradient: outputGradient! });
+        const kept = { projection: saved.qkv.tensor, output: saved.output.tensor };
+        const statistics = saved.logSumExp.tensor;
+        const gradient = tidy(() => {
+          const projection = chunks.enter(kept.projection);
+          const result = empty(projection.shape);
+          backward({
+            call,
+            chunks,
+            sizes,
+            projection,
+            output: chunks.enter(kept.output),
+            logSumExp: statistics,
+            gradient: result,
+            outputGradient: chunks.enter(outputGradient!),
+          });
+          return chunks.leave(result);
         });
         return [gradient];
       },

@@ -1,7 +1,5 @@
-import type { ProcessGroup } from '@mtl/comm';
 import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels';
-import { inProcessOrder, inSequenceOrder } from './chunk-order.js';
-import type { ContextCall } from './context-attention.js';
+import type { Chunks } from './chunks.js';
 import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
 import { ownGradients, ownResults } from './own-tensors.js';
 import {
@@ -10,7 +8,6 @@ import {
   type ProjectionSizes,
   splitKeysAndValues,
 } from './projection-parts.js';
-import { masksOf, type QueryChunk, queryChunks } from './query-chunks.js';
 
 /**
  * Every process gets the keys and values of all: any mask and window, at the price of 2 G D values for each
@@ -19,48 +16,46 @@ import { masksOf, type QueryChunk, queryChunks } from './query-chunks.js';
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
-/** [S, B, G, 2 D] of all processes, in the order of the sequence. */
-function gathered(projection: Tensor, sizes: ProjectionSizes, group: ProcessGroup): Tensor {
+/** [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
+function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): Tensor {
+  const { group } = chunks;
   const own = keysAndValuesOf(projection, sizes);
   const { shape, dtype, device } = own;
   const all = Tensor.empty({ shape: [shape[0]! * group.size, ...shape.slice(1)], dtype, device });
   group.allGather({ output: all, input: own }).wait();
   own.dispose();
-  const whole = inSequenceOrder(all, group.size);
+  const whole = chunks.inSequenceOrder(all);
   all.dispose();
   return whole;
 }
 
-/** How many of the first keys the queries of a chunk may see. */
-const numKeysOf = ({ causal, chunkSize, group }: ContextCall, { chunk }: QueryChunk): number =>
-  (causal === true ? chunk + 1 : 2 * group.size) * chunkSize;
-
 function forward(pass: ForwardPass): void {
-  const { call, sizes, masks, projection } = pass;
-  const keysAndValues = gathered(projection, sizes, call.group);
-  for (const queries of queryChunks(call)) {
+  const { call, chunks, sizes, projection } = pass;
+  const keysAndValues = gathered(projection, sizes, chunks);
+  chunks.ofRank(chunks.group.rank).forEach((chunk, place) => {
+    const { numRows, masks } = chunks.masksOfAll(call, chunk);
     attentionForward({
-      ...ownResults(pass, queries),
-      ...splitKeysAndValues(keysAndValues.rows(0, numKeysOf(call, queries))),
-      ...masksOf(call, masks, queries),
+      ...ownResults(pass, place),
+      ...splitKeysAndValues(keysAndValues.rows(0, numRows)),
+      ...masks,
     });
-  }
+  });
 }
 
 function backward(pass: BackwardPass): void {
-  const { call, sizes, masks, projection, gradient } = pass;
-  const { group } = call;
+  const { call, chunks, sizes, projection, gradient } = pass;
+  const { group } = chunks;
   const { dtype, device } = projection;
-  const keysAndValues = gathered(projection, sizes, group);
+  const keysAndValues = gathered(projection, sizes, chunks);
   const [, ...rowShape] = keysAndValues.shape;
   const newSums = (numRows: number): Tensor =>
     Tensor.empty({ shape: [numRows, ...rowShape], dtype: sumsOf(dtype), device });
   const sums = newSums(keysAndValues.dim(0));
   sums.zero();
-  for (const queries of queryChunks(call)) {
-    const own = { ...ownResults(pass, queries), ...ownGradients(pass, queries) };
-    const numKeys = numKeysOf(call, queries);
-    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(sums.rows(0, numKeys));
+  chunks.ofRank(group.rank).forEach((chunk, place) => {
+    const own = { ...ownResults(pass, place), ...ownGradients(pass, place) };
+    const { numRows, masks } = chunks.masksOfAll(call, chunk);
+    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(sums.rows(0, numRows));
     const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: sumsOf(dtype), device });
     queryGradient.zero();
     attentionBackward({
@@ -69,16 +64,16 @@ function backward(pass: BackwardPass): void {
       keyGradient,
       valueGradient,
       accumulate: true,
-      ...splitKeysAndValues(keysAndValues.rows(0, numKeys)),
-      ...masksOf(call, masks, queries),
+      ...splitKeysAndValues(keysAndValues.rows(0, numRows)),
+      ...masks,
     });
     cast({ output: own.queryGradient, input: queryGradient });
     queryGradient.dispose();
-  }
+  });
   keysAndValues.dispose();
-  const byProcess = inProcessOrder(sums, group.size);
+  const byProcess = chunks.inProcessOrder(sums);
   sums.dispose();
-  const own = newSums(sizes.numPositions);
+  const own = newSums(sizes.rows[0]!);
   group.reduceScatter({ output: own, input: byProcess }).wait();
   cast({ output: keysAndValuesIn(gradient, sizes), input: own });
 }

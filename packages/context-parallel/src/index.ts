@@ -4,4 +4,6 @@ export {
   type ContextPartitionOptions,
   contextPartition,
 } from './context-partition.js';
+export type { Upload, UploadOptions } from './packed-chunks.js';
+export type { OwnRows, PackedSamplesOfBatch, SequencesOfBatch } from './rows-of-batch.js';
 export { chunkSizeOf, chunkSlice, chunksOfRank } from './sequence-chunks.js';

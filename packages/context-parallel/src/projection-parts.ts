@@ -1,57 +1,65 @@
 import { cast, type Tensor } from '@mtl/kernels';
-import type { ContextCall } from './context-attention.js';
+import type { Chunks } from './chunks.js';
+import type { ContextAttentionCall } from './context-attention.js';
 
-/** The sizes of a packed projection of queries, keys and values. */
+/** The sizes of a packed projection of queries, keys and values of the own chunks. */
 export interface ProjectionSizes {
-  /** Own positions, two chunks. */
-  readonly numPositions: number;
-  readonly batch: number;
+  /** Dimensions of the own rows: [own, B], or [own] where samples are packed. */
+  readonly rows: readonly number[];
   readonly heads: number;
   readonly groups: number;
   readonly headSize: number;
 }
 
-export function sizesOf({ qkv, numHeads, numGroups = numHeads }: ContextCall): ProjectionSizes {
-  const [numPositions, batch, width] = qkv.tensor.shape as [number, number, number];
+export function sizesOf(
+  { qkv, numHeads, numGroups = numHeads }: ContextAttentionCall,
+  { shape: [chunkSize, ...columns], perProcess }: Chunks,
+): ProjectionSizes {
   return {
-    numPositions,
-    batch,
+    rows: [perProcess * chunkSize!, ...columns],
     heads: numHeads,
     groups: numGroups,
-    headSize: width / (numHeads + 2 * numGroups),
+    headSize: qkv.tensor.dim(-1) / (numHeads + 2 * numGroups),
   };
 }
 
-/** [S, B, G, R + 2, D]: for each group its queries, then its key and its value. */
-export const projectionShape = ({ numPositions, batch, heads, groups, headSize }: ProjectionSizes) =>
-  [numPositions, batch, groups, heads / groups + 2, headSize] as const;
+/** [rows, ..., G, R + 2, D]: for each group its queries, then its key and its value. */
+export const projectionShape = ({ rows, heads, groups, headSize }: ProjectionSizes): readonly number[] => [
+  ...rows,
+  groups,
+  heads / groups + 2,
+  headSize,
+];
 
-/** The keys and values in a packed projection: [S, B, G, 2 D], strided. */
+/** Strides of contiguous dimensions `outer`, whose elements have `inner` each. */
+const outerStrides = (outer: readonly number[], inner: number): readonly number[] =>
+  outer.map((_, dim) => outer.slice(dim + 1).reduce((size, length) => size * length, inner));
+
+/** The keys and values in a packed projection: [rows, ..., G, 2 D], strided. */
 export function keysAndValuesIn(qkv: Tensor, sizes: ProjectionSizes): Tensor {
-  const { numPositions, batch, heads, groups, headSize } = sizes;
-  const perGroup = (heads / groups + 2) * headSize;
+  const { rows, heads, groups, headSize } = sizes;
+  const outer = [...rows, groups];
   return qkv.strided({
     offset: (heads / groups) * headSize,
-    shape: [numPositions, batch, groups, 2 * headSize],
-    strides: [batch * groups * perGroup, groups * perGroup, perGroup, 1],
+    shape: [...outer, 2 * headSize],
+    strides: [...outerStrides(outer, (heads / groups + 2) * headSize), 1],
   });
 }
 
-/** Keys and values alone, [S, B, G, 2 D] without gaps, which is what travels. */
+/** Keys and values alone, [rows, ..., G, 2 D] without gaps, which is what travels. */
 export function keysAndValuesOf(qkv: Tensor, sizes: ProjectionSizes): Tensor {
   using part = keysAndValuesIn(qkv, sizes);
   return cast({ input: part, dtype: qkv.dtype });
 }
 
-/** Keys and values apart, [K, B, G, D] each, of rows [K, B, G, 2 D]; strided views. */
+/** Keys and values apart, [K, ..., G, D] each, of rows [K, ..., G, 2 D]; strided views. */
 export function splitKeysAndValues(both: Tensor): { readonly key: Tensor; readonly value: Tensor } {
-  const [numKeys, batch, groups, double] = both.shape as [number, number, number, number];
-  const headSize = double / 2;
+  const [outer, double] = [both.shape.slice(0, -1), both.dim(-1)];
   const half = (offset: number): Tensor =>
     both.strided({
       offset,
-      shape: [numKeys, batch, groups, headSize],
-      strides: [batch * groups * double, groups * double, double, 1],
+      shape: [...outer, double / 2],
+      strides: [...outerStrides(outer, double), 1],
     });
-  return { key: half(0), value: half(headSize) };
+  return { key: half(0), value: half(double / 2) };
 }

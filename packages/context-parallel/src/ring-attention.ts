@@ -1,11 +1,9 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { attentionBackward, attentionForward, cast, mergeAttention, scale, Tensor } from '@mtl/kernels';
-import type { ContextCall } from './context-attention.js';
+import type { ChunkPair } from './chunks.js';
 import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
-import { ownGradients, ownResults } from './own-tensors.js';
+import { ownGradients, ownResults, rowsOfPlace } from './own-tensors.js';
 import { keysAndValuesIn, keysAndValuesOf, splitKeysAndValues } from './projection-parts.js';
-import { masksOf, mayBeSeen, type QueryChunk, queryChunks, rowsOfHalf } from './query-chunks.js';
-import { chunksOfRank } from './sequence-chunks.js';
 
 /**
  * Keys and values go round, from each process to the next, while it computes with those it has; partial
@@ -51,46 +49,45 @@ interface Arriving {
   wait(): Tensor;
 }
 
+/** The chunks of two processes that a process attends from and to, by their numbers and their places. */
+interface PairOfPlaces extends ChunkPair {
+  readonly queryPlace: number;
+  readonly keyPlace: number;
+}
+
 /** The pairs of own queries and keys of a process that may see each other. */
-function pairsWith(
-  call: ContextCall,
-  owner: number,
-): readonly { readonly queries: QueryChunk; readonly keys: QueryChunk }[] {
-  const { group, chunkSize } = call;
-  const keyChunks = chunksOfRank(owner, group.size).map((chunk, half) => ({
-    half,
-    chunk,
-    first: chunk * chunkSize,
-  }));
-  return queryChunks(call).flatMap((queries) =>
-    keyChunks
-      .filter((keys) => mayBeSeen(call, { queries: queries.chunk, keys: keys.chunk }))
-      .map((keys) => ({ queries, keys })),
-  );
+function pairsWith({ call, chunks }: ForwardPass, owner: number): readonly PairOfPlaces[] {
+  const { rank } = chunks.group;
+  return chunks
+    .ofRank(rank)
+    .flatMap((queries, queryPlace) =>
+      chunks.ofRank(owner).map((keys, keyPlace) => ({ queries, queryPlace, keys, keyPlace })),
+    )
+    .filter((pair) => chunks.mayBeSeen(call, pair));
 }
 
 function forward(pass: ForwardPass): void {
-  const { call, sizes, masks, projection, output } = pass;
-  const { group } = call;
-  const { numPositions, batch, heads, headSize } = sizes;
+  const { call, chunks, sizes, projection, output } = pass;
+  const { group } = chunks;
+  const { rows, heads, headSize } = sizes;
   const [dtype, { device }] = [sumsOf(projection.dtype), projection];
-  const sums = Tensor.empty({ shape: [numPositions, batch, heads, headSize], dtype, device });
+  const sums = Tensor.empty({ shape: [...rows, heads, headSize], dtype, device });
   const part = {
-    output: Tensor.empty({ shape: [call.chunkSize, batch, heads, headSize], dtype, device }),
-    logSumExp: Tensor.empty({ shape: [batch, heads, call.chunkSize], dtype, device }),
+    output: Tensor.empty({ shape: [...chunks.shape, heads, headSize], dtype, device }),
+    logSumExp: Tensor.empty({ shape: chunks.statisticsShape(heads), dtype, device }),
   };
-  const isBegun = [false, false];
+  const begun = new Set<number>();
   const attend = (keysAndValues: Tensor, owner: number): void => {
-    for (const { queries, keys } of pairsWith(call, owner)) {
-      const { query, logSumExp } = ownResults(pass, queries);
-      const whole = { output: rowsOfHalf(sums, queries.half), logSumExp };
-      const isFirst = !isBegun[queries.half];
-      isBegun[queries.half] = true;
+    for (const { queryPlace, keyPlace, ...pair } of pairsWith(pass, owner)) {
+      const { query, logSumExp } = ownResults(pass, queryPlace);
+      const whole = { output: rowsOfPlace(sums, queryPlace, chunks), logSumExp };
+      const isFirst = !begun.has(queryPlace);
+      begun.add(queryPlace);
       attentionForward({
         ...(isFirst ? whole : part),
         query,
-        ...splitKeysAndValues(rowsOfHalf(keysAndValues, keys.half)),
-        ...masksOf(call, masks, { ...queries, firstKey: keys.first }),
+        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks)),
+        ...chunks.masksOfPair(call, pair),
       });
       if (isFirst) continue;
       mergeAttention({ ...whole, partOutput: part.output, partLogSumExp: part.logSumExp });
@@ -116,32 +113,34 @@ function forward(pass: ForwardPass): void {
  * r + 1 before, and goes on from here, so that it comes home after the last step.
  */
 function backward(pass: BackwardPass): void {
-  const { call, sizes, masks, projection, gradient } = pass;
-  const { group } = call;
+  const { call, chunks, sizes, projection, gradient } = pass;
+  const { group } = chunks;
   const [dtype, { device }] = [sumsOf(projection.dtype), projection];
-  const queries = queryChunks(call);
-  const own = queries.map((chunk) => ({ ...ownResults(pass, chunk), ...ownGradients(pass, chunk) }));
+  const own = chunks
+    .ofRank(group.rank)
+    .map((_, place) => ({ ...ownResults(pass, place), ...ownGradients(pass, place) }));
   const queryShape = own[0]!.query.shape;
   const newSums = (shape: readonly number[]): Tensor => {
     const sums = Tensor.empty({ shape, dtype, device });
     sums.zero();
     return sums;
   };
-  const querySums = queries.map(() => newSums(queryShape));
+  const querySums = own.map(() => newSums(queryShape));
   const ring = new Ring(group, -1);
   let current = keysAndValuesOf(projection, sizes);
   /** Adds the gradients of a block of keys and values, by the own queries, to `sums`. */
   const differentiate = (keysAndValues: Tensor, owner: number, sums: Tensor): void => {
-    for (const { queries: chunk, keys } of pairsWith(call, owner)) {
-      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(rowsOfHalf(sums, keys.half));
+    for (const { queryPlace, keyPlace, ...pair } of pairsWith(pass, owner)) {
+      const ofKeys = rowsOfPlace(sums, keyPlace, chunks);
+      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(ofKeys);
       attentionBackward({
-        ...own[chunk.half]!,
-        queryGradient: querySums[chunk.half]!,
+        ...own[queryPlace]!,
+        queryGradient: querySums[queryPlace]!,
         keyGradient,
         valueGradient,
         accumulate: true,
-        ...splitKeysAndValues(rowsOfHalf(keysAndValues, keys.half)),
-        ...masksOf(call, masks, { ...chunk, firstKey: keys.first }),
+        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks)),
+        ...chunks.masksOfPair(call, pair),
       });
     }
   };
@@ -173,7 +172,7 @@ function backward(pass: BackwardPass): void {
   leavingSums?.work.wait();
   scale({ output: ownSums, input: home, factor: 1, accumulate: true });
   cast({ output: keysAndValuesIn(gradient, sizes), input: ownSums });
-  queries.forEach(({ half }) => {
-    cast({ output: own[half]!.queryGradient, input: querySums[half]! });
+  own.forEach(({ queryGradient }, place) => {
+    cast({ output: queryGradient, input: querySums[place]! });
   });
 }

@@ -1,5 +1,8 @@
+import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import { cast, type Slice, Tensor } from '@mtl/kernels';
+import { chunkMasks } from './chunk-masks.js';
+import type { Chunks } from './chunks.js';
 
 /**
  * The chunks that a process owns of a sequence of 2 n equal ones, n being the processes that share it: one
@@ -33,4 +36,70 @@ export function chunkSizeOf(sequenceLength: number, size: number): number {
       details: { sequenceLength, size },
     },
   );
+}
+
+/** Where the chunks of processes lie one process after the other, by their order in the sequence. */
+const placesOf = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
+  Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size))
+    .flat()
+    .map((chunk, place) => ({ place, chunk }));
+
+/**
+ * Sequences [S, B] that are all divided alike: chunk k has the positions from k c on. Masks and dropout take
+ * the positions of a chunk's first query and first key.
+ */
+export function sequenceChunks({
+  group,
+  sequenceLength,
+  batchSize,
+}: {
+  readonly group: ProcessGroup;
+  readonly sequenceLength: number;
+  readonly batchSize: number;
+}): Chunks {
+  const { size } = group;
+  const chunkSize = chunkSizeOf(sequenceLength, size);
+  const copied = (
+    input: Tensor,
+    way: (at: { readonly place: number; readonly chunk: number }) => { from: number; to: number },
+  ): Tensor => {
+    const { shape, dtype, device } = input;
+    const output = Tensor.empty({ shape, dtype, device });
+    for (const at of placesOf(size)) {
+      const { from, to } = way(at);
+      const [source, target] = [chunkSlice(from, chunkSize), chunkSlice(to, chunkSize)];
+      using rows = input.rows(source.start, source.end);
+      using place = output.rows(target.start, target.end);
+      cast({ output: place, input: rows });
+    }
+    return output;
+  };
+  const view = (rows: Tensor): Tensor => rows.view({ shape: rows.shape });
+  return {
+    group,
+    perProcess: 2,
+    ofRank: (rank) => chunksOfRank(rank, size),
+    shape: [chunkSize, batchSize],
+    statisticsShape: (numHeads) => [batchSize, numHeads, chunkSize],
+    enter: view,
+    leave: view,
+    inSequenceOrder: (byProcess) => copied(byProcess, ({ place, chunk }) => ({ from: place, to: chunk })),
+    inProcessOrder: (inSequence) => copied(inSequence, ({ place, chunk }) => ({ from: chunk, to: place })),
+    mayBeSeen: ({ causal = false, windowSize }, { queries, keys }) => {
+      if (!causal) return true;
+      if (keys > queries) return false;
+      // the last key is nearest to the first query
+      return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
+    },
+    masksOfPair: (call, { queries, keys }) => ({
+      ...chunkMasks(call),
+      firstQuery: queries * chunkSize,
+      firstKey: keys * chunkSize,
+    }),
+    masksOfAll: (call, queries) => ({
+      numRows: (call.causal === true ? queries + 1 : 2 * size) * chunkSize,
+      masks: { ...chunkMasks(call), firstQuery: queries * chunkSize },
+    }),
+    wholeMasks: ({ dropout }) => ({ dropout }),
+  };
 }

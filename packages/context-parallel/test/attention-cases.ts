@@ -8,6 +8,8 @@ export interface AttentionCase {
   readonly windowSize?: number;
   /** First positions of documents, by sample. */
   readonly documents?: ReadonlyArray<readonly number[]>;
+  /** Rows of packed samples, in place of sequences; those after the last are unused. */
+  readonly packed?: readonly number[];
   readonly dropout?: number;
   /** Of queries and keys. Default: 1. */
   readonly amplitude?: number;
@@ -46,6 +48,30 @@ export const cases: readonly AttentionCase[] = [
       [0, 8],
     ],
   },
+  {
+    name: 'documents of all lengths',
+    causal: true,
+    dtype: 'float64',
+    dropout: 0.1,
+    windowSize: 6,
+    documents: [
+      [0, 1, 2, 4, 7, 11, 16, 22, 29],
+      [0, 7, 13, 18, 22, 25, 27, 28],
+    ],
+  },
+  {
+    name: 'documents in bfloat16',
+    causal: true,
+    dtype: 'bfloat16',
+    numGroups: 2,
+    documents: [
+      [0, 5],
+      [0, 9, 30],
+    ],
+  },
+  { name: 'packed samples', packed: [20, 3, 33], numGroups: 2 },
+  { name: 'packed samples and dropout', packed: [1, 17, 2, 44], dropout: 0.2 },
+  { name: 'packed samples that leave a process nothing', packed: [9, 6], dtype: 'float64' },
   // the last bit of a score of 300 is 3e-5, by which its exponential is off
   { name: 'scores of some hundreds', causal: true, amplitude: 16, bound: 3e-5 },
   { name: 'float64', causal: true, dtype: 'float64', numGroups: 2, windowSize: 9 },

@@ -11,17 +11,14 @@ import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
  */
 const bounds = { float64: 1e-13, float32: 2e-6, bfloat16: 2 ** -7 };
 
-/** Rows [S, ...] by position, of those of all processes. */
+/** Rows [S, B, ...] in their order, of those of all processes. */
 function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): readonly number[] {
-  const rowSize = ranks[0]![of].length / (sizes.sequenceLength / ranks.length);
-  const whole = new Array<number>(sizes.sequenceLength * rowSize).fill(Number.NaN);
-  for (const { slices, [of]: values } of ranks) {
-    let row = 0;
-    for (const { start, end } of slices) {
-      for (let position = start; position < end; position++, row++) {
-        for (let at = 0; at < rowSize; at++) whole[position * rowSize + at] = values[row * rowSize + at]!;
-      }
-    }
+  const width = ranks[0]![of].length / ranks[0]!.indices.length;
+  const whole = new Array<number>(sizes.sequenceLength * sizes.batch * width).fill(Number.NaN);
+  for (const { indices, [of]: values } of ranks) {
+    indices.forEach((index, row) => {
+      for (let at = 0; at < width; at++) whole[index * width + at] = values[row * width + at]!;
+    });
   }
   return whole;
 }
@@ -50,14 +47,10 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
   });
 
   it('gives every process two chunks that make causal attention the same work', () => {
-    const pairs = ranks.map((all) =>
-      all[0]![0]!.slices.flatMap(({ start, end }) =>
-        Array.from({ length: end - start }, (_, index) => start + index + 1),
-      ),
-    );
+    const pairs = ranks.map((all) => all[0]![0]!.indices.map((index) => Math.floor(index / sizes.batch) + 1));
     const sums = pairs.map((seen) => seen.reduce((sum, count) => sum + count, 0));
     expect(new Set(sums).size).toBe(1);
-    expect(sums[0]! * size).toBe((sizes.sequenceLength * (sizes.sequenceLength + 1)) / 2);
+    expect(sums[0]! * size).toBe((sizes.batch * sizes.sequenceLength * (sizes.sequenceLength + 1)) / 2);
   });
 
   const all = cases.flatMap((attentionCase, index) =>

@@ -39,7 +39,8 @@ export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
 export {
-  type PartitionedAttention,
+  type AttentionCall,
+  type OwnRows,
   type SequencePartition,
   wholeSequence,
 } from './blocks/sequence-partition.js';

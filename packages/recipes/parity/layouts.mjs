@@ -271,6 +271,12 @@ const contextLayouts = [
   deepseek(layout({ cp: 2, dp: 2, ep: 4 }, [distributed, exchangedHeads, moe])),
   deepseek(layout({ pp: 2, cp: 4, ep: 2 }, ['1f1b'])),
   few(llama(layout({ pp: 2, tp: 2, cp: 2 }, ['interleaved of 2 chunks', sequence, gatheredKeys]))),
+  bert(layout({ cp: 2 })),
+  bert(layout({ cp: 4 }, [gatheredKeys])),
+  bert(layout({ cp: 2, dp: 2 }, [exchangedHeads, distributed])),
+  few(bert(layout({ tp: 2, cp: 2 }, [sequence, full]))),
+  bert(layout({ pp: 2, cp: 2 }, ['interleaved of 2 chunks', gatheredKeys])),
+  layout({ cp: 2 }, [documents, inPairs, window]),
   layout({ cp: 2 }, [documents], 'bf16'),
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];

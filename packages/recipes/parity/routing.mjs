@@ -20,22 +20,18 @@ export function recordRouting() {
     },
   };
   const observe = ({ part, processes }) => {
-    const { tp, cp } = processes.groups;
+    const { tp } = processes.groups;
     for (const stage of part.stages.values()) {
-      stage.observeRouting = ({ router, experts, logits, samples }) => {
+      stage.observeRouting = ({ router, experts, logits, samples, indices }) => {
         const [numRows, topK] = experts.shape;
         const bias = stage.parameters.find(({ name }) => name === `${router}.expert_bias`);
         // a tensor-parallel rank routes its part of the rows, in their order
         const first = (tp?.rank ?? 0) * numRows;
-        const numOwn = (numRows * (tp?.size ?? 1)) / samples.size;
-        const slices = stage.sequence.slices(numOwn * (cp?.size ?? 1));
         choices.push({
           iteration,
           router,
           first,
-          positions: slices.flatMap(({ start, end }) =>
-            Array.from({ length: end - start }, (_, at) => start + at),
-          ),
+          indices,
           topK,
           samples: samples.read(),
           experts: experts.read(),
@@ -64,12 +60,12 @@ export function readRoutings(directory) {
   const byToken = new Map();
   for (const name of readdirSync(directory).filter((each) => each.startsWith('routing-'))) {
     for (const choice of deserialize(readFileSync(join(directory, name)))) {
-      const { iteration, router, first, positions, topK, samples, experts, logits, selection } = choice;
+      const { iteration, router, first, indices, topK, samples, experts, logits, selection } = choice;
       const numExperts = (logits.length * topK) / experts.length;
       for (let row = 0; row < experts.length / topK; row++) {
-        const index = first + row;
+        const index = indices?.[first + row] ?? first + row;
         const sample = samples[index % samples.length];
-        const position = positions[Math.floor(index / samples.length)];
+        const position = Math.floor(index / samples.length);
         byToken.set(`${iteration}/${router}/${sample}/${position}`, {
           experts: experts.subarray(row * topK, (row + 1) * topK),
           logits: logits.subarray(row * numExperts, (row + 1) * numExperts),

@@ -138,8 +138,10 @@ const withDefaults = {
   }),
 };
 
-/** A BERT has no experts. */
+/** A BERT has no experts, and the heads of tasks read rows of whole sequences. */
 const {
+  'context-parallel-size': ____,
+  'cp-comm-type': _____,
   'expert-model-parallel-size': _,
   'expert-tensor-parallel-size': __,
   'moe-token-dispatcher-type': ___,

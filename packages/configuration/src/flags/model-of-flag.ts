@@ -1,6 +1,5 @@
 import { fieldsOf } from '../architecture/fields-of.js';
 import type { ModelKind } from '../model-kind.js';
-import { contextParallelFlags } from '../strategies/context-parallelism.js';
 import { expertParallelFlags } from '../strategies/expert-parallelism.js';
 import { bertFlags } from './bert-flags.js';
 import { conversationFlags } from './conversation-flags.js';
@@ -14,7 +13,6 @@ const gptFlags = new Set<FlagName>([
   ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),
   ...(['load-lora', 'save-lora'] as const),
   ...(Object.keys(loraFlags) as FlagName[]),
-  ...(Object.keys(contextParallelFlags) as FlagName[]),
   ...(Object.keys(expertParallelFlags) as FlagName[]),
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);

@@ -1,6 +1,6 @@
-import { attention, Tape, Variable } from '@mtl/autograd';
+import { type AttentionOptions, attention, Tape, Variable } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
-import { type Device, type DType, type Slice, setNumThreads, Tensor } from '@mtl/kernels';
+import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
 import { type ContextCommunication, contextPartition } from '../../src/index.js';
 import {
@@ -12,9 +12,10 @@ import {
   sizes,
 } from '../attention-cases.js';
 
-/** Of the rows that were computed, in the order of the sequence. */
+/** Of the rows that were computed. */
 export interface AttendedRows {
-  readonly slices: readonly Slice[];
+  /** Where each is in [S, B]. */
+  readonly indices: readonly number[];
   /** [own, B, A * D] */
   readonly output: readonly number[];
   /** [own, B, (A + 2 G) * D] */
@@ -34,10 +35,24 @@ export function attend(
   const partition = world && contextPartition({ group: world.group, communication: [communication] });
   // float64 is computed there alone
   const device: Device = dtype === 'float64' ? 'reference' : 'cpu';
-  const slices = partition?.slices(sequenceLength) ?? [{ start: 0, end: sequenceLength }];
+  const numbers = (count: number) => Float64Array.from({ length: count }, (_, at) => firstSample + at);
+  const numRows = sequenceLength * batch;
+  const starts = attentionCase.packed && startsOf(attentionCase.packed);
   const keyStart = keyStartOf(attentionCase);
+  const own =
+    starts === undefined
+      ? partition?.ofSequences(
+          { sequenceLength, batchSize: batch, sampleNumbers: numbers(batch), keyStart },
+          { device },
+        )
+      : partition?.ofPackedSamples(
+          { numRows, starts, sampleNumbers: numbers(starts.length - 1) },
+          { device },
+        );
+  const indices = own?.indices ?? Int32Array.from({ length: numRows }, (_, row) => row);
+  const columns = starts === undefined ? batch : 1;
   const tape = new Tape();
-  const qkv = new Variable(rowsOf(projectionOf(attentionCase), slices, { dtype, device }), {
+  const qkv = new Variable(rowsOf(projectionOf(attentionCase), { indices, columns, dtype, device }), {
     requiresGradient: true,
   });
   const options = {
@@ -47,65 +62,97 @@ export function attend(
     causal,
     windowSize,
     headOffset: 3,
-    keyStart: keyStart && constant(firstKeys(keyStart, partition?.keyStartSlices(sequenceLength))),
-    dropout: dropout === undefined ? undefined : dropoutOf(dropout),
+    dropout:
+      dropout === undefined
+        ? undefined
+        : dropoutOf(dropout, numbers((starts?.length ?? 1 + batch) - 1), device),
   };
+  const masks = own === undefined ? masksOf(attentionCase, device) : {};
   const sent = (): number =>
     Object.values(world?.group.statistics() ?? {}).reduce((sum, { sentBytes }) => sum + sentBytes, 0);
   const before = sent();
   const output =
-    partition === undefined
-      ? attention(tape, options)
-      : partition.attend(tape, { ...options, layer: 0, sequenceLength });
+    own === undefined
+      ? attention(tape, { ...options, ...masks })
+      : own.attend(tape, { ...options, layer: 0 });
   const between = sent();
-  using outputGradient = rowsOf(outputGradientOf(), slices, { dtype, device });
+  using outputGradient = rowsOf(outputGradientOf(), { indices, columns, dtype, device });
   tape.backward([output], outputGradient);
   const gradient = tape.takeGradient(qkv)!;
   const result = {
-    slices,
+    indices: [...indices],
     output: output.tensor.toArray(),
     gradient: gradient.toArray(),
     sentBytes: { forward: between - before, backward: sent() - between },
   };
   tape.dispose();
-  for (const variable of [qkv, output, options.keyStart, options.dropout?.samples]) variable?.release();
+  for (const variable of [qkv, output, masks.keyStart, masks.packed?.starts, options.dropout?.samples])
+    variable?.release();
   gradient.dispose();
+  own?.release();
   return result;
-
-  function firstKeys(values: Int32Array, chosen: readonly Slice[] = slices): Tensor {
-    const all = chosen.flatMap(({ start, end }) =>
-      Array.from({ length: batch }, (_, b) => [
-        ...values.subarray(b * sequenceLength + start, b * sequenceLength + end),
-      ]).flat(),
-    );
-    const shape = partition === undefined ? [batch, sequenceLength] : [all.length];
-    return Tensor.from(Int32Array.from(all), { shape, dtype: 'int32' });
-  }
 }
+
+/** The number of the first sample. */
+const firstSample = 5;
 
 const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
 
-const dropoutOf = (probability: number) => ({
+const dropoutOf = (probability: number, samples: Float64Array, device: Device) => ({
   probability,
   key: [17, 4] as const,
   samples: constant(
-    Tensor.from(
-      BigInt64Array.from({ length: sizes.batch }, (_, sample) => BigInt(5 + sample)),
-      { shape: [sizes.batch], dtype: 'int64' },
-    ),
+    Tensor.from(BigInt64Array.from(Array.from(samples, BigInt)), {
+      shape: [samples.length],
+      dtype: 'int64',
+      device,
+    }),
   ),
 });
 
-/** Of values [S, B, ...] those of some positions. */
+/** [0, l0, l0 + l1, ...] */
+function startsOf(lengths: readonly number[]): Int32Array {
+  const starts = new Int32Array(lengths.length + 1);
+  lengths.forEach((length, sample) => {
+    starts[sample + 1] = starts[sample]! + length;
+  });
+  return starts;
+}
+
+/** What tells samples or documents apart where one process computes all. */
+function masksOf(
+  attentionCase: AttentionCase,
+  device: Device,
+): Pick<AttentionOptions, 'keyStart' | 'packed'> {
+  const { sequenceLength, batch } = sizes;
+  const int32 = (values: Int32Array, shape: readonly number[]): Variable =>
+    constant(Tensor.from(values, { shape, dtype: 'int32', device }));
+  const { packed } = attentionCase;
+  const keyStart = keyStartOf(attentionCase);
+  return {
+    keyStart: keyStart && int32(keyStart, [batch, sequenceLength]),
+    packed: packed && {
+      starts: int32(startsOf(packed), [packed.length + 1]),
+      longest: Math.max(...packed),
+      numScores: packed.reduce((sum, length) => sum + length ** 2, 0),
+    },
+  };
+}
+
+/** Some of the rows that values consist of, as [own, columns, W]. */
 function rowsOf(
   values: readonly number[],
-  slices: readonly Slice[],
-  options: { readonly dtype: DType; readonly device: Device },
+  options: {
+    readonly indices: Int32Array;
+    readonly columns: number;
+    readonly dtype: DType;
+    readonly device: Device;
+  },
 ): Tensor {
-  const { sequenceLength, batch } = sizes;
-  const rowSize = values.length / sequenceLength;
-  const rows = slices.flatMap(({ start, end }) => values.slice(start * rowSize, end * rowSize));
-  return Tensor.from(rows, { shape: [rows.length / rowSize, batch, rowSize / batch], ...options });
+  const { indices, columns, dtype, device } = options;
+  const width = values.length / (sizes.sequenceLength * sizes.batch);
+  const rows = Array.from(indices, (index) => values.slice(index * width, (index + 1) * width)).flat();
+  return Tensor.from(rows, { shape: [indices.length / columns, columns, width], dtype, device });
 }
 
 /** Every case with every way to communicate. */

@@ -123,7 +123,7 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     keyMask,
     starts: packed?.starts,
     queryStarts: packed?.queries?.starts,
-    firstQueries: packed?.queries?.first,
+    firstQueries: packed?.queries === undefined ? packed?.first : packed.queries.first,
     firstKeys: packed?.first,
     samples: dropout?.samples,
     causal,

@@ -1,10 +1,9 @@
 import type { Tape, Variable } from '@mtl/autograd';
-import { UsageError } from '@mtl/errors';
 import { gatherRows } from '@mtl/tensor-parallel';
 import { blocksOf } from '../blocks/model-blocks.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
-import { wholeSequence } from '../blocks/sequence-partition.js';
+import { numOwners } from '../blocks/sequence-partition.js';
 import type { BatchSize, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { TransformerStage } from '../blocks/transformer-stage.js';
 import type { TransformerStageOptions } from '../blocks/transformer-stage-options.js';
@@ -33,15 +32,11 @@ export abstract class BertEncoderStage<
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
-    const { model, block = blocksOf(options.model, bertBlock(options.model)), sequence } = options;
-    if (sequence !== undefined && sequence !== wholeSequence) {
-      throw new UsageError('MTL_STAGE', 'a BERT whose sequences are divided among ranks', {
-        expected: 'no `sequence`: its samples are packed into rows, of which every rank has all',
-      });
-    }
+    const { model, block = blocksOf(options.model, bertBlock(options.model)) } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'encoder',
+      causal: false,
       block,
       tables: {
         ...(numPositions > 0 && { position_embeddings: numPositions }),
@@ -64,7 +59,7 @@ export abstract class BertEncoderStage<
   protected abstract sizeOf(batch: Batch): PaddedSize;
 
   protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
-    return [numPackedRows(this.sizeOf(batch), this.#rowDivisor), 1];
+    return [numPackedRows(this.sizeOf(batch), this.#rowDivisor) / numOwners(this.sequence), 1];
   }
 
   /** The first stage embeds positions, where the model has a table of them. */
@@ -79,8 +74,8 @@ export abstract class BertEncoderStage<
     own: Positions,
   ): DeviceSequencesOptions {
     const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
-    const { device, isFirst, positionTables: tables } = this;
-    return { device, packing, own, isFirst, reads, tables, upload };
+    const { device, isFirst, positionTables: tables, sequence: partition } = this;
+    return { device, packing, partition, own, isFirst, reads, tables, upload };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */
@@ -90,8 +85,9 @@ export abstract class BertEncoderStage<
     return this.normalized(tape, rows);
   }
 
-  /** The ranks that rows are sharded over, in calls that shard them. */
+  /** The ranks that rows are divided over, in calls that shard them. */
   get #rowDivisor(): number {
-    return this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
+    const numShards = this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
+    return numShards * numOwners(this.sequence);
   }
 }

@@ -2,6 +2,7 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
+import { numOwners } from '../blocks/sequence-partition.js';
 import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { stageLoss } from '../blocks/stage-losses.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
@@ -55,9 +56,9 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
    * @throws UsageError MTL_STAGE for a stage that holds a part of the layers
    */
   predict(batch: MaskedTokenBatch): BertPrediction {
-    if (!this.isFirst || !this.isLast) {
+    if (!this.isFirst || !this.isLast || numOwners(this.sequence) > 1) {
       throw new UsageError('MTL_STAGE', 'predictions need a stage that holds all layers', {
-        expected: `layers 0 to ${this.model.numLayers}, not ${this.layers.start} to ${this.layers.end}`,
+        expected: `layers 0 to ${this.model.numLayers} and all rows, not ${this.layers.start} to ${this.layers.end}`,
       });
     }
     const tape = new Tape({ recording: false });

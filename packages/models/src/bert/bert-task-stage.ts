@@ -1,7 +1,9 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data/tasks';
+import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import { numOwners } from '../blocks/sequence-partition.js';
 import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
@@ -34,9 +36,17 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   readonly task: BertTask;
   readonly #head: PooledHead | SpanHead | undefined;
 
-  /** @throws ConfigurationError as `BertEncoderStage` does */
+  /**
+   * @throws ConfigurationError as `BertEncoderStage` does
+   * @throws UsageError MTL_STAGE where ranks share the rows of micro-batches
+   */
   constructor({ task, ...options }: BertTaskStageOptions) {
     super(options, { isTied: false });
+    if (numOwners(this.sequence) > 1) {
+      throw new UsageError('MTL_STAGE', 'a fine-tuning task whose rows ranks share', {
+        expected: 'no `sequence`: its head reads rows of all positions',
+      });
+    }
     const { model, tensorParallel } = options;
     this.task = task;
     if (!this.isLast) this.#head = undefined;

@@ -1,14 +1,15 @@
-import { type PackedRows, Variable } from '@mtl/autograd';
+import type { Variable } from '@mtl/autograd';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
+import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import type { SamplePacking } from './sample-packing.js';
 
 // S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
-// rows.
+// rows, of which a rank that shares them with others owns as many as each of these.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 export interface TokenSequences {
@@ -26,7 +27,7 @@ export interface TokenSequences {
 
 /**
  * What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all,
- * padding left out.
+ * padding left out; of these, what this rank owns.
  */
 export interface DeviceSequences {
   /** int32 [T, 1]; on the first stage. */
@@ -36,11 +37,10 @@ export interface DeviceSequences {
    * likewise.
    */
   readonly tokenTypes: Variable | undefined;
-  /** Where the rows are. */
-  readonly packed: PackedRows;
+  readonly ownRows: OwnRows;
   /** The positions are the position ids too. */
   readonly rows: RowCoordinates;
-  /** int32 [R]: where each row's first token is, which is pooled. */
+  /** int32 [R]: where each row's first token is, which is pooled; 0 where another rank owns it. */
   readonly firstPositions: Variable;
   /** int64 [R] */
   readonly samples: Variable;
@@ -52,7 +52,8 @@ export interface DeviceSequences {
 export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
-  /** Those of the T that this process computes with, where they are sharded. */
+  readonly partition: SequencePartition;
+  /** Those of the owned rows that this process computes with, where they are sharded. */
   readonly own: Slice;
   /** Whether they are embedded here. */
   readonly isFirst: boolean;
@@ -67,6 +68,31 @@ export interface DeviceSequencesOptions {
   readonly upload?: Upload | undefined;
 }
 
+/** Where rows are among those that this rank owns. */
+export class PlacesOfRows {
+  readonly #places: Int32Array | undefined;
+
+  /** @param indices of the own rows among all, undefined: it owns all */
+  constructor(indices: Int32Array | undefined, numRows: number) {
+    if (indices === undefined) return;
+    this.#places = new Int32Array(numRows).fill(-1);
+    indices.forEach((index, row) => {
+      this.#places![index] = row;
+    });
+  }
+
+  /** Whether all of them are. */
+  get areAll(): boolean {
+    return this.#places === undefined;
+  }
+
+  /** undefined where another rank owns it. */
+  of(row: number): number | undefined {
+    const place = this.#places === undefined ? row : this.#places[row]!;
+    return place < 0 ? undefined : place;
+  }
+}
+
 /**
  * Copies sequences to the device, packed; the caller's to release, those of `packed` too.
  *
@@ -74,46 +100,56 @@ export interface DeviceSequencesOptions {
  */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device, packing, own, isFirst, reads, tables, upload }: DeviceSequencesOptions,
-): Omit<DeviceSequences, 'release'> {
+  options: DeviceSequencesOptions,
+): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
+  const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  const { starts, numScores } = packing;
   // attention is launched for the longest sample; a bound launches blocks that find nothing to do
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>
     uploadConstant(values, { shape, dtype: 'int32', device, upload });
-  const packed = (values: Int32Array | undefined): Int32Array => packing.packed(neededTokens(values));
+  const { numRows, starts, numScores } = packing;
+  const ownRows = partition.ofPackedSamples(
+    { numRows, starts, longest, numScores, sampleNumbers: batch.rowNumbers },
+    { device, upload },
+  );
+  const { indices } = ownRows;
+  const numOwn = indices?.length ?? numRows;
+  const indexOf = (row: number): number => indices?.[row] ?? row;
+  const packed = (values: Int32Array | undefined): Int32Array => {
+    const all = packing.packed(neededTokens(values));
+    return indices === undefined ? all : indices.map((index) => all[index]!);
+  };
+  const places = new PlacesOfRows(indices, numRows);
   const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
   const shape = [own.end - own.start, 1];
   const host = {
-    shape: [packing.numRows, 1] as const,
+    shape: [numOwn, 1] as const,
     numPositions: sequenceLength,
-    positionOf: (row: number) => packing.positions[row]!,
-    sampleOf: (row: number) => rowNumbers[packing.rowSamples[row]!]!,
+    positionOf: (row: number) => packing.positions[indexOf(row)]!,
+    sampleOf: (row: number) => rowNumbers[packing.rowSamples[indexOf(row)]!]!,
   };
   return {
-    tokens: isFirst ? ids(packed(batch.tokens), [packing.numRows, 1]) : undefined,
+    tokens: isFirst ? ids(packed(batch.tokens), [numOwn, 1]) : undefined,
     tokenTypes: isFirst ? ids(packed(batch.tokenTypes).subarray(own.start, own.end), shape) : undefined,
-    packed: {
-      longest,
-      numScores,
-      starts: ids(starts, [r + 1]),
-    },
+    ownRows,
     rows: RowCoordinates.upload(host, { reads, tables, own, device, upload }),
-    firstPositions: ids(starts.subarray(0, r), [r]),
+    firstPositions: ids(
+      starts.subarray(0, r).map((start) => places.of(start) ?? 0),
+      [r],
+    ),
     samples: uploadConstant(rowNumbers, { shape: [r], dtype: 'int64', device, upload }),
     variant: upload === undefined ? undefined : `samples of at most ${bound} rows`,
+    places,
   };
 }
 
 /** Releases sequences and the other variables of a batch on the device. */
 export function releaseSequences(
-  batch: Readonly<Record<string, Variable | string | undefined | PackedRows | RowCoordinates>>,
+  batch: Readonly<Record<string, Variable | string | undefined | OwnRows | RowCoordinates>>,
 ): void {
   for (const value of Object.values(batch)) {
-    if (value instanceof RowCoordinates) value.release();
-    const variables = value instanceof Variable ? [value] : Object.values(value ?? {});
-    for (const variable of variables) if (variable instanceof Variable) variable.release();
+    if (typeof value === 'object') value.release();
   }
 }

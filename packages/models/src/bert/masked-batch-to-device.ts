@@ -6,12 +6,13 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
+  type PlacesOfRows,
   releaseSequences,
   sequencesToDevice,
 } from './device-sequences.js';
 import type { MaskedStageBatch } from './masked-stage-batch.js';
 
-// B samples of a micro-batch, S sequence, M room for masked tokens.
+// B samples of a micro-batch, S sequence, M room for masked tokens (of those rows that this rank owns).
 
 /** What the heads read of a batch, on the device. */
 export interface MaskedTargets {
@@ -49,36 +50,76 @@ export function maskedBatchToDevice(
   { isLast, ...options }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
   const { batchSize: numRows, sampleNumbers: rowNumbers } = batch;
-  const targets = isLast ? targetsToDevice(batch, options) : undefined;
-  const sequences = sequencesToDevice({ ...batch, numRows, rowNumbers }, options);
-  return {
-    ...sequences,
-    targets,
-    release: () => {
-      releaseSequences({ ...sequences, ...targets });
-    },
-  };
+  const { places, ...sequences } = sequencesToDevice({ ...batch, numRows, rowNumbers }, options);
+  try {
+    const targets = isLast ? targetsToDevice(batch, { ...options, places }) : undefined;
+    return { ...sequences, targets, release: () => releaseSequences({ ...sequences, ...targets }) };
+  } catch (error) {
+    releaseSequences(sequences);
+    throw error;
+  }
 }
 
 function targetsToDevice(
   batch: MaskedStageBatch,
-  { lossFactors, device, packing, upload }: Omit<MaskedBatchOptions, 'isLast'>,
+  options: Omit<MaskedBatchOptions, 'isLast'> & { readonly places: PlacesOfRows },
 ): MaskedTargets {
+  const { lossFactors, device, packing, upload, places } = options;
   const { batchSize: b, sentenceOrderLabels } = batch;
-  const maskedPositions = neededTokens(batch.maskedPositions);
-  const maskedWeights = neededTokens(batch.maskedWeights);
+  const masked = ownMasked(batch, options);
   const maskedFactor = lossFactorOf(lossFactors, 'lm_loss');
   const orderFactor = sentenceOrderLabels && lossFactorOf(lossFactors, 'sop_loss');
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const weights = (values: Float32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'float32', device, upload });
-  const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
+  // the rank that owns a sample's first token predicts the order of its sentences
+  const orderWeights = Float32Array.from({ length: b }, (_, sample) =>
+    places.of(packing.starts[sample]!) === undefined ? 0 : orderFactor!,
+  );
   return {
-    maskedPositions: ids(maskedPositions.map(flat)),
-    maskedLabels: ids(neededTokens(batch.maskedLabels)),
+    maskedPositions: ids(masked.positions),
+    maskedLabels: ids(masked.labels),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
-    maskedWeights: weights(maskedWeights.map((weight) => weight * maskedFactor)),
-    sentenceOrderWeights: sentenceOrderLabels && weights(new Float32Array(b).fill(orderFactor!)),
+    maskedWeights: weights(masked.weights.map((weight) => weight * maskedFactor)),
+    sentenceOrderWeights: sentenceOrderLabels && weights(orderWeights),
   };
+}
+
+/** Masked tokens: their rows among the own ones, their labels, and 1 where they count. */
+interface MaskedTokens {
+  readonly positions: Int32Array;
+  readonly labels: Int32Array;
+  readonly weights: Float32Array;
+}
+
+/** The masked tokens in rows that this rank owns; as many as there is room for, one of eight sizes. */
+function ownMasked(
+  batch: MaskedStageBatch,
+  { packing, places, upload }: Omit<MaskedBatchOptions, 'isLast'> & { readonly places: PlacesOfRows },
+): MaskedTokens {
+  const { batchSize } = batch;
+  const maskedPositions = neededTokens(batch.maskedPositions);
+  const labels = neededTokens(batch.maskedLabels);
+  const weights = neededTokens(batch.maskedWeights);
+  const placeOf = (position: number): number | undefined =>
+    places.of(packing.starts[position % batchSize]! + Math.floor(position / batchSize));
+  const room = maskedPositions.length;
+  const own = Array.from(maskedPositions, (position, token) => ({ token, place: placeOf(position) })).filter(
+    ({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll),
+  );
+  // what is launched again has room for all
+  const step = upload === undefined ? Math.ceil(room / 8) : room;
+  const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));
+  const result = {
+    positions: new Int32Array(size),
+    labels: new Int32Array(size),
+    weights: new Float32Array(size),
+  };
+  own.forEach(({ token, place }, at) => {
+    result.positions[at] = place!;
+    result.labels[at] = labels[token]!;
+    result.weights[at] = weights[token]!;
+  });
+  return result;
 }

@@ -60,8 +60,9 @@ export function taskBatchToDevice(
     positionOf: () => 0,
     sampleOf: (row: number) => BigInt(rowNumbers[row]!),
   };
+  const { places: _, ...ofRows } = sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences);
   const variables = {
-    ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
+    ...ofRows,
     labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device, upload }),
     weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device, upload }),
     headRows: RowCoordinates.upload(host, { reads: headReads, own: { start: 0, end: 1 }, device, upload }),

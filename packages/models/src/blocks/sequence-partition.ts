@@ -1,94 +1,116 @@
-import { type AttentionOptions, attention, type Tape, type Variable } from '@mtl/autograd';
+import { type AttentionOptions, attention, type PackedRows, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { UsageError } from '@mtl/errors';
-import { type Device, type Slice, Tensor } from '@mtl/kernels';
+import { type Device, Tensor } from '@mtl/kernels';
+import type { Upload } from '@mtl/pipeline';
+import { uploadConstant } from './upload-constant.js';
+
+/** Sequences of one length, as activations [S, B] are. */
+export interface SequencesOfBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
+  readonly sampleNumbers: Float64Array;
+  /** int32 [B, S]: first visible key of each position; undefined: that of the sequence. */
+  readonly keyStart: Int32Array | undefined;
+}
+
+/** N samples one after the other in T rows, as activations [T, 1] are. */
+export interface PackedSamplesOfBatch {
+  readonly numRows: number;
+  /** int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are unused. */
+  readonly starts: Int32Array;
+  /** At least as many rows as any sample has. */
+  readonly longest: number;
+  /** The sum of the squares of all lengths. */
+  readonly numScores: number;
+  /** `[N]`: as those of sequences. */
+  readonly sampleNumbers: Float64Array;
+}
+
+/** Attention as a layer asks for it; which keys are hidden by documents and samples is known of the rows. */
+export interface AttentionCall extends Omit<AttentionOptions, 'keyStart' | 'keyMask' | 'packed'> {
+  /** The index of its layer in the model. */
+  readonly layer: number;
+}
+
+/** The rows of a micro-batch that this rank owns, before tensor parallelism shards them. */
+export interface OwnRows {
+  /** Each one's index among all, in the order of the rank's rows. Default: it owns all. */
+  readonly indices?: Int32Array | undefined;
+  /** As that of `LoadedBatch`. */
+  readonly variant?: string | undefined;
+  /** Attention of the own queries to all keys that they may see: [own, B, A * D]. */
+  attend(tape: Tape, call: AttentionCall): Variable;
+  /** Gives back what attention reads on the device. */
+  release(): void;
+}
+
+export interface OwnRowsOptions {
+  readonly device: Device;
+  readonly upload?: Upload | undefined;
+}
 
 /**
- * Which positions of a sequence a rank owns, before tensor parallelism shards what it owns, and how its
- * queries see the keys that others own. Tokens, labels, weights and the coordinates of rows follow it.
+ * Which rows of a micro-batch a rank owns, and how its queries see the keys that others own. Tokens, labels,
+ * weights and the coordinates of rows follow it. All ranks of the group own as many rows.
  */
 export interface SequencePartition {
-  /** The ranks that own the positions of a sequence together. Default: this one owns all. */
+  /** The ranks that own the rows of a micro-batch together. Default: this one owns all. */
   readonly group?: ProcessGroup | undefined;
   /** These and the tensor-parallel ranks of each. Default: there are none of these. */
   readonly groupWithTensor?: ProcessGroup | undefined;
-  /**
-   * The positions of a sequence that this rank owns: slices in the order of its rows, that do not overlap.
-   */
-  slices(sequenceLength: number): readonly Slice[];
-  /** The slices of queries whose first visible keys `attend` reads. Default: those that are owned as one. */
-  keyStartSlices?(sequenceLength: number): readonly Slice[];
-  /**
-   * Attention of the queries of the owned positions [own, B, ...], as `attention` of @mtl/autograd computes
-   * it for all positions; `keyStart` counts keys of the whole sequence: int32 [B, own], or with
-   * `keyStartSlices` one [B, length] after the other.
-   */
-  attend(tape: Tape, call: PartitionedAttention): Variable;
+  /** As many positions of each sequence. */
+  ofSequences(batch: SequencesOfBatch, options: OwnRowsOptions): OwnRows;
+  /** Of samples that see all of their keys. */
+  ofPackedSamples(batch: PackedSamplesOfBatch, options: OwnRowsOptions): OwnRows;
 }
 
-export interface PartitionedAttention extends AttentionOptions {
-  /** The index of its layer in the model. */
-  readonly layer: number;
-  /** S: of the whole sequence; undefined where samples are packed. */
-  readonly sequenceLength: number | undefined;
-}
-
-/** Every rank owns all positions. */
+/** Every rank owns all rows. */
 export const wholeSequence: SequencePartition = {
-  slices: (sequenceLength) => [{ start: 0, end: sequenceLength }],
-  attend: (tape, { sequenceLength: _length, layer: _layer, ...call }) => attention(tape, call),
+  ofSequences: ({ batchSize, sequenceLength, keyStart: first }, options) => {
+    const keyStart =
+      first && uploadConstant(first, { shape: [batchSize, sequenceLength], dtype: 'int32', ...options });
+    return {
+      attend: (tape, { layer: _layer, ...call }) => attention(tape, { ...call, keyStart }),
+      release: () => keyStart?.release(),
+    };
+  },
+  ofPackedSamples: ({ starts: first, longest, numScores }, options) => {
+    const starts = uploadConstant(first, { shape: [first.length], dtype: 'int32', ...options });
+    const packed: PackedRows = { starts, longest, numScores };
+    return {
+      attend: (tape, { layer: _layer, ...call }) => attention(tape, { ...call, packed }),
+      release: () => starts.release(),
+    };
+  },
 };
 
-/** The owned positions one after the other. */
-const positionsOf = (slices: readonly Slice[]): readonly number[] =>
-  slices.flatMap(({ start, end }) => Array.from({ length: end - start }, (_, at) => start + at));
+/** How many ranks own the rows of a micro-batch together. */
+export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Values of all positions [S, B] of those that this rank owns [own, B], the same on all ranks that share the
- * sequence. float32; `device` is where they travel from.
+ * Values of all rows of those that this rank owns, the same on all ranks that own them together. float32;
+ * `device` is where they travel from.
  */
-export function valuesOfAllPositions(
+export function valuesOfAllRows(
   own: Float32Array,
   {
-    partition: { group, ...partition },
-    sequenceLength,
+    group,
+    indices,
     device,
-  }: { readonly partition: SequencePartition; readonly sequenceLength: number; readonly device: Device },
+  }: { readonly group: ProcessGroup | undefined; readonly device: Device } & Pick<OwnRows, 'indices'>,
 ): Float32Array {
-  if (group === undefined || group.size === 1) return own;
-  const positions = positionsOf(partition.slices(sequenceLength));
-  const [numOwn, batchSize] = [positions.length, own.length / positions.length];
-  using ownPositions = Tensor.from(Int32Array.from(positions), { shape: [numOwn], dtype: 'int32', device });
+  if (group === undefined || indices === undefined) return own;
+  using ownIndices = Tensor.from(indices, { shape: [own.length], dtype: 'int32', device });
   using input = Tensor.from(own, { shape: [own.length], dtype: 'float32', device });
-  using allPositions = Tensor.empty({ shape: [group.size * numOwn], dtype: 'int32', device });
+  using allIndices = Tensor.empty({ shape: [group.size * own.length], dtype: 'int32', device });
   using output = Tensor.empty({ shape: [group.size * own.length], dtype: 'float32', device });
-  group.allGather({ output: allPositions, input: ownPositions }).wait();
+  group.allGather({ output: allIndices, input: ownIndices }).wait();
   group.allGather({ output, input }).wait();
   const gathered = output.read<'float32'>();
   const all = new Float32Array(gathered.length);
-  allPositions.read<'int32'>().forEach((position, row) => {
-    all.set(gathered.subarray(row * batchSize, (row + 1) * batchSize), position * batchSize);
+  allIndices.read<'int32'>().forEach((index, row) => {
+    all[index] = gathered[row]!;
   });
   return all;
-}
-
-/**
- * The owned positions one after the other.
- *
- * @throws UsageError `MTL_STAGE` for slices that overlap or are not of the sequence
- */
-export function ownedPositions(partition: SequencePartition, sequenceLength: number): Int32Array {
-  const slices = partition.slices(sequenceLength);
-  const ordered = slices.toSorted((a, b) => a.start - b.start);
-  const isOwned = ordered.every(({ start, end }, index) => {
-    const free = ordered[index - 1]?.end ?? 0;
-    return start >= free && end >= start && end <= sequenceLength;
-  });
-  if (!isOwned) {
-    const written = slices.map(({ start, end }) => `${start} to ${end}`).join(', ');
-    throw new UsageError('MTL_STAGE', `a partition of ${sequenceLength} positions owns ${written}`, {
-      expected: 'slices of the sequence that do not overlap',
-    });
-  }
-  return Int32Array.from(positionsOf(slices));
 }

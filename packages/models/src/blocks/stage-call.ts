@@ -1,10 +1,11 @@
-import type { PackedRows, Variable } from '@mtl/autograd';
+import type { Variable } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
 import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
 import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import type { LayerLosses } from './layer-losses.js';
 import type { PositionTables } from './position-tables.js';
 import type { RowCoordinate, RowCoordinates } from './row-coordinates.js';
+import type { OwnRows } from './sequence-partition.js';
 
 /**
  * The size of a micro-batch on the host; more of it where the rows of activations depend on it
@@ -20,20 +21,11 @@ export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** Where samples are stored one after the other, without padding, in T rows of activations [T, 1, H]. */
-  readonly packed?: PackedRows | undefined;
-  /** S, of whole sequences; undefined where samples are packed. */
-  readonly sequenceLength?: number | undefined;
+  /** Those of this rank, and how their queries see keys. */
+  readonly ownRows: OwnRows;
   /** As that of `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
-}
-
-/** Which keys a query sees where samples are not packed: packed ones see all of their own. */
-export interface AttentionMask {
-  readonly causal: boolean;
-  /** int32 [B, S]: the first one. */
-  readonly keyStart?: Variable | undefined;
 }
 
 /**

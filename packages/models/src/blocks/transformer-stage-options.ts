@@ -34,7 +34,7 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   /** Those of this rank, where it holds several stages. Default: of this stage alone. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
-  /** Which positions of each sequence are this rank's. Default: all. */
+  /** Which rows of micro-batches are this rank's. Default: all. */
   readonly sequence?: SequencePartition | undefined;
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
@@ -46,6 +46,8 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
+  /** Whether a query sees keys up to its own position only. */
+  readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
   /** As that of `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;

@@ -12,11 +12,7 @@ import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import type { ExpertLoad } from '../experts/expert-load.js';
-import {
-  type ObservedChoice,
-  type RoutingObserver,
-  RoutingOfMicroBatch,
-} from '../experts/routing-of-micro-batch.js';
+import { type Choice, type RoutingObserver, RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
 import { norms } from './block-kinds.js';
 import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
 import { LayerLosses } from './layer-losses.js';
@@ -26,9 +22,8 @@ import type { Norm } from './norm.js';
 import { PositionTables } from './position-tables.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
 import type { RowCoordinate } from './row-coordinates.js';
-import { type SequencePartition, wholeSequence } from './sequence-partition.js';
+import { numOwners, type SequencePartition, wholeSequence } from './sequence-partition.js';
 import type {
-  AttentionMask,
   BatchSize,
   DeviceSamples,
   LoadedMicroBatch,
@@ -93,8 +88,9 @@ export abstract class TransformerStage<
   #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  /** Which positions of sequences are this rank's. */
+  /** Which rows of micro-batches are this rank's. */
   readonly sequence: SequencePartition;
+  readonly #causal: boolean;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
@@ -115,6 +111,7 @@ export abstract class TransformerStage<
     this.#seed = options.seed;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
     this.sequence = options.sequence ?? wholeSequence;
+    this.#causal = specification.causal;
     this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
@@ -208,12 +205,6 @@ export abstract class TransformerStage<
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
   /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** Which keys a query sees in batches that are not packed; models with such batches override it. */
-  protected attentionMask(_batch: OnDevice): AttentionMask {
-    throw new UsageError('MTL_STAGE', `${this.constructor.name} does not declare which keys a query sees`, {
-      remedy: 'override attentionMask, or pack the samples of micro-batches',
-    });
-  }
   /** The losses of what comes out of the last layer. */
   protected abstract losses(
     tape: Tape,
@@ -224,12 +215,11 @@ export abstract class TransformerStage<
   protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
-   * The first two dimensions of activations: [S, B], of S the positions that this rank owns, or [T, 1] where
-   * samples are packed into T rows.
+   * The first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1]; of the
+   * first, what this rank owns.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
-    const slices = this.sequence.slices(sequenceLength);
-    return [slices.reduce((sum, { start, end }) => sum + end - start, 0), batchSize];
+    return [sequenceLength / numOwners(this.sequence), batchSize];
   }
 
   /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
@@ -459,9 +449,8 @@ export abstract class TransformerStage<
       const tables = this.positionTables;
       const batch = this.toDevice({ batch: host, lossFactors, reads, tables, training, upload }, positions);
       const observer = this.observeRouting;
-      const observe =
-        observer &&
-        ((choice: Omit<ObservedChoice, 'samples'>) => observer({ ...choice, samples: batch.samples.tensor }));
+      const ofRows = { samples: batch.samples.tensor, indices: batch.ownRows.indices };
+      const observe = observer && ((choice: Choice) => observer({ ...choice, ...ofRows }));
       const routing = new RoutingOfMicroBatch({ training, observe });
       const release = (): void => {
         layerLosses.release();
@@ -503,10 +492,8 @@ export abstract class TransformerStage<
   }
 
   #attend(tape: Tape, { dropout: site, ...operands }: AttendCall, call: StageCall<OnDevice>): Variable {
-    const { packed, sequenceLength } = call.batch;
-    const options = { ...operands, dropout: this.#dropout(site, call), sequenceLength };
-    const mask = packed === undefined ? this.attentionMask(call.batch) : { packed };
-    return this.sequence.attend(tape, { ...options, ...mask });
+    const dropout = this.#dropout(site, call);
+    return call.batch.ownRows.attend(tape, { ...operands, dropout, causal: this.#causal });
   }
 
   #context(call: StageCall<OnDevice>): MicroBatchContext {

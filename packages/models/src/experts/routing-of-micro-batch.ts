@@ -10,7 +10,12 @@ export interface ObservedChoice {
   readonly logits: Tensor;
   /** int64 [B]: global numbers of the samples; row t is of sample t % B. */
   readonly samples: Tensor;
+  /** The rows of [S, B] that the ranks own which share them by tensor parallelism; undefined: all. */
+  readonly indices: Int32Array | undefined;
 }
+
+/** What is known where a router chooses. */
+export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
@@ -20,7 +25,7 @@ export type RoutingObserver = (choice: ObservedChoice) => void;
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
-  readonly #observe: (choice: Omit<ObservedChoice, 'samples'>) => void;
+  readonly #observe: (choice: Choice) => void;
   readonly #kept = new Map<string, Tensor>();
   #isForward = true;
 
@@ -30,7 +35,7 @@ export class RoutingOfMicroBatch {
   }: {
     readonly training: boolean;
     /** Told each choice of the forward pass. Default: no one. */
-    readonly observe?: ((choice: Omit<ObservedChoice, 'samples'>) => void) | undefined;
+    readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
     this.#observe = observe;
@@ -42,7 +47,7 @@ export class RoutingOfMicroBatch {
   }
 
   /** Keeps the choice of a router, which stays the caller's, for its recomputation. */
-  keep(choice: Omit<ObservedChoice, 'samples'>): void {
+  keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;
     this.#kept.get(router)?.dispose();

@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import { HeadGroups } from '../blocks/head-groups.js';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
-import { valuesOfAllPositions } from '../blocks/sequence-partition.js';
+import { valuesOfAllRows } from '../blocks/sequence-partition.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
@@ -188,11 +188,13 @@ export class GptLanguageModel {
     });
     // [S, B], as activations are
     const { sequence: partition, device } = this.#stage;
-    const losses = valuesOfAllPositions(this.#chain.fromLast(own, size / this.#numSharing), {
-      partition,
-      sequenceLength,
+    const { indices, release } = partition.ofSequences(batch, { device });
+    const losses = valuesOfAllRows(this.#chain.fromLast(own, size / this.#numSharing), {
+      group: partition.group,
+      indices,
       device,
     });
+    release();
     return Float32Array.from({ length: call.tokens.length }, (_, index) => {
       const sample = Math.floor(index / length);
       return losses[(index % length) * batchSize + sample]!;

@@ -6,8 +6,7 @@ import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { blocksOf } from '../blocks/model-blocks.js';
 import { numLearnedPositions } from '../blocks/position-variants.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
-import { ownedPositions } from '../blocks/sequence-partition.js';
-import type { AttentionMask, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
+import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
 import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
 import { TransformerStage } from '../blocks/transformer-stage.js';
 import type { TransformerStageOptions } from '../blocks/transformer-stage-options.js';
@@ -40,6 +39,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',
+      causal: true,
       block,
       tables: numPositions > 0 ? { position_embeddings: numPositions } : {},
       isTied: model.tieEmbeddings,
@@ -128,9 +128,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const { device, isFirst, isLast } = this;
     const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
     const embedsPositions = isFirst && this.#hasPositionTable;
-    const positions = ownedPositions(this.sequence, batch.sequenceLength);
-    const keyStartSlices = this.sequence.keyStartSlices?.(batch.sequenceLength);
-    const needs = { lossFactor, isFirst, embedsPositions, positions, keyStartSlices, own, reads };
+    const needs = { lossFactor, isFirst, embedsPositions, partition: this.sequence, own, reads };
     return toDevice(batch, { ...needs, device, tables, upload });
   }
 
@@ -139,10 +137,6 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const ids = this.#hasPositionTable ? [batch.positionIds!] : [];
     const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
-  }
-
-  protected override attentionMask({ keyStart }: DeviceBatch): AttentionMask {
-    return { causal: true, keyStart };
   }
 
   protected losses(tape: Tape, hidden: Variable, { batch, positions }: StageCall<DeviceBatch>): Variable {

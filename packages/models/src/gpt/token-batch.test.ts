@@ -2,6 +2,7 @@ import type { Variable } from '@mtl/autograd';
 import { numLiveTensors } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import { PositionTables } from '../blocks/position-tables.js';
+import { wholeSequence } from '../blocks/sequence-partition.js';
 import { sequenceFirst, toDevice } from './token-batch.js';
 
 // two rows of four positions: 0 to 3 and 10 to 13
@@ -18,44 +19,51 @@ const batch = sequenceFirst({
 
 describe('toDevice', () => {
   it.each([
-    { positions: [0, 1, 2, 3] },
-    // a rank's share under context parallelism, and all of them in another order
-    { positions: [1, 2] },
-    { positions: [0, 3, 1, 2] },
-  ])('takes of every row the positions $positions, in their order', ({ positions }) => {
+    { indices: undefined },
+    // a rank's share under context parallelism, whose rows may have other positions, and all in another order
+    { indices: [2, 3, 4, 5] },
+    { indices: [0, 3, 6, 1] },
+    { indices: [0, 1, 6, 7, 2, 3, 4, 5] },
+  ])('takes the rows $indices, in their order', ({ indices }) => {
+    let numReleased = 0;
+    const ownRows = {
+      indices: indices && Int32Array.from(indices),
+      attend: () => {
+        throw new Error('nothing attends');
+      },
+      release: () => {
+        numReleased += 1;
+      },
+    };
+    const own = indices ?? Array.from({ length: 8 }, (_, index) => index);
     const tables = new PositionTables('cpu');
     const onDevice = toDevice(batch, {
       device: 'cpu',
       lossFactor: 0.5,
       isFirst: true,
       embedsPositions: true,
-      positions: Int32Array.from(positions),
-      own: { start: 0, end: positions.length },
-      reads: new Set(),
+      partition: { ...wholeSequence, ofSequences: () => ownRows },
+      own: { start: 0, end: own.length / 2 },
+      reads: new Set(['positions', 'samples']),
       tables,
     });
     const valuesOf = (variable: Variable | undefined): number[] =>
       Array.from(variable!.tensor.toArray(), Number);
     const eachOf = (valueAt: (row: number, position: number) => number): number[] =>
-      positions.flatMap((position) => [0, 1].map((row) => valueAt(row, position)));
+      own.map((index) => valueAt(index % 2, Math.floor(index / 2)));
     const mask = [
       [1, 1, 1, 0],
       [0, 1, 1, 1],
-    ];
-    const keyStart = [
-      [0, 0, 2, 2],
-      [0, 1, 1, 3],
     ];
     expect(valuesOf(onDevice.tokens)).toEqual(eachOf((row, position) => 10 * row + position));
     expect(valuesOf(onDevice.labels)).toEqual(eachOf((row, position) => 10 * row + position + 1));
     expect(valuesOf(onDevice.positionIds)).toEqual(eachOf((_, position) => position));
     expect(valuesOf(onDevice.weights)).toEqual(eachOf((row, position) => 0.5 * mask[row]![position]!));
-    // [B, S]
-    expect(valuesOf(onDevice.keyStart)).toEqual(
-      keyStart.flatMap((row) => positions.map((position) => row[position]!)),
-    );
     expect(valuesOf(onDevice.samples)).toEqual([7, 8]);
+    expect(valuesOf(onDevice.rows.of('positions'))).toEqual(eachOf((_, position) => position));
+    expect(valuesOf(onDevice.rows.of('samples'))).toEqual(eachOf((row) => 7 + row));
     onDevice.release();
+    expect(numReleased).toBe(1);
     tables.dispose();
     expect(numLiveTensors()).toBe(0);
   });

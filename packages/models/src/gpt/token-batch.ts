@@ -1,10 +1,11 @@
-import { Variable } from '@mtl/autograd';
-import type { Slice } from '@mtl/kernels';
-import { type Device, Tensor } from '@mtl/kernels';
+import type { Variable } from '@mtl/autograd';
+import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
+import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js';
+import { uploadConstant } from '../blocks/upload-constant.js';
 
 /** What every stage of a model needs to know of a micro-batch of token sequences. */
 export interface BatchOutline {
@@ -57,61 +58,22 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
   };
 }
 
-interface OwnedPositions {
-  readonly batchSize: number;
-  /** Positions of the sequence in the order of a rank's rows. */
-  readonly positions: Int32Array;
-  /** Whether they are all of the sequence, in its order. */
-  readonly areAll: boolean;
-}
-
-/** Of values [S, B] those of some positions, [positions, B]. */
-function atPositions<Values extends Int32Array | Float32Array>(
+/** Of values [S, B] those of some rows, by their indices; undefined: all. */
+function chosen<Values extends Int32Array | Float32Array>(
   values: Values,
-  { batchSize, positions, areAll }: OwnedPositions,
+  indices: Int32Array | undefined,
 ): Values {
-  if (areAll) return values;
-  const result = values.slice(0, positions.length * batchSize) as Values;
-  positions.forEach((position, s) => {
-    result.set(values.subarray(position * batchSize, (position + 1) * batchSize), s * batchSize);
+  if (indices === undefined) return values;
+  const result = values.slice(0, indices.length) as Values;
+  indices.forEach((index, row) => {
+    result[row] = values[index]!;
   });
   return result;
 }
 
-/** Of values [B, S] those of some positions, [B, positions]. */
-function chosen(values: Int32Array, { batchSize, positions, areAll }: OwnedPositions): Int32Array {
-  if (areAll) return values;
-  const sequence = values.length / batchSize;
-  const result = new Int32Array(batchSize * positions.length);
-  for (let b = 0; b < batchSize; b++) {
-    positions.forEach((position, s) => {
-      result[b * positions.length + s] = values[b * sequence + position]!;
-    });
-  }
-  return result;
-}
-
-/** Of values [B, S] those of some slices, one [B, length] after the other. */
-function ofSlices(values: Int32Array, { batchSize, slices }: SlicesOf): Int32Array {
-  const sequence = values.length / batchSize;
-  const result = new Int32Array(batchSize * slices.reduce((sum, { start, end }) => sum + end - start, 0));
-  let next = 0;
-  for (const { start, end } of slices) {
-    for (let b = 0; b < batchSize; b++, next += end - start) {
-      result.set(values.subarray(b * sequence + start, b * sequence + end), next);
-    }
-  }
-  return result;
-}
-
-interface SlicesOf {
-  readonly batchSize: number;
-  readonly slices: readonly Slice[];
-}
-
 /**
- * A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] (or what the sequence partition asks
- * for, `SequencePartition.keyStartSlices`) and `rows`. Of S, those positions that this rank owns.
+ * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`: of the positions of each sequence
+ * as many as this rank owns.
  */
 export interface DeviceBatch {
   /** On the first stage. */
@@ -127,9 +89,8 @@ export interface DeviceBatch {
   readonly weights: Variable | undefined;
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  readonly keyStart: Variable | undefined;
-  /** S, of the whole sequence. */
-  readonly sequenceLength: number;
+  readonly ownRows: OwnRows;
+  readonly variant: string | undefined;
   release(): void;
 }
 
@@ -145,12 +106,11 @@ export function toDevice(
     lossFactor,
     isFirst,
     embedsPositions,
-    positions,
-    keyStartSlices,
+    partition,
     own,
     reads,
     tables,
-    upload = Tensor.from,
+    upload,
   }: {
     device: Device;
     /** Of the tokens that count; undefined but on the last stage. */
@@ -158,11 +118,9 @@ export function toDevice(
     isFirst: boolean;
     /** Whether the stage embeds positions. */
     embedsPositions: boolean;
-    /** The positions of the sequence that this rank owns, in the order of its rows. */
-    positions: Int32Array;
-    /** Of `keyStart`, see `SequencePartition`. */
-    keyStartSlices?: readonly Slice[] | undefined;
-    /** Of its rows, those that it computes with between the tensor-parallel regions. */
+    /** Which rows this rank owns. */
+    partition: SequencePartition;
+    /** Of these, those that it computes with between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;
@@ -172,61 +130,56 @@ export function toDevice(
   },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength } = batch;
-  const s = positions.length;
-  const owned: OwnedPositions = {
-    batchSize: b,
-    positions,
-    areAll: s === sequenceLength && positions.every((position, at) => position === at),
+  const needed = {
+    tokens: isFirst ? neededTokens(batch.tokens) : undefined,
+    positionIds: embedsPositions ? neededTokens(batch.positionIds) : undefined,
+    labels: lossFactor === undefined ? undefined : neededTokens(batch.labels),
+    lossMask: lossFactor === undefined ? undefined : neededTokens(batch.lossMask),
   };
+  const ownRows = partition.ofSequences(batch, { device, upload });
+  const { indices } = ownRows;
+  const s = indices === undefined ? sequenceLength : indices.length / b;
   const sampleNumbers = Array.from(batch.sampleNumbers, BigInt);
-  const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
-    constant(
-      upload(atPositions(values, owned).subarray(start * b, end * b), {
-        shape: [end - start, b],
-        dtype: 'int32',
-        device,
-      }),
-    );
+    uploadConstant(chosen(values, indices).subarray(start * b, end * b), {
+      shape: [end - start, b],
+      dtype: 'int32',
+      device,
+      upload,
+    });
   const weights = (mask: Float32Array, factor: number): Variable => {
-    const values = atPositions(mask, owned).map((value) => value * factor);
-    return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
-  };
-  const keyStartOf = (values: Int32Array): Tensor => {
-    if (keyStartSlices === undefined) {
-      return upload(chosen(values, owned), { shape: [b, s], dtype: 'int32', device });
-    }
-    const all = ofSlices(values, { batchSize: b, slices: keyStartSlices });
-    return upload(all, { shape: [all.length], dtype: 'int32', device });
+    const values = chosen(mask, indices).map((value) => value * factor);
+    return uploadConstant(values, { shape: [s, b], dtype: 'float32', device, upload });
   };
   const variables = {
-    tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
-    positionIds: embedsPositions ? ids(neededTokens(batch.positionIds), own) : undefined,
-    labels: lossFactor === undefined ? undefined : ids(neededTokens(batch.labels)),
-    weights: lossFactor === undefined ? undefined : weights(neededTokens(batch.lossMask), lossFactor),
-    samples: constant(
-      upload(BigInt64Array.from(sampleNumbers), {
-        shape: [b],
-        dtype: 'int64',
-        device,
-      }),
-    ),
-    keyStart: batch.keyStart && constant(keyStartOf(batch.keyStart)),
+    tokens: needed.tokens && ids(needed.tokens),
+    positionIds: needed.positionIds && ids(needed.positionIds, own),
+    labels: needed.labels && ids(needed.labels),
+    weights: needed.lossMask && weights(needed.lossMask, lossFactor!),
+    samples: uploadConstant(BigInt64Array.from(sampleNumbers), {
+      shape: [b],
+      dtype: 'int64',
+      device,
+      upload,
+    }),
   };
+  const indexOf = (row: number): number => indices?.[row] ?? row;
   const host = {
     shape: [s, b] as const,
     numPositions: sequenceLength,
-    positionOf: (index: number) => positions[Math.floor(index / b)]!,
-    sampleOf: (index: number) => sampleNumbers[index % b]!,
+    positionOf: (row: number) => Math.floor(indexOf(row) / b),
+    sampleOf: (row: number) => sampleNumbers[indexOf(row) % b]!,
   };
   const rows = RowCoordinates.upload(host, { reads, tables, own, device, upload });
   return {
     ...variables,
     rows,
-    sequenceLength,
+    ownRows,
+    variant: ownRows.variant,
     release: () => {
       for (const variable of Object.values(variables)) variable?.release();
       rows.release();
+      ownRows.release();
     },
   };
 }

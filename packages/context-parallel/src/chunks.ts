@@ -1,0 +1,44 @@
+import type { AttentionOptions as AutogradAttention } from '@mtl/autograd';
+import type { ProcessGroup } from '@mtl/comm';
+import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
+import type { ContextAttentionCall } from './context-attention.js';
+
+/** Two chunks by their numbers. */
+export interface ChunkPair {
+  readonly queries: number;
+  readonly keys: number;
+}
+
+/**
+ * How the rows of a micro-batch are divided over the processes that share it: into chunks of as many rows, of
+ * which every process owns as many. What attention of chunks needs to know of them.
+ */
+export interface Chunks {
+  readonly group: ProcessGroup;
+  /** The chunks of each process, in the order of its rows. */
+  readonly perProcess: number;
+  ofRank(rank: number): readonly number[];
+  /** Dimensions of the rows of a chunk: [c, B], or [c] where samples are packed. */
+  readonly shape: readonly number[];
+  /** [B, A, c], of packed samples [A, c]: the log-sum-exp of a chunk of queries, of so many heads. */
+  statisticsShape(numHeads: number): readonly number[];
+  /** Rows [own, B, W] of activations, chunk after chunk as `shape` says; a new tensor. */
+  enter(rows: Tensor): Tensor;
+  /** Back to [own, B, W]; a new tensor. */
+  leave(rows: Tensor): Tensor;
+  /** Rows in the order of their sequences, of rows process after process; a new tensor. */
+  inSequenceOrder(byProcess: Tensor): Tensor;
+  /** Rows process after process, of rows in the order of their sequences; a new tensor. */
+  inProcessOrder(inSequence: Tensor): Tensor;
+  /** False where the masks of a call hide all keys of a chunk from all queries of another. */
+  mayBeSeen(call: ContextAttentionCall, pair: ChunkPair): boolean;
+  /** Masks and dropout of the queries of a chunk and the keys of another. */
+  masksOfPair(call: ContextAttentionCall, pair: ChunkPair): AttentionMasks;
+  /** Those of the queries of a chunk and the first rows of all keys, in the order of their sequences. */
+  masksOfAll(
+    call: ContextAttentionCall,
+    queries: number,
+  ): { readonly numRows: number; readonly masks: AttentionMasks };
+  /** The same of all queries and all keys, for `attention` of @mtl/autograd. */
+  wholeMasks(call: ContextAttentionCall): Pick<AutogradAttention, 'packed' | 'dropout'>;
+}

@@ -1,0 +1,233 @@
+import { type PackedRows, Variable } from '@mtl/autograd';
+import type { ProcessGroup } from '@mtl/comm';
+import {
+  type AttentionOptions as AttentionMasks,
+  cast,
+  type Device,
+  permuteRows,
+  Tensor,
+  type TypedArray,
+} from '@mtl/kernels';
+import { chunkMasks } from './chunk-masks.js';
+import type { ChunkPair, Chunks } from './chunks.js';
+import type { ContextAttentionCall } from './context-attention.js';
+
+/** Copies values to the device, as `Tensor.from`, where passes are launched again with other values. */
+export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
+
+export interface UploadOptions {
+  readonly device: Device;
+  readonly upload?: Upload | undefined;
+}
+
+/** Positions [start, end) of the sequence that a sample is a part of. */
+export type Part = readonly [start: number, end: number];
+
+/** Samples whose rows lie one after the other, divided over processes: which part of them each chunk has. */
+export interface PackedParts {
+  readonly group: ProcessGroup;
+  /** c: rows of every chunk; those after the last sample's belong to none. */
+  readonly chunkSize: number;
+  /** Of each chunk its part of each sample. */
+  readonly parts: ReadonlyArray<readonly Part[]>;
+  /** The chunks of a process, in the order of its rows. */
+  readonly ofRank: (rank: number) => readonly number[];
+  /** Of each sample, for random masks. */
+  readonly sampleNumbers: readonly bigint[];
+  /** B, where the rows of activations are [own, B] and those of a chunk are turned: [B, own]. Default: 1. */
+  readonly columns?: number | undefined;
+  /**
+   * Of each row, one sequence after the other, where it is among the rows of all processes; undefined where the
+   * order is the same.
+   */
+  readonly places?: Int32Array | undefined;
+}
+
+/** The part of the samples that a chunk has, or all of them. */
+interface Ranges {
+  readonly lengths: readonly number[];
+  /** At least as many as the longest has. */
+  readonly longest: number;
+  /** int32 [N + 1] */
+  readonly starts: Tensor;
+  /** int32 [N] */
+  readonly first: Tensor;
+}
+
+/** [0, l0, l0 + l1, ...] */
+function startsOf(lengths: readonly number[]): number[] {
+  const starts = [0];
+  for (const length of lengths) starts.push(starts.at(-1)! + length);
+  return starts;
+}
+
+function inverseOf(places: Int32Array): Int32Array {
+  const inverse = new Int32Array(places.length);
+  places.forEach((place, row) => {
+    inverse[place] = row;
+  });
+  return inverse;
+}
+
+/** Chunks of packed samples: documents that are each divided by itself, or rows of sentences. */
+export class PackedChunks implements Chunks {
+  readonly group: ProcessGroup;
+  readonly perProcess: number;
+  readonly shape: readonly [number];
+  readonly ofRank: (rank: number) => readonly number[];
+  readonly #columns: number;
+  readonly #chunks: readonly Ranges[];
+  readonly #all: Ranges;
+  /** int64 [N] */
+  readonly #samples: Variable;
+  readonly #starts: Variable;
+  /** int32 [T]: where each row of one order is in the other. */
+  readonly #sources: { readonly ofSequences: Tensor; readonly ofProcesses: Tensor } | undefined;
+  readonly #numScores = new Map<string, number>();
+  readonly #variables: Variable[] = [];
+
+  /** Copies what attention reads of them to the device. */
+  constructor(packed: PackedParts, { device, upload = Tensor.from }: UploadOptions) {
+    const { group, chunkSize, parts, ofRank, sampleNumbers, columns = 1, places } = packed;
+    this.group = group;
+    this.ofRank = ofRank;
+    this.perProcess = parts.length / group.size;
+    this.shape = [chunkSize];
+    this.#columns = columns;
+    const copied = (values: Int32Array | BigInt64Array): Variable => {
+      const dtype = values instanceof Int32Array ? 'int32' : 'int64';
+      const tensor = upload(values, { shape: [values.length], dtype, device });
+      const variable = new Variable(tensor, { requiresGradient: false });
+      this.#variables.push(variable);
+      return variable;
+    };
+    const rangesOf = (of: readonly Part[], numRows: number): Ranges => {
+      const lengths = of.map(([start, end]) => end - start);
+      return {
+        lengths,
+        // what is launched again takes other samples of as many rows
+        longest: upload === Tensor.from ? Math.max(0, ...lengths) : numRows,
+        starts: copied(Int32Array.from(startsOf(lengths))).tensor,
+        first: copied(Int32Array.from(of, ([start]) => start)).tensor,
+      };
+    };
+    this.#chunks = parts.map((of) => rangesOf(of, chunkSize));
+    const whole = parts[0]!.map(([start], sample): Part => [start, parts.at(-1)![sample]![1]]);
+    this.#all = rangesOf(whole, parts.length * chunkSize);
+    this.#starts = this.#variables.find(({ tensor }) => tensor === this.#all.starts)!;
+    this.#samples = copied(BigInt64Array.from(sampleNumbers));
+    this.#sources = places && {
+      ofSequences: copied(places).tensor,
+      ofProcesses: copied(inverseOf(places)).tensor,
+    };
+  }
+
+  statisticsShape(numHeads: number): readonly number[] {
+    return [numHeads, ...this.shape];
+  }
+
+  enter(rows: Tensor): Tensor {
+    const [numRows, , width] = rows.shape as [number, number, number];
+    if (this.#columns === 1) return rows.view({ shape: [numRows, width] });
+    using turned = this.#turned(rows);
+    using copy = cast({ input: turned, dtype: rows.dtype });
+    return copy.view({ shape: [numRows * this.#columns, width] });
+  }
+
+  leave(rows: Tensor): Tensor {
+    const [total, width] = rows.shape as [number, number];
+    const { dtype, device } = rows;
+    const shape = [total / this.#columns, this.#columns, width];
+    if (this.#columns === 1) return rows.view({ shape });
+    const output = Tensor.empty({ shape, dtype, device });
+    using turned = this.#turned(output);
+    using input = rows.view({ shape: turned.shape });
+    cast({ output: turned, input });
+    return output;
+  }
+
+  /** [own, B, W] as [chunks, B, own of a chunk, W], a view. */
+  #turned(rows: Tensor): Tensor {
+    const [numRows, columns, width] = rows.shape as [number, number, number];
+    const ofChunk = numRows / this.perProcess;
+    return rows.strided({
+      shape: [this.perProcess, columns, ofChunk, width],
+      strides: [ofChunk * columns * width, width, columns * width, 1],
+    });
+  }
+
+  inSequenceOrder(byProcess: Tensor): Tensor {
+    return this.#permuted(byProcess, this.#sources?.ofSequences);
+  }
+
+  inProcessOrder(inSequence: Tensor): Tensor {
+    return this.#permuted(inSequence, this.#sources?.ofProcesses);
+  }
+
+  #permuted(rows: Tensor, sources: Tensor | undefined): Tensor {
+    const { shape, dtype, device } = rows;
+    if (sources === undefined) return rows.view({ shape });
+    const output = Tensor.empty({ shape, dtype, device });
+    const flat = [shape[0]!, rows.size / shape[0]!];
+    using to = output.reshape(flat);
+    using input = rows.reshape(flat);
+    permuteRows({ output: to, input, sources, topK: 1 });
+    return output;
+  }
+
+  mayBeSeen({ causal = false }: ContextAttentionCall, { queries, keys }: ChunkPair): boolean {
+    // rows that belong to no sample get their zeros from the chunk itself
+    if (queries === keys) return true;
+    if (causal && keys > queries) return false;
+    return this.#scoresOf(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
+  }
+
+  masksOfPair(call: ContextAttentionCall, { queries, keys }: ChunkPair): AttentionMasks {
+    const [ofQueries, ofKeys] = [this.#chunks[queries]!, this.#chunks[keys]!];
+    const { starts, longest, first } = ofKeys;
+    const numScores = this.#scoresOf(ofQueries, ofKeys, `${queries} ${keys}`);
+    const packed = { starts, longest, first, numScores, queries: ofQueries };
+    return { ...chunkMasks(call, this.#samples.tensor), packed };
+  }
+
+  masksOfAll(
+    call: ContextAttentionCall,
+    queries: number,
+  ): { readonly numRows: number; readonly masks: AttentionMasks } {
+    const ofQueries = this.#chunks[queries]!;
+    const { starts, longest, first } = this.#all;
+    const numScores = this.#scoresOf(ofQueries, this.#all, `${queries}`);
+    const packed = { starts, longest, first, numScores, queries: ofQueries };
+    return {
+      numRows: this.#chunks.length * this.shape[0],
+      masks: { ...chunkMasks(call, this.#samples.tensor), packed },
+    };
+  }
+
+  wholeMasks({ dropout }: ContextAttentionCall): ReturnType<Chunks['wholeMasks']> {
+    const { longest, first } = this.#all;
+    const packed: PackedRows = {
+      starts: this.#starts,
+      longest,
+      // positions count for random masks alone
+      first: dropout && first,
+      numScores: this.#scoresOf(this.#all, this.#all, ''),
+    };
+    return { packed, dropout: dropout && { ...dropout, samples: this.#samples } };
+  }
+
+  /** Queries times keys over all samples. */
+  #scoresOf(queries: Ranges, keys: Ranges, name: string): number {
+    let numScores = this.#numScores.get(name);
+    if (numScores === undefined) {
+      numScores = queries.lengths.reduce((sum, length, sample) => sum + length * keys.lengths[sample]!, 0);
+      this.#numScores.set(name, numScores);
+    }
+    return numScores;
+  }
+
+  /** Gives back what is on the device. */
+  release(): void {
+    for (const variable of this.#variables) variable.release();
+  }
+}
