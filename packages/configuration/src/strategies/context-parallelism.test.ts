@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 import { parseFlags } from '../flags/parse-flags.js';
+import { validateConfiguration } from '../validate-configuration.js';
 import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 
 const parallelOf = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;
@@ -44,11 +45,10 @@ it('lets the distributed optimizer divide states over processes that share seque
   expect(configure(withFlags(line), 2).notices).toEqual([]);
 });
 
-it('is refused for a BERT', () => {
-  const line = ['--context-parallel-size', '2'];
-  expect(() => parseFlags(line, { model: 'bert' })).toThrow(
-    expect.objectContaining({ code: 'MTL_FLAG_MODEL' }),
-  );
+it('divides the rows of a BERT, whatever the length of its sequences', () => {
+  const line = '--context-parallel-size 4 --seq-length 126 --preset bert-base'.split(' ');
+  const { parallel } = validateConfiguration(parseFlags(line, { model: 'bert' }), { worldSize: 4 });
+  expect(parallel.contextParallelSize).toBe(4);
 });
 
 refusals(
