@@ -496,3 +496,6 @@ export function boundsOf({ model, precision, sizes }) {
     gradients: (sizes.tp ?? 1) * (sizes.cp ?? 1) > 1 ? rounding : 1e-5,
   };
 }
+
+/** Bounds of a step that begins with the state of one process, float32. To be measured. */
+export const boundsOfOneStep = { loss: 2e-7, gradientNorm: 2e-6, state: 1e-3 };
