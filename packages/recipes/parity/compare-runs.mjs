@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { firstFlip, readRoutings } from './routing.mjs';
+import { flipsOf, readRoutings } from './routing.mjs';
+import { readStates } from './states.mjs';
 
 /**
  * What a run left: its losses and gradient norms by step, the gradients of its first step by name, and which
- * experts its tokens went to.
+ * experts its tokens went to; and its states, where it followed those of one process.
  */
 export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
@@ -21,7 +22,8 @@ export async function readRun({ metrics, gradients }) {
     return hostTensor({ name, dtype: 'F32', globalShape, memory: new Uint8Array(array.buffer) });
   });
   await loadCheckpoint({ checkpoint, tensors });
-  return { steps, gradients: values, routings: readRoutings(dirname(gradients)) };
+  const place = dirname(gradients);
+  return { steps, gradients: values, routings: readRoutings(place), states: readStates(place) };
 }
 
 /**
@@ -29,7 +31,7 @@ export async function readRun({ metrics, gradients }) {
  * to another expert, and that step.
  */
 export function compareRuns(run, reference) {
-  const flip = firstFlip(run.routings, reference.routings);
+  const [flip] = flipsOf(run.routings, reference.routings);
   // what a token that goes elsewhere changes is no rounding
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
@@ -40,14 +42,50 @@ export function compareRuns(run, reference) {
     if (!(difference <= gradients.difference))
       gradients = { difference, name: name.replace(/^gradient\./, '') };
   }
-  // lm_loss, and where a model has several the others and their total
-  const losses = Object.keys(reference.steps[0]).filter((name) => name.endsWith('_loss'));
-  const loss = Math.max(...losses.map(largest));
+  const loss = Math.max(...lossesOf(reference).map(largest));
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
+/** The names of lm_loss, and where a model has several of the others and their total. */
+const lossesOf = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
+
+/**
+ * The largest relative differences between steps that a layout and one process take from the same states: of
+ * losses, of norms, and of what the steps make of the states. Without the steps in which a token goes
+ * to another expert, which are returned.
+ */
+export function compareSteps(run, reference) {
+  const flips = flipsOf(run.routings, reference.routings);
+  const flipped = new Set(flips.map(({ iteration }) => iteration));
+  const worst = {
+    loss: { difference: 0, iteration: 0 },
+    gradientNorm: { difference: 0, iteration: 0 },
+    state: { difference: 0, iteration: 0, name: '' },
+  };
+  const note = (kind, found) => {
+    if (!(found.difference <= worst[kind].difference)) worst[kind] = found;
+  };
+  note('state', { iteration: 0, ...(run.states[0] ?? nothing) });
+  for (const [index, step] of reference.steps.entries()) {
+    const iteration = index + 1;
+    if (flipped.has(iteration)) continue;
+    const own = run.steps[index];
+    for (const name of lossesOf(reference)) {
+      note('loss', { iteration, difference: relative(own?.[name], step[name]) });
+    }
+    note('gradientNorm', { iteration, difference: relative(own?.grad_norm, step.grad_norm) });
+    note('state', { iteration, ...(run.states[iteration] ?? nothing) });
+  }
+  return { ...worst, flips };
+}
+
+/** In place of a state that was not compared. */
+const nothing = { difference: Number.POSITIVE_INFINITY, name: 'not compared' };
+
 function relative(value, expected) {
-  return value === undefined ? Number.POSITIVE_INFINITY : Math.abs(value - expected) / Math.abs(expected);
+  const difference = Math.abs(value - expected) / Math.abs(expected);
+  // what is missing or no number is as wrong as can be
+  return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
 }
 
 function relativeNorm(values, expected) {

@@ -2,7 +2,8 @@
 /**
  * One rank of parity runs: gpt-train or bert-train as it is, which also saves the gradients of the first
  * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: a process takes
- * longer to start than to train. A training run may have an injected fault.
+ * longer to start than to train. A training run may have an injected fault, keep the state after each step, or
+ * take each from a state that was kept.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -14,9 +15,10 @@ import { gradientTensors } from '@mtl/trainer/internal';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
 import { recordRouting } from './routing.mjs';
+import { followStates, keepStates } from './states.mjs';
 
 /** Trains as the options say, on the ranks that have joined. */
-async function train(joined, { options, gradients, fault }) {
+async function train(joined, { options, gradients, fault, keeps, follows }) {
   const world =
     fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
   const worldSize = world?.size ?? 1;
@@ -43,8 +45,12 @@ async function train(joined, { options, gradients, fault }) {
   });
   faultyTraining(training, fault);
   routing.observe(training);
-  await training.run();
+  const states =
+    keeps === undefined ? follows && followStates(training, follows) : keepStates(training, keeps);
+  await states?.after(0);
+  for await (const { iteration } of training.steps()) await states?.after(iteration);
   routing.save(dirname(gradients), world?.rank ?? 0);
+  states?.save?.(dirname(gradients), world?.rank ?? 0);
   await training.close();
 }
 

@@ -116,20 +116,29 @@ export function gapOf({ experts, logits, selection }, others) {
 }
 
 /**
- * The first step in which tokens go to other experts than in the reference, and the gap between the scores of
- * the experts that changed places: `isNearTie` where rounding explains it. Undefined where no token does.
+ * The steps in which tokens go to other experts than in the reference, in their order, and the largest gap
+ * between the scores of experts that changed places: `isNearTie` where rounding explains it. In each sample
+ * the first layer counts in which tokens do: what they become may send others elsewhere in the next ones.
  */
-export function firstFlip(run, reference) {
-  if (run.size !== reference.size) return { iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false };
-  let first;
-  for (const [token, { experts, logits, selection }] of reference) {
+export function flipsOf(run, reference) {
+  if (run.size !== reference.size) return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false }];
+  const firstLayers = new Map();
+  for (const [token, choice] of reference) {
     const others = run.get(token)?.experts ?? [];
+    const { experts } = choice;
     if (experts.length === others.length && experts.every((expert, slot) => expert === others[slot]))
       continue;
-    const iteration = Number(token.slice(0, token.indexOf('/')));
-    if (first !== undefined && first.iteration <= iteration) continue;
-    const gap = gapOf({ experts, logits, selection }, others);
-    first = { iteration, token, gap, isNearTie: gap < nearTie };
+    // one process routes each sample from the first layer to the last
+    const [iteration, router, sample] = token.split('/');
+    const key = `${iteration}/${sample}`;
+    const first = firstLayers.get(key) ?? { iteration: Number(iteration), router, gap: 0 };
+    if (first.router === router) first.gap = Math.max(first.gap, gapOf(choice, others));
+    firstLayers.set(key, first);
   }
-  return first;
+  const flips = new Map();
+  for (const { iteration, gap } of firstLayers.values()) {
+    const largest = Math.max(gap, flips.get(iteration)?.gap ?? 0);
+    flips.set(iteration, { iteration, gap: largest, isNearTie: largest < nearTie });
+  }
+  return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
 }
