@@ -143,6 +143,8 @@ describe('fine-tuning on conversations', () => {
   it.each([
     ['tensor-parallel', { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }],
     ['data-parallel', { layout: { useDistributedOptimizer: true } }],
+    // every conversation is divided over both
+    ['context-parallel', { layout: { contextParallelSize: 2 } }],
   ])('has the curve of one process on two %s ranks', async (name, layout) => {
     const first = (await runs.run(2, [run(name, layout)]))[0]![0]!;
     const { loss, norm } = runs.differences(name, 'whole');
@@ -151,7 +153,7 @@ describe('fine-tuning on conversations', () => {
     expect(validationDifference(first.output, output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
   });
 
-  it('trains low-rank adapters alone, on two ranks as in one process', async () => {
+  it('trains low-rank adapters alone, on four ranks as in one process', async () => {
     const adapters: RunOptions = {
       checkpoint: { load: runs.pathOf('whole'), finetune: true },
       lora: { loraRank: 4, loraDropout: 0.1 },
@@ -159,9 +161,11 @@ describe('fine-tuning on conversations', () => {
     const options = mergeOptions(adapters, { data: { epochs: 1 } });
     const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
     expect(alone).toMatch(/adapters of [\d,]+ parameters are trained/);
-    const layout: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
-    await runs.run(2, [run('adapted on two', mergeOptions(options, layout))]);
-    const { loss, norm } = runs.differences('adapted on two', 'adapted');
+    const layout: RunOptions = {
+      layout: { tensorModelParallelSize: 2, sequenceParallel: true, contextParallelSize: 2 },
+    };
+    await runs.run(4, [run('adapted on four', mergeOptions(options, layout))]);
+    const { loss, norm } = runs.differences('adapted on four', 'adapted');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
   });
