@@ -14,7 +14,10 @@ export interface SequencesOfBatch {
 /** Samples that lie one after the other in T rows. */
 export interface PackedSamplesOfBatch {
   readonly numRows: number;
-  /** int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are unused. */
+  /**
+   * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are
+   * unused.
+   */
   readonly starts: Int32Array;
   /** `[N]`: as those of sequences. */
   readonly sampleNumbers: Float64Array;

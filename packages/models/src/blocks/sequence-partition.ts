@@ -17,7 +17,10 @@ export interface SequencesOfBatch {
 /** N samples one after the other in T rows, as activations [T, 1] are. */
 export interface PackedSamplesOfBatch {
   readonly numRows: number;
-  /** int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are unused. */
+  /**
+   * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are
+   * unused.
+   */
   readonly starts: Int32Array;
   /** At least as many rows as any sample has. */
   readonly longest: number;

@@ -72,8 +72,8 @@ function chosen<Values extends Int32Array | Float32Array>(
 }
 
 /**
- * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`: of the positions of each sequence
- * as many as this rank owns.
+ * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`: of the positions of each
+ * sequence as many as this rank owns.
  */
 export interface DeviceBatch {
   /** On the first stage. */
