@@ -51,13 +51,15 @@ function shiftLabelsOfChunks({ part }) {
     const forward = stage.forward.bind(stage);
     stage.forward = (call) => {
       const { batch } = call;
-      const { batchSize, sequenceLength, tokens } = batch;
+      const { batchSize, tokens } = batch;
       if (tokens === undefined) return forward(call);
       const labels = batch.labels.slice();
-      const [chunk, next] = stage.sequence.slices(sequenceLength);
+      const { indices, release } = stage.sequence.ofSequences(batch, { device: stage.device });
+      const next = indices.length / 2;
       for (let b = 0; b < batchSize; b++) {
-        labels[(chunk.end - 1) * batchSize + b] = tokens[next.start * batchSize + b];
+        labels[indices[next - batchSize + b]] = tokens[indices[next + b]];
       }
+      release();
       return forward({ ...call, batch: { ...batch, labels } });
     };
   }
@@ -75,8 +77,11 @@ function dropByLocalPosition({ part }) {
     const toDevice = stage.toDevice.bind(stage);
     stage.toDevice = (call, positions) => {
       const batch = toDevice(call, positions);
-      const length = positions.end - positions.start;
-      stage.sequence = { ...sequence, slices: () => [{ start: 0, end: length }] };
+      const ofSequences = (...of) => {
+        const own = sequence.ofSequences(...of);
+        return { ...own, indices: own.indices.map((_, row) => row) };
+      };
+      stage.sequence = { ...sequence, ofSequences };
       const local = toDevice(call, positions);
       stage.sequence = sequence;
       return { ...batch, rows: local.rows };

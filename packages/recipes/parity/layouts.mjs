@@ -474,6 +474,8 @@ export const faults = [
   few({ fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }) }),
   { fault: 'shift-labels-of-chunks', noticedBy: 'loss', ...layout({ cp: 2 }, [gatheredKeys]) },
   few({ fault: 'count-tokens-of-copies', noticedBy: 'loss', ...layout({ cp: 2, dp: 2 }) }),
+  { fault: 'count-tokens-of-copies', noticedBy: 'loss', ...bert(layout({ cp: 2, dp: 2 })) },
+  { fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }, [documents]) },
   { fault: 'drop-by-local-position', noticedBy: 'loss', ...layout({ cp: 2 }, [exchangedHeads]) },
 ];
 

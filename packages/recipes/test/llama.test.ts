@@ -48,7 +48,7 @@ const leftOut = ['--fp8-format', '--fp8-amax-history-len', '--fp8-amax-compute-a
 const withoutEffect = [
   ...['--use-mcore-models', '--attention-backend', '--apply-layernorm-1p', '--grad-reduce-in-bf16'],
   ...['--cross-entropy-loss-fusion', '--calculate-per-token-loss', '--manual-gc'],
-  ...['--empty-unused-memory-level', '--context-parallel-size', '--tiktoken-pattern'],
+  ...['--empty-unused-memory-level', '--tiktoken-pattern'],
   ...['--no-create-attention-mask-in-dataloader', '--no-mmap-bin-files', '--num-workers'],
   ...['--log-throughput', '--profile', '--profile-step-start', '--profile-step-end', '--ckpt-format'],
 ];

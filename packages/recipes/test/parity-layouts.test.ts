@@ -67,7 +67,7 @@ describe('the layouts of npm run parity', () => {
   it('cut BERT along every axis in CI, with layer norm in both places and in both precisions', () => {
     const ofBert = layouts.filter(({ model }) => model === 'bert');
     const axes = new Set(ofBert.flatMap(({ sizes }) => Object.keys(sizes)));
-    expect(axes).toEqual(new Set(['tp', 'dp', 'pp']));
+    expect(axes).toEqual(new Set(['tp', 'dp', 'pp', 'cp']));
     const after = ofBert.filter(({ traits }) => traits.includes('layer norm after sublayers'));
     expect(after.length).toBeGreaterThan(0);
     expect(after.length).toBeLessThan(ofBert.length);
