@@ -2,8 +2,8 @@
 /**
  * One rank of parity runs: gpt-train or bert-train as it is, which also saves the gradients of the first
  * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: a process takes
- * longer to start than to train. A training run may have an injected fault, keep the state after each step, or
- * take each from a state that was kept.
+ * longer to start than to train. A training run may have an injected fault, keep the state after each step,
+ * or take each from a state that was kept.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -12,7 +12,9 @@ import { optimizerTensors, weightTensors } from '@mtl/trainer';
 
 const tensorsOf = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
 
-/** Keeps the states of a run of one process; `after` is called before the first step, as 0, and after each. */
+/**
+ * Keeps the states of a run of one process; `after` is called before the first step, as 0, and after each.
+ */
 export function keepStates({ optimizer }, directory) {
   return {
     after: async (iteration) => {
