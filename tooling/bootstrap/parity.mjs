@@ -14,6 +14,8 @@ Builds what is not built yet, and compares training runs in many layouts of proc
   --few        A sample of the layouts, or of the faults, with every axis and model.
   --all        Everything crossed with everything.
   --faults     Injects faults instead, and fails when one is not noticed.
+  --each-step  In float32 also compares every step by itself, taken from the state that one process had before it.
+               Without it, layouts do whose norms alone are out of bounds, or in which a tie decided about experts.
   --json FILE  Writes the results.`);
 bootstrap(['build', 'build:native']);
 const script = join(root, 'packages/recipes/parity/parity.mjs');

@@ -509,6 +509,6 @@ export function boundsOf({ model, precision, sizes }) {
  * Bounds of the largest relative difference of a step that begins with the state of one process, in float32:
  * of losses, of the gradient norm, and of the state after it relative to what the step changed
  * (`readStates`). Rounding alone was measured at 3e-8, 2e-6 and 9e-6 in 100 steps of mixtures of 8 layers,
- * the deepest; of the faults, the least that each check alone notices is 6e-6, 6e-6 and 2e-4.
+ * the deepest; of what faults put out of bounds, the least was 6e-6, 6e-6 and 2e-4.
  */
 export const boundsOfOneStep = { loss: 2e-7, gradientNorm: 5e-6, state: 1e-4 };

@@ -13,3 +13,19 @@ export interface TokenChoice {
 
 /** How near the decision between the experts of a token and others was. */
 export function gapOf(choice: TokenChoice, others: ArrayLike<number>): number;
+
+/** A step in which tokens go to other experts. */
+export interface Flip {
+  readonly iteration: number;
+  readonly gap: number;
+  readonly isNearTie: boolean;
+}
+
+/**
+ * The steps in which tokens of a run go to other experts than in the reference, by
+ * `iteration/router/sample/position`.
+ */
+export function flipsOf(
+  run: ReadonlyMap<string, TokenChoice>,
+  reference: ReadonlyMap<string, TokenChoice>,
+): readonly Flip[];

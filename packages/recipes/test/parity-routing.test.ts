@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { gapOf } from '../parity/routing.mjs';
+import { flipsOf, gapOf, type TokenChoice } from '../parity/routing.mjs';
 
 const softmax = { topK: 2, scoreFunction: 'softmax', numGroups: 1, groupTopK: 1 };
 const sigmoid = (score: number): number => Math.log(score / (1 - score));
@@ -23,4 +23,31 @@ it('a tie of groups is one of the sums of their largest scores', () => {
   const selection = { topK: 2, scoreFunction: 'sigmoid', numGroups: 4, groupTopK: 1 };
   // 0.5 + 0.25 and 0.7 + 0.06, whose experts are 0.2 and 0.19 apart
   expect(gapOf({ experts: [2, 3], logits, selection }, [0, 1])).toBeCloseTo(0.01, 12);
+});
+
+it('steps with ties are found by the first layer of each sample, whose followers are no ties', () => {
+  const choice = (experts: readonly number[], gap: number): TokenChoice => ({
+    experts,
+    logits: [gap, 0],
+    selection: { ...softmax, topK: 1 },
+  });
+  const tokens = (flipped: Readonly<Record<string, number>>, experts: readonly number[]) =>
+    new Map(
+      ['1/a/0/0', '2/a/0/0', '2/a/1/0', '2/b/0/0', '3/a/0/0', '3/a/0/1', '3/b/0/0'].map((token) => [
+        token,
+        choice(token in flipped ? experts : [0], flipped[token] ?? 1),
+      ]),
+    );
+  // in step 2 a tie in layer a sends a token of layer b elsewhere; in step 3 one of two is no tie
+  const flipped = { '2/a/0/0': 1e-8, '2/b/0/0': 0.5, '3/a/0/0': 1e-8, '3/a/0/1': 0.25, '3/b/0/0': 1e-8 };
+  expect(flipsOf(tokens(flipped, [1]), tokens(flipped, [0]))).toEqual([
+    { iteration: 2, gap: 1e-8, isNearTie: true },
+    { iteration: 3, gap: 0.25, isNearTie: false },
+  ]);
+  // a sample of its own is no follower
+  const apart = { '2/a/0/0': 1e-8, '2/a/1/0': 0.5 };
+  expect(flipsOf(tokens(apart, [1]), tokens(apart, [0]))).toEqual([
+    { iteration: 2, gap: 0.5, isNearTie: false },
+  ]);
+  expect(flipsOf(tokens({}, []), tokens({}, []))).toEqual([]);
 });
