@@ -36,6 +36,24 @@ struct AttentionArguments {
   float* delta;
 };
 
+// The same of a call for whole sequences (is_part), as another type: functions that take either read fewer of
+// its fields, and kernels that hold many sums have no registers left for the others.
+struct WholeArguments : AttentionArguments {};
+
+struct Positions {
+  int num_keys, first_query, first_key, first_position;
+};
+MTL_HOST_DEVICE inline Positions positions_of(const AttentionArguments& a) {
+  return {a.num_keys, a.first_query, a.first_key, a.first_position};
+}
+MTL_HOST_DEVICE inline Positions positions_of(const WholeArguments& a) { return {a.sequence, 0, 0, 0}; }
+
+// Whether a result is stored in float32 in place of the type of the operands.
+MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionOperand& result) {
+  return result.dtype == DType::kFloat32;
+}
+MTL_HOST_DEVICE inline bool is_exact(const WholeArguments&, const AttentionOperand&) { return false; }
+
 // Offset from one operand to another.
 inline int64_t elements_between(const AttentionProblem& problem, const AttentionOperand& from, const AttentionOperand& to) {
   return (static_cast<const char*>(to.data) - static_cast<const char*>(from.data)) / static_cast<int64_t>(size_of(problem.dtype));

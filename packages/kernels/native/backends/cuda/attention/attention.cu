@@ -26,14 +26,14 @@ bool has_values_like_keys(const AttentionProblem& problem) {
 }
 
 template <typename Call, typename... Operands>
-bool fits_tensor_cores(const Call& call, const Operands&... operands) {
+bool fits_tensor_cores(const Call& call, const AttentionOperand& result, const Operands&... operands) {
   const AttentionProblem& problem = call.problem;
-  if (has_queries_apart(problem) || (problem.window != kNoWindow && problem.starts != nullptr)) return false;
+  if (problem.starts != nullptr && (has_queries_apart(problem) || problem.window != kNoWindow || is_part(problem, result))) return false;
   if (has_first_keys(problem) && call.first_keys == nullptr) return false;
-  // with dropout no register is left for positions in the sequence
-  if (problem.dropout_probability > 0 && (problem.first_query != 0 || problem.first_key != 0)) return false;
+  // dropout has groups of 64 keys of the sequence, and so have tiles
+  if (problem.dropout_probability > 0 && problem.first_key % 64 != 0) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
-         (has_aligned_rows(operands) && ...);
+         has_aligned_rows(result) && (has_aligned_rows(operands) && ...);
 }
 
 // A window is the first key of every query, as a document's first key is; both among the keys of the call.
@@ -78,11 +78,14 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   if (is_empty(call.problem)) return cudaSuccess;
   const AttentionProblem& p = call.problem;
   if (is_generation(p)) return launch_generation_attention(call);
-  if (!fits_tensor_cores(call, p.query, p.key, p.value, p.output)) return launch_plain_attention_forward(call);
+  if (!fits_tensor_cores(call, p.output, p.query, p.key, p.value)) return launch_plain_attention_forward(call);
   AttentionForwardCall without_window = call;
   const cudaError_t status = replace_window(&without_window);
   if (status != cudaSuccess) return status;
-  return is_for_hopper(p) ? launch_hopper_attention_forward(without_window) : launch_attention_forward(without_window);
+  // Hopper's kernel has no registers for positions in addition to dropout
+  const bool is_part_with_dropout = is_part(p, p.output) && p.dropout_probability > 0;
+  return is_for_hopper(p) && !is_part_with_dropout ? launch_hopper_attention_forward(without_window)
+                                                   : launch_attention_forward(without_window);
 }
 
 cudaError_t attention_backward(const AttentionBackwardCall& call) {
@@ -92,7 +95,7 @@ cudaError_t attention_backward(const AttentionBackwardCall& call) {
   cudaError_t status = launch_attention_delta(call);
   if (status != cudaSuccess) return status;
   const AttentionProblem& p = call.problem;
-  if (!fits_tensor_cores(call, p.query, p.key, p.value, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient)) {
+  if (!fits_tensor_cores(call, p.query_gradient, p.query, p.key, p.value, p.output_gradient, p.key_gradient, p.value_gradient)) {
     return launch_plain_attention_backward(call);
   }
   AttentionBackwardCall without_window = call;

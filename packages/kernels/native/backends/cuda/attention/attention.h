@@ -6,8 +6,8 @@
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
 // - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, windows of
-//   packed samples, their queries in rows of their own, and dropout where queries or keys do not begin at
-//   position 0, with head sizes up to 256.
+//   packed samples, their queries in rows of their own, their results in float32, and dropout where keys do
+//   not begin at a multiple of 64 positions, with head sizes up to 256.
 // - One block for each query (generation.cu): forward of few queries without logSumExp, masks and dropout;
 //   any head size.
 //

@@ -69,9 +69,10 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
 }
 
 // With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
-// hence a separate kernel.
-template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
-__global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a) {
+// hence a separate kernel. So do positions (AttentionArguments), which whole sequences need not read
+// (WholeArguments).
+template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked, typename Arguments>
+__global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
   MTL_DYNAMIC_SHARED(bytes);
   T* query_tile = reinterpret_cast<T*>(bytes);
@@ -86,25 +87,26 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kQueries>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
+  const Positions at = positions_of(a);
   const float scale_log2 = a.scale * kLog2E;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
 
   RunningRows<kWidth> rows[kRowTiles];
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
   load_tile<T, kWidth, kQueries>(query_tile, rows_of<const T>(a.query, place), a.query.position, first_query, a.sequence, a.head_size);
-  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.num_keys, a.head_size);
+  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, at.num_keys, a.head_size);
   commit_copies();
   while (first_key < range.any.end) {
     wait_for_copies<0>();
     __syncthreads();  // the keys have arrived, and no thread still reads the values of the previous tile
-    load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, a.num_keys, a.head_size);
+    load_tile<T, kWidth, kTile>(value_tile, values, a.key.position, first_key, at.num_keys, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
     __syncthreads();  // the values have arrived, and no thread still reads these keys
     const int next = next_key_tile(a, place.batch, range, first_key + kTile);
-    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, a.num_keys, a.head_size);
+    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, next, at.num_keys, a.head_size);
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
@@ -117,8 +119,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
       }
       rows[part].absorb(scores[part], scale_log2);
       if constexpr (kDropout) {
-        drop(scores[part], 0, site, query, tile.first);
-        drop(scores[part], 1, site, query + 8, tile.first);
+        drop(scores[part], 0, site, at.first_query + query, at.first_key + tile.first);
+        drop(scores[part], 1, site, at.first_query + query + 8, at.first_key + tile.first);
       }
 #pragma unroll
       for (int n = 0; n < kTile / 8; n += 2) operand_of<T>(probabilities[part][n / 2], scores[part][n], scores[part][n + 1]);
@@ -137,27 +139,35 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   }
 }
 
-template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
+template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked, typename Arguments>
 cudaError_t launch_rows(const AttentionForwardCall& call) {
   using Shape = ForwardShape<T, kWidth, kRowTiles>;
-  const AttentionArguments a = attention_arguments(call.problem);
+  const Arguments a = {attention_arguments(call.problem)};
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
-  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a);
+  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked, Arguments>), how, a);
 }
 
 // As many rows per warp as fit in registers (tooling/native/cuda-resources.mjs reports them): two registers
-// would be spilled at width 96, at 128 those of packed samples; with dropout Philox dominates the time.
+// would be spilled at width 96, at 128 those of packed samples, above 64 those of positions; with dropout Philox dominates the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
   return dropout_threshold(call.problem.dropout_probability) != 0
-             ? launch_rows<T, kWidth, 1, true, kPacked>(call)
-             : launch_rows<T, kWidth, kRowTiles, false, kPacked>(call);
+             ? launch_rows<T, kWidth, 1, true, kPacked, WholeArguments>(call)
+             : launch_rows<T, kWidth, kRowTiles, false, kPacked, WholeArguments>(call);
+}
+
+template <typename T, int kWidth>
+cudaError_t launch_part(const AttentionForwardCall& call) {
+  return dropout_threshold(call.problem.dropout_probability) != 0
+             ? launch_rows<T, kWidth, 1, true, false, AttentionArguments>(call)
+             : launch_rows<T, kWidth, kWidth <= 64 ? 2 : 1, false, false, AttentionArguments>(call);
 }
 
 template <typename T, int kWidth>
 cudaError_t launch_width(const AttentionForwardCall& call) {
+  if (is_part(call.problem, call.problem.output)) return launch_part<T, kWidth>(call);
   return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 

@@ -5,8 +5,6 @@
 // Matmuls are computed transposed, with keys as rows: the probabilities are then in the register layout that
 // the next matmul needs and never pass through shared memory. From width 192 on, two gradients need too many
 // registers: keys and values get one launch each.
-//
-// spills allowed: 28 (bytes, with packed samples at width 96 without dropout only, on sm_80)
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_facts.cuh"
 #include "backends/cuda/attention/results.cuh"
@@ -61,7 +59,9 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
                                 first_query, a.sequence, a.head_size);
     const int number = static_cast<int>(threadIdx.x);
     if (number < kTile) load_facts(facts_of_stage[stage], a, place, first_query, number);
-    if constexpr (kDropout) load_dropout(facts_of_stage[stage], dropout_site(a, place), first_query, first_key);
+    if constexpr (kDropout) {
+      load_dropout(facts_of_stage[stage], dropout_site(a, place), a.first_query + first_query, a.first_key + first_key);
+    }
   };
   constexpr int kColumns = kWidth / 8;
   float key_sums[kOfKeys ? kColumns : 1][4] = {}, value_sums[kOfValues ? kColumns : 1][4] = {};
@@ -119,12 +119,12 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
   const int first_row = first_key + warp_row, num_rows = a.num_keys - first_row;
   if constexpr (kOfKeys) {
-    store_results<T, kWidth>(a.key_gradient, end, first_row, num_rows, 0, a.head_size, key_sums, {a.scale, a.scale},
+    store_results<T, kWidth>(a, a.key_gradient, end, first_row, num_rows, 0, key_sums, {a.scale, a.scale},
                              key_tile + warp_row * kStride, a.accumulate);
   }
   if constexpr (kOfValues) {
     const float factor = kDropout ? a.inverse_keep : 1.0f;
-    store_results<T, kWidth>(a.value_gradient, end, first_row, num_rows, 0, a.head_size, value_sums, {factor, factor},
+    store_results<T, kWidth>(a, a.value_gradient, end, first_row, num_rows, 0, value_sums, {factor, factor},
                              value_tile + warp_row * kStride, a.accumulate);
   }
 }

@@ -6,6 +6,8 @@
 //
 // spills allowed: 8 (bytes, on sm_80 with dropout only: one register at width 128, two at 256; none on
 // sm_90a)
+#include <type_traits>
+
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
 #include "backends/cuda/attention/results.cuh"
@@ -21,8 +23,9 @@ struct Shape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a) {
+// Arguments: WholeArguments, or AttentionArguments of samples that are not packed.
+template <typename T, int kWidth, bool kDropout, typename Arguments>
+__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Arguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
   MTL_DYNAMIC_SHARED(bytes);
   T* query_tile = reinterpret_cast<T*>(bytes);
@@ -30,11 +33,13 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   T* stages = gradient_tile + kTile * kStride;
 
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  constexpr bool kPart = !std::is_same_v<Arguments, WholeArguments>;
+  const HeadPlace place = kPart ? head_place(a, static_cast<int>(blockIdx.y)) : enter_head(a, static_cast<int>(blockIdx.y));
   if (first_query >= a.sequence) return;  // past the end of a packed sample
   const T *keys = rows_of<const T>(a.key, place), *values = keys + a.value_offset;
   const QueryRange range = query_range<kTile>(a, place.batch, first_query);
   const DropoutSite site = dropout_site(a, place);
+  const Positions at = positions_of(a);
   const float scale_log2 = a.scale * kLog2E;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
   const int query = first_query + warp_row + lane / 4;
@@ -42,8 +47,8 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
 
   const auto load_stage = [&](int stage, int first_key) {
     T* key_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, a.num_keys, a.head_size);
-    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, values, a.key.position, first_key, a.num_keys, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile, keys, a.key.position, first_key, at.num_keys, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, values, a.key.position, first_key, at.num_keys, a.head_size);
   };
   float sums[kWidth / 8][4] = {};
   int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
@@ -66,8 +71,8 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     if (!all_visible(range, tile)) hide(scores, known.ranges, tile);
     if constexpr (kDropout) {
-      drop(gradients, 0, site, query, tile.first);
-      drop(gradients, 1, site, query + 8, tile.first);
+      drop(gradients, 0, site, at.first_query + query, at.first_key + tile.first);
+      drop(gradients, 1, site, at.first_query + query + 8, at.first_key + tile.first);
     }
 #pragma unroll
     for (int n = 0; n < kTile / 8; ++n) {
@@ -86,18 +91,26 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of the queries is reused to reorder their gradient
+  // read again where positions need its registers
+  const HeadPlace end = kPart ? head_place(a, reread_block_y()) : place;
   const int first_row = first_query + warp_row;
-  store_results<T, kWidth>(a.query_gradient, place, first_row, a.sequence - first_row, 0, a.head_size, sums, {a.scale, a.scale},
+  store_results<T, kWidth>(a, a.query_gradient, end, first_row, a.sequence - first_row, 0, sums, {a.scale, a.scale},
                            query_tile + warp_row * kStride, a.accumulate);
+}
+
+template <typename T, int kWidth, typename Arguments>
+cudaError_t launch_arguments(const AttentionBackwardCall& call) {
+  const Arguments a = {attention_arguments(call.problem, call.delta)};
+  const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
+  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
+  return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true, Arguments>), how, a)
+                                  : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false, Arguments>), how, a);
 }
 
 template <typename T, int kWidth>
 cudaError_t launch_width(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
-  const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
-  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a)
-                                  : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a);
+  return is_part(call.problem, call.problem.query_gradient) ? launch_arguments<T, kWidth, AttentionArguments>(call)
+                                                            : launch_arguments<T, kWidth, WholeArguments>(call);
 }
 
 template <typename T>

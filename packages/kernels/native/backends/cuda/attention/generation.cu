@@ -67,6 +67,7 @@ __global__ void __launch_bounds__(kScanThreads) generation_attention_kernel(Atte
   const int64_t at = first_element(a.output, place) + int64_t{blockIdx.x} * a.output.position;
   // 0 without visible keys, where both the sums and the denominator are 0
   const float divisor = denominator == 0.0f ? 1.0f : denominator;
+#pragma unroll 1
   for (int d = thread; d < a.head_size; d += kScanThreads) {
     const float value = sums[d] / divisor;
     if (a.output.dtype == DType::kFloat32) {

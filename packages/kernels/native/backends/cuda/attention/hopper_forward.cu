@@ -11,6 +11,7 @@
 // spills allowed: 24 (bytes, with dropout only, at width 128: values computed before the loop and, in it, two
 // loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_queries.cuh"
@@ -93,8 +94,8 @@ MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Pl
 }
 
 // By one warp: takes tiles of queries and loads them, until none is left.
-template <int kWidth>
-MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, AttentionArguments& a, const QueryList& list) {
+template <int kWidth, typename Arguments>
+MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a, const QueryList& list) {
   using Shape = HopperForward<kWidth>;
   typename Shape::Place place;
   const bool is_loader = threadIdx.x == 0;
@@ -129,8 +130,8 @@ struct Rows {
 
 // Updates the rows with a tile of scores and converts it to probabilities, except for the output: `shrink`
 // receives the factors for it.
-template <bool kDropout, int kWidth, int kTiles>
-MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, float (&shrink)[2], const AttentionArguments& a,
+template <bool kDropout, int kWidth, int kTiles, typename Arguments>
+MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, float (&shrink)[2], const Arguments& a,
                          const Rows& of, int first_key) {
   constexpr int kParts = kTiles * 8 / kTile;  // of 64 keys, the unit of masks and dropout
 #pragma unroll
@@ -175,9 +176,9 @@ MTL_PTX void release_queries(unsigned char* bytes) {
 }
 
 // Computes a warp group's queries over the tiles [first_tile, end_tile), of which there is one at least.
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, typename Arguments>
 MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::Place& ring, unsigned char* bytes,
-                    int group, const AttentionArguments& a, const Rows& of, int first_tile, int end_tile) {
+                    int group, const Arguments& a, const Rows& of, int first_tile, int end_tile) {
   using Shape = HopperForward<kWidth>;
   constexpr int kKeys = Shape::kKeys;
   const unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
@@ -239,8 +240,8 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::P
 }
 
 // By a warp: writes its rows. The next queries may be loaded afterwards, over what it has stored.
-template <typename T, int kWidth>
-MTL_PTX void finish_work(unsigned char* bytes, const AttentionArguments& a, const QueryWork& work, RunningRows<kWidth>& rows,
+template <typename T, int kWidth, typename Arguments>
+MTL_PTX void finish_work(unsigned char* bytes, const Arguments& a, const QueryWork& work, RunningRows<kWidth>& rows,
                          int group, int warp_row) {
   using Shape = HopperForward<kWidth>;
   unsigned char* const output = bytes + (Shape::kOutputOverQueries ? 0 : Shape::kOutputAt) + group * Shape::kOutputBytes;
@@ -255,8 +256,8 @@ MTL_PTX void finish_work(unsigned char* bytes, const AttentionArguments& a, cons
 }
 
 // By a computing warp: all tiles of queries of its block, 64 queries of each with its group.
-template <typename T, int kWidth, bool kDropout>
-MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
+template <typename T, int kWidth, bool kDropout, typename Arguments>
+MTL_PTX void compute(unsigned char* bytes, Arguments& a) {
   using Shape = HopperForward<kWidth>;
   // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
   const auto [group, warp_row] = group_place<!kDropout>();
@@ -268,7 +269,6 @@ MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
     const QueryWork& work = work_at<kWidth>(bytes, parity);
     a.sequence = uniform(work.sequence);
     if (a.sequence == 0) break;
-    if (a.starts != nullptr) a.num_keys = a.sequence;
     const HeadPlace place = work.block.place;
     const int group_query = work.block.first_query + group * Shape::kGroupRows;
     const Rows of = {place.batch, group_query + warp_row + static_cast<int>(threadIdx.x) % 32 / 4,
@@ -285,9 +285,9 @@ MTL_PTX void compute(unsigned char* bytes, AttentionArguments& a) {
   if (!kDropout && group == 0) wait_for_turn<kWidth>(0);  // that the other group has given last
 }
 
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, typename Arguments>
 __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
-    hopper_attention_forward_kernel(const __grid_constant__ ForwardMaps maps, AttentionArguments a, QueryList list) {
+    hopper_attention_forward_kernel(const __grid_constant__ ForwardMaps maps, Arguments a, QueryList list) {
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
@@ -304,24 +304,35 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 #endif
 }
 
-}  // namespace
-
-cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
+// Parts without dropout only: with it, a kernel would spill 68 bytes at width 128.
+template <typename Arguments>
+cudaError_t launch_arguments(const AttentionForwardCall& call) {
   const AttentionProblem& problem = call.problem;
   ForwardMaps maps;
   cudaError_t status = make_panel_maps(&maps.query, problem.query, problem.num_queries, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem.num_keys, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem.num_keys, problem);
   if (status != cudaSuccess) return status;
-  const AttentionArguments a = attention_arguments(problem);
+  const Arguments a = {attention_arguments(problem)};
+  constexpr bool kPart = !std::is_same_v<Arguments, WholeArguments>;
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     using Shape = HopperForward<kWidth>;
     const QueryList list = query_list(problem, Shape::kRows);
     const Launch how = {static_cast<unsigned>(std::min(list.count(), num_multiprocessors())), Shape::kThreadsOfBlock,
                         Shape::kBytes, call.stream};
-    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps, a, list);
+    if constexpr (kPart && decltype(dropout)::value) {
+      return cudaErrorNotSupported;
+    } else {
+      return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value, Arguments>), how, maps, a, list);
+    }
   });
+}
+
+}  // namespace
+
+cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
+  return is_part(call.problem, call.problem.output) ? launch_arguments<AttentionArguments>(call) : launch_arguments<WholeArguments>(call);
 }
 
 }  // namespace mtl::cuda

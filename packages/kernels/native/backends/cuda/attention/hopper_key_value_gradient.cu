@@ -142,10 +142,10 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   meet(1 + group, kGroupThreads);
   const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.num_keys - first_row;
   T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
-  store_results<T, kWidth>(a.key_gradient, block.place, first_row, num_rows, 0, a.head_size, sums.keys, {a.scale, a.scale}, scratch,
+  store_results<T, kWidth>(a, a.key_gradient, block.place, first_row, num_rows, 0, sums.keys, {a.scale, a.scale}, scratch,
                            a.accumulate);
   const float factor = kDropout ? a.inverse_keep : 1.0f;
-  store_results<T, kWidth>(a.value_gradient, block.place, first_row, num_rows, 0, a.head_size, sums.values, {factor, factor}, scratch,
+  store_results<T, kWidth>(a, a.value_gradient, block.place, first_row, num_rows, 0, sums.values, {factor, factor}, scratch,
                            a.accumulate);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result

@@ -80,7 +80,7 @@ MTL_PTX void produce_queries(unsigned char* bytes, const BackwardMaps& maps, con
       if constexpr (kDropout) {
 #pragma unroll 1
         for (int number = 0; number < Shape::kKeyTiles; ++number) {
-          load_dropout(facts[number], site, query, block.first_key + number * kTile);
+          load_dropout(facts[number], site, a.first_query + query, a.first_key + block.first_key + number * kTile);
         }
       }
       __syncwarp();

@@ -96,8 +96,9 @@ MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradien
 #pragma unroll
     for (int part = 0; part < kTiles * 8 / kTile; ++part) {
       auto& gradients_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(gradients[part * kTile / 8]);
-      drop(gradients_of_part, 0, of.site, of.query, first_key + part * kTile);
-      drop(gradients_of_part, 1, of.site, of.query + 8, first_key + part * kTile);
+      const int query = a.first_query + of.query, key = a.first_key + first_key + part * kTile;
+      drop(gradients_of_part, 0, of.site, query, key);
+      drop(gradients_of_part, 1, of.site, query + 8, key);
     }
   }
 #pragma unroll
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
   // no warp of the group still reads the queries: their shared memory is reused to reorder the gradient
   meet(1 + group, kGroupThreads);
-  store_results<T, kWidth>(a.query_gradient, place, warp_query, a.sequence - warp_query, 0, a.head_size, sums, {a.scale, a.scale},
+  store_results<T, kWidth>(a, a.query_gradient, place, warp_query, a.sequence - warp_query, 0, sums, {a.scale, a.scale},
                            reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride, a.accumulate);
 #else
   __trap();  // code for another GPU; must not be mistaken for a result

@@ -202,8 +202,9 @@ MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& pla
 }
 
 // shown_keys, or 0 if all 64 keys are past the last one.
-MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
-  return first_key < a.num_keys ? shown_keys(a, batch, first_key) : 0;
+template <typename Arguments>
+MTL_PTX uint64_t shown_keys_if_any(const Arguments& a, int batch, int first_key) {
+  return first_key < positions_of(a).num_keys ? shown_keys(a, batch, first_key) : 0;
 }
 
 // Shared by the blocks of all kernels: one warp group that fills a ring of kSlots slots, two that compute 64
@@ -269,8 +270,8 @@ struct QueryBlock {
   HeadPlace place;
 };
 // Stores a packed sample's length in the arguments; if first_query is past it, the block has nothing to do.
-template <typename Shape>
-MTL_PTX QueryBlock query_block_at(AttentionArguments& a, int head_of_batch, int first_query) {
+template <typename Shape, typename Arguments>
+MTL_PTX QueryBlock query_block_at(Arguments& a, int head_of_batch, int first_query) {
   const HeadPlace place = enter_head(a, head_of_batch);
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
   return {first_query, seen.begin / Shape::kKeys, (max(seen.end, 0) + Shape::kKeys - 1) / Shape::kKeys, place};

@@ -147,8 +147,7 @@ MTL_PTX void store_in_halves(const AttentionOperand& to, const HeadPlace& place,
 #pragma unroll
   for (int first = 0; first < kWidth; first += kHalf) {
     const auto& half = reinterpret_cast<const float(&)[kHalf / 8][4]>(sums[first / 8]);
-    store_results<T, kHalf>(to, place, first_row, a.num_keys - first_row, first, a.head_size - first, half, {factor, factor}, scratch,
-                            a.accumulate);
+    store_results<T, kHalf>(a, to, place, first_row, a.num_keys - first_row, first, half, {factor, factor}, scratch, a.accumulate);
   }
 }
 

@@ -13,15 +13,18 @@ struct KeyRange {
 };
 
 // The end of the keys that causality lets a query attend to: 0 or less where it is before all keys.
-MTL_PTX int end_key(const AttentionArguments& a, int query) {
-  return a.causal ? min(a.first_position + query + 1, a.num_keys) : a.num_keys;
+template <typename Arguments>
+MTL_PTX int end_key(const Arguments& a, int query) {
+  const Positions at = positions_of(a);
+  return a.causal ? min(at.first_position + query + 1, at.num_keys) : at.num_keys;
 }
 
 // key_start counts among the call's keys (first_keys_kernel).
-MTL_PTX KeyRange keys_of_query(const AttentionArguments& a, int batch, int query) {
+template <typename Arguments>
+MTL_PTX KeyRange keys_of_query(const Arguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
   const int begin = a.key_start == nullptr ? 0 : a.key_start[static_cast<int64_t>(batch) * a.sequence + query];
-  return {min(max(begin, 0), a.num_keys), end_key(a, query)};
+  return {min(max(begin, 0), positions_of(a).num_keys), end_key(a, query)};
 }
 
 // What kQueries queries from first_query on share.
@@ -31,8 +34,8 @@ struct QueryRange {
 };
 
 // Every warp computes it with the same result: no barrier.
-template <int kQueries>
-MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first_query) {
+template <int kQueries, typename Arguments>
+MTL_PTX QueryRange query_range(const Arguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;
   const int first_end = end_key(a, first_query), last_end = end_key(a, last);
   if (a.key_start == nullptr) return {{0, last_end}, {0, first_end}};
@@ -53,11 +56,12 @@ MTL_PTX int first_query_of_key(const AttentionArguments& a, int key) {
 }
 
 // Bit i: key first_key + i exists and is not masked.
-MTL_PTX uint64_t shown_keys(const AttentionArguments& a, int batch, int first_key) {
-  const int left = a.num_keys - first_key;
+template <typename Arguments>
+MTL_PTX uint64_t shown_keys(const Arguments& a, int batch, int first_key) {
+  const int num_keys = positions_of(a).num_keys, left = num_keys - first_key;
   const uint64_t real = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   if (a.key_mask == nullptr) return real;
-  const uint8_t* mask = a.key_mask + static_cast<int64_t>(batch) * a.num_keys + first_key;
+  const uint8_t* mask = a.key_mask + static_cast<int64_t>(batch) * num_keys + first_key;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const unsigned low = __ballot_sync(kWholeWarp, lane < left && mask[min(lane, left - 1)] != 0);
   const unsigned high = __ballot_sync(kWholeWarp, lane + 32 < left && mask[min(lane + 32, left - 1)] != 0);
@@ -71,7 +75,8 @@ struct KeyTile {
 
 // The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide
 // completely; range.any.end or more if there is none.
-MTL_PTX int next_key_tile(const AttentionArguments& a, int batch, const QueryRange& range, int first) {
+template <typename Arguments>
+MTL_PTX int next_key_tile(const Arguments& a, int batch, const QueryRange& range, int first) {
   while (a.key_mask != nullptr && first < range.any.end && shown_keys(a, batch, first) == 0) first += kTile;
   return first;
 }

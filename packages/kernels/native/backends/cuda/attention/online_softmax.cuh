@@ -56,8 +56,8 @@ struct RunningRows {
 };
 
 // Writes 16 queries after their last key. scratch: see store_rows.
-template <typename T, int kWidth>
-MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, RunningRows<kWidth>& rows, int first_query,
+template <typename T, int kWidth, typename Arguments>
+MTL_PTX void finish_rows(const Arguments& a, const HeadPlace& place, RunningRows<kWidth>& rows, int first_query,
                          T* scratch) {
   float factors[2];
 #pragma unroll
@@ -73,7 +73,7 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, Ru
           empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
     }
   }
-  store_results<T, kWidth>(a.output, place, first_query, a.sequence - first_query, 0, a.head_size, rows.output, factors, scratch, false);
+  store_results<T, kWidth>(a, a.output, place, first_query, a.sequence - first_query, 0, rows.output, factors, scratch, false);
 }
 
 }  // namespace mtl::cuda

@@ -13,7 +13,8 @@ struct Statistics {
   float delta[2];
 };
 
-MTL_PTX Statistics statistics_of(const AttentionArguments& a, const HeadPlace& place, int query) {
+template <typename Arguments>
+MTL_PTX Statistics statistics_of(const Arguments& a, const HeadPlace& place, int query) {
   Statistics result;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -30,16 +30,17 @@ MTL_PTX void store_exact_rows(float* matrix, int64_t stride, int num_rows, int w
   }
 }
 
-// Stores 16 rows of a head, num_rows of which exist, from `first_row` and `column` on. scratch: see
-// store_rows.
-template <typename T, int kWidth>
-MTL_PTX void store_results(const AttentionOperand& operand, const HeadPlace& place, int first_row, int num_rows, int column, int width,
-                           const float (&sums)[kWidth / 8][4], const float (&factors)[2], T* scratch, bool accumulate) {
-  const int64_t at = first_element(operand, place) + first_row * operand.position + column;
-  if (operand.dtype == DType::kFloat32) {
-    store_exact_rows<kWidth>(static_cast<float*>(operand.data) + at, operand.position, num_rows, width, sums, factors, accumulate);
+// Stores 16 rows of a head, num_rows of which exist, from `first_row` and `column` on. Adds to results in
+// float32 if `accumulate`. scratch: see store_rows.
+template <typename T, int kWidth, typename Arguments>
+MTL_PTX void store_results(const Arguments& a, const AttentionOperand& result, const HeadPlace& place, int first_row, int num_rows,
+                           int column, const float (&sums)[kWidth / 8][4], const float (&factors)[2], T* scratch, bool accumulate) {
+  const int width = a.head_size - column;
+  const int64_t at = first_element(result, place) + first_row * result.position + column;
+  if (is_exact(a, result)) {
+    store_exact_rows<kWidth>(static_cast<float*>(result.data) + at, result.position, num_rows, width, sums, factors, accumulate);
   } else {
-    store_rows<T, kWidth>(static_cast<T*>(operand.data) + at, operand.position, num_rows, width, sums, factors, scratch);
+    store_rows<T, kWidth>(static_cast<T*>(result.data) + at, result.position, num_rows, width, sums, factors, scratch);
   }
 }
 

@@ -47,6 +47,10 @@ bool is_generation(const AttentionProblem& problem) {
   return is_output_alone && (problem.num_queries < kQueriesOfTile || problem.head_size > kMaxAttentionHeadSize);
 }
 
+bool is_part(const AttentionProblem& problem, const AttentionOperand& result) {
+  return problem.first_query != 0 || problem.first_key != 0 || problem.num_keys != problem.num_queries || result.dtype != problem.dtype;
+}
+
 bool has_first_keys(const AttentionProblem& problem) {
   return problem.window != kNoWindow || (problem.key_start != nullptr && problem.first_key != 0);
 }
@@ -59,11 +63,9 @@ bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& 
   const char* const asked = std::getenv(kAttentionVariable);
   const bool is_asked = asked != nullptr && std::strcmp(asked, kFusedBackward) == 0;
   const bool has_masks = (problem.starts == nullptr || problem.window == kNoWindow) && !has_queries_apart(problem);
-  const bool has_results = problem.query_gradient.dtype == problem.dtype && !problem.accumulate;
   return is_asked && gpu.compute_capability == 90 && problem.dtype != DType::kFloat32 && problem.head_size >= 40 &&
          problem.head_size <= 128 && problem.head_size % 8 == 0 && problem.dropout_probability == 0.0 &&
-         problem.first_query == 0 && problem.first_key == 0 && problem.num_keys == problem.num_queries && has_masks &&
-         has_results;
+         has_masks && !is_part(problem, problem.query_gradient);
 }
 
 FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem) {

@@ -20,6 +20,10 @@ bool is_generation(const AttentionProblem& problem);
 // MTL_UNSUPPORTED for a problem without a kernel, with what to do; `op` is named in the message.
 Status check_attention(const char* op, const AttentionProblem& problem);
 
+// Whether a call is for some positions of its sequences, or stores `result` in float32 over operands of 16
+// bits.
+bool is_part(const AttentionProblem& problem, const AttentionOperand& result);
+
 // Whether tensor cores compute a problem with the first key of every query among its keys: with windows, and
 // with documents where the keys do not begin at position 0.
 bool has_first_keys(const AttentionProblem& problem);
