@@ -9,20 +9,10 @@ export interface ChunkPair {
   readonly keys: number;
 }
 
-/**
- * How the rows of a micro-batch are divided over the processes that share it: into chunks of as many rows, of
- * which every process owns as many. What attention of chunks needs to know of them.
- */
-export interface Chunks {
+/** Rows of processes and of sequences: how one order becomes the other. */
+export interface RowOrder {
   readonly group: ProcessGroup;
-  /** The chunks of each process, in the order of its rows. */
-  readonly perProcess: number;
-  ofRank(rank: number): readonly number[];
-  /** Dimensions of the rows of a chunk: [c, B], or [c] where samples are packed. */
-  readonly shape: readonly number[];
-  /** [B, A, c], of packed samples [A, c]: the log-sum-exp of a chunk of queries, of so many heads. */
-  statisticsShape(numHeads: number): readonly number[];
-  /** Rows [own, B, W] of activations, chunk after chunk as `shape` says; a new tensor. */
+  /** Rows [own, B, W] of activations, chunk after chunk: as they are, or [own, W] of packed samples. */
   enter(rows: Tensor): Tensor;
   /** Back to [own, B, W]; a new tensor. */
   leave(rows: Tensor): Tensor;
@@ -30,6 +20,20 @@ export interface Chunks {
   inSequenceOrder(byProcess: Tensor): Tensor;
   /** Rows process after process, of rows in the order of their sequences; a new tensor. */
   inProcessOrder(inSequence: Tensor): Tensor;
+}
+
+/**
+ * How the rows of a micro-batch are divided over the processes that share it: into chunks of as many rows, of
+ * which every process owns as many. What attention of chunks needs to know of them.
+ */
+export interface Chunks extends RowOrder {
+  /** The chunks of each process, in the order of its rows. */
+  readonly perProcess: number;
+  ofRank(rank: number): readonly number[];
+  /** Dimensions of the rows of a chunk: [c, B], or [c] where samples are packed. */
+  readonly shape: readonly number[];
+  /** [B, A, c], of packed samples [A, c]: the log-sum-exp of a chunk of queries, of so many heads. */
+  statisticsShape(numHeads: number): readonly number[];
   /** False where the masks of a call hide all keys of a chunk from all queries of another. */
   mayBeSeen(call: ContextAttentionCall, pair: ChunkPair): boolean;
   /** Masks and dropout of the queries of a chunk and the keys of another. */

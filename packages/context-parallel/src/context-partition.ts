@@ -1,12 +1,20 @@
-import type { Tape, Variable } from '@mtl/autograd';
+import { attention, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import {
+  type BlockChunks,
+  blocksOfPackedSamples,
+  blocksOfSequences,
+  type ContextLevels,
+} from './blocks-of-processes.js';
 import type { Chunks } from './chunks.js';
 import type { ContextAttentionCall, ContextCommunication } from './context-attention.js';
 import { type ContextOperation, contextOperation } from './context-operation.js';
 import { documentChunks } from './document-chunks.js';
 import { exchangedHeads } from './exchanged-heads.js';
 import { gatheredAttention } from './gathered-attention.js';
-import { PackedChunks, type PackedParts, type UploadOptions } from './packed-chunks.js';
+import { PackedChunks, type PackedParts } from './packed-chunks.js';
+import type { UploadOptions } from './packed-row-order.js';
 import { ringAttention } from './ring-attention.js';
 import { rowChunks } from './row-chunks.js';
 import type { OwnRows, PackedSamplesOfBatch, SequencesOfBatch } from './rows-of-batch.js';
@@ -19,6 +27,8 @@ export interface ContextPartitionOptions {
   readonly groupWithTensor?: ProcessGroup | undefined;
   /** How they communicate: one word for all layers, or one for each. */
   readonly communication: readonly ContextCommunication[];
+  /** Blocks of neighbours in the group, and the groups across them; `a2a+p2p` needs both. */
+  readonly levels?: ContextLevels | undefined;
 }
 
 /** Which rows of a micro-batch this process owns, and how its queries see the keys of others. */
@@ -36,27 +46,63 @@ export interface ContextPartition {
   ofPackedSamples(batch: PackedSamplesOfBatch, options: UploadOptions): OwnRows;
 }
 
-const operations: Readonly<Record<Exclude<ContextCommunication, 'a2a'>, ContextOperation>> = {
-  all_gather: gatheredAttention,
-  p2p: ringAttention,
+/** What layers compute with, by how they communicate. */
+interface DividedRows {
+  readonly chunks: Chunks;
+  readonly blocks: BlockChunks | undefined;
+}
+
+type Attend = (tape: Tape, call: ContextAttentionCall, rows: DividedRows) => Variable;
+
+const by =
+  (operation: ContextOperation): Attend =>
+  (tape, call, { chunks }) =>
+    contextOperation(tape, { call, chunks }, operation);
+
+const ways: Readonly<Record<ContextCommunication, Attend>> = {
+  all_gather: by(gatheredAttention),
+  p2p: by(ringAttention),
+  a2a: (tape, call, { chunks }) =>
+    exchangedHeads(tape, { call, order: chunks }, (inner, { layer: _layer, ...ofHeads }) =>
+      attention(inner, { ...ofHeads, ...chunks.wholeMasks(call) }),
+    ),
+  'a2a+p2p': (tape, call, { blocks }) =>
+    exchangedHeads(tape, { call, order: blocks!.order }, (inner, ofHeads) =>
+      contextOperation(inner, { call: ofHeads, chunks: blocks!.chunks }, ringAttention),
+    ),
 };
 
-/** Every sequence divided over processes. */
+/**
+ * Every sequence divided over processes.
+ *
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` where layers need two levels and there are none
+ */
 export function contextPartition(options: ContextPartitionOptions): ContextPartition {
   const { group, groupWithTensor, communication } = options;
+  const needsLevels = communication.includes('a2a+p2p');
+  if (needsLevels && options.levels === undefined) {
+    throw new UsageError('MTL_CONTEXT_PARALLEL', 'a2a+p2p without `levels`', {
+      expected: 'the groups of a block of processes, and of those at the same place of all blocks',
+    });
+  }
+  const levels = needsLevels ? options.levels : undefined;
   const attendBy =
-    (chunks: Chunks) =>
+    (rows: DividedRows) =>
     (tape: Tape, call: ContextAttentionCall): Variable => {
       const how = communication.length === 1 ? communication[0]! : communication[call.layer]!;
-      if (how === 'a2a') return exchangedHeads(tape, { call, chunks });
-      return contextOperation(tape, { call, chunks }, operations[how]);
+      return ways[how](tape, call, rows);
     };
   const packedRows = (
     packed: PackedParts & { readonly indices: Int32Array },
     upload: UploadOptions,
   ): OwnRows => {
     const chunks = new PackedChunks(packed, upload);
-    return { indices: packed.indices, attend: attendBy(chunks), release: () => chunks.release() };
+    const blocks = levels && blocksOfPackedSamples(levels, packed, upload);
+    const release = (): void => {
+      chunks.release();
+      blocks?.release();
+    };
+    return { indices: packed.indices, attend: attendBy({ chunks, blocks }), release };
   };
   return {
     group,
@@ -65,7 +111,9 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
       const { keyStart } = batch;
       if (keyStart === undefined) {
         const chunks = sequenceChunks({ group, ...batch });
-        return { indices: ownIndices(batch, group), attend: attendBy(chunks), release: () => {} };
+        const blocks = levels && blocksOfSequences(levels, batch);
+        const attend = attendBy({ chunks, blocks });
+        return { indices: ownIndices(batch, group), attend, release: () => {} };
       }
       const isLaunchedAgain = upload.upload !== undefined;
       const packed = documentChunks({ ...batch, keyStart }, { group, isLaunchedAgain });

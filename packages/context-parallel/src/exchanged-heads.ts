@@ -1,31 +1,33 @@
-import { attention, type Tape, type Variable } from '@mtl/autograd';
+import type { Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import { communicate } from '@mtl/tensor-parallel';
-import type { Chunks } from './chunks.js';
+import type { RowOrder } from './chunks.js';
 import type { ContextAttentionCall } from './context-attention.js';
 
 /**
- * Attention of some heads over all positions: processes exchange the heads of their positions for the
- * positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023).
+ * Attention of some heads over the positions of all processes: these exchange the heads of their positions for
+ * the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). `attend` computes
+ * attention of the own heads: all positions [S, B, ...], packed [T, ...].
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` where the processes cannot have as many groups of heads each
  */
 export function exchangedHeads(
   tape: Tape,
-  { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
+  { call, order }: { readonly call: ContextAttentionCall; readonly order: RowOrder },
+  attend: (tape: Tape, call: ContextAttentionCall) => Variable,
 ): Variable {
   const { qkv, numHeads, numGroups = numHeads, headOffset = 0 } = call;
-  const { rank, size } = chunks.group;
+  const { rank, size } = order.group;
   if (numGroups % size !== 0) {
     throw new UsageError('MTL_CONTEXT_PARALLEL', `${numGroups} groups of heads for ${size} processes`, {
       expected: `a multiple of ${size}: every process has all positions of some of them`,
       remedy: 'let keys and values travel: all_gather or p2p',
     });
   }
-  const toHeads = (tensor: Tensor) => settled(positionsOfHeads(tensor, chunks));
-  const toPositions = (tensor: Tensor) => settled(headsOfPositions(tensor, chunks));
+  const toHeads = (tensor: Tensor) => settled(positionsOfHeads(tensor, order));
+  const toPositions = (tensor: Tensor) => settled(headsOfPositions(tensor, order));
   return tape.scope(() => {
     const projection = communicate(tape, {
       name: 'positions of own heads',
@@ -33,14 +35,12 @@ export function exchangedHeads(
       forward: toHeads,
       backward: toPositions,
     });
-    const attended = attention(tape, {
+    const attended = attend(tape, {
+      ...call,
       qkv: projection,
       numHeads: numHeads / size,
       numGroups: numGroups / size,
-      causal: call.causal,
-      windowSize: call.windowSize,
       headOffset: headOffset + (rank * numHeads) / size,
-      ...chunks.wholeMasks(call),
     });
     return communicate(tape, {
       name: 'heads of own positions',
@@ -62,31 +62,31 @@ function byHeads(tensor: Tensor, size: number): Tensor {
 }
 
 /** [own, B, W] of the own positions to [S, B, W / n], packed [T, W / n], of the own heads. */
-function positionsOfHeads(tensor: Tensor, chunks: Chunks): Tensor {
-  const { group } = chunks;
-  using own = chunks.enter(tensor);
+function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
+  const { group } = order;
+  using own = order.enter(tensor);
   using view = byHeads(own, group.size);
   using leaving = cast({ input: view, dtype: tensor.dtype });
   using arrived = exchanged(leaving, group);
   const [size, numRows, ...rest] = view.shape as [number, number, ...number[]];
   using rows = arrived.reshape([size * numRows, ...rest]);
-  return chunks.inSequenceOrder(rows);
+  return order.inSequenceOrder(rows);
 }
 
 /** [S, B, W / n], packed [T, W / n], of the own heads to [own, B, W] of the own positions. */
-function headsOfPositions(tensor: Tensor, chunks: Chunks): Tensor {
-  const { group } = chunks;
+function headsOfPositions(tensor: Tensor, order: RowOrder): Tensor {
+  const { group } = order;
   const { size } = group;
   const { dtype, device } = tensor;
   const [numRows, ...rest] = tensor.shape as [number, ...number[]];
   const share = rest.pop()!;
-  using leaving = chunks.inProcessOrder(tensor);
+  using leaving = order.inProcessOrder(tensor);
   using arrived = exchanged(leaving, group);
   using result = Tensor.empty({ shape: [numRows / size, ...rest, share * size], dtype, device });
   using view = byHeads(result, size);
   using parts = arrived.reshape(view.shape);
   cast({ output: view, input: parts });
-  return chunks.leave(result);
+  return order.leave(result);
 }
 
 /** Sends an equal part of the first dimension to each process. */

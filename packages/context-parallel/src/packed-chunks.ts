@@ -1,31 +1,20 @@
-import { type PackedRows, Variable } from '@mtl/autograd';
-import type { ProcessGroup } from '@mtl/comm';
-import {
-  type AttentionOptions as AttentionMasks,
-  cast,
-  type Device,
-  permuteRows,
-  Tensor,
-  type TypedArray,
-} from '@mtl/kernels';
+import type { PackedRows, Variable } from '@mtl/autograd';
+import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
 import { chunkMasks } from './chunk-masks.js';
 import type { ChunkPair, Chunks } from './chunks.js';
 import type { ContextAttentionCall } from './context-attention.js';
-
-/** Copies values to the device, as `Tensor.from`, where passes are launched again with other values. */
-export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
-
-export interface UploadOptions {
-  readonly device: Device;
-  readonly upload?: Upload | undefined;
-}
+import {
+  PackedRowOrder,
+  type PackedRowsOfProcesses,
+  type UploadOptions,
+  uploaded,
+} from './packed-row-order.js';
 
 /** Positions [start, end) of the sequence that a sample is a part of. */
 export type Part = readonly [start: number, end: number];
 
 /** Samples whose rows lie one after the other, divided over processes: which part of them each chunk has. */
-export interface PackedParts {
-  readonly group: ProcessGroup;
+export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: rows of every chunk; those after the last sample's belong to none. */
   readonly chunkSize: number;
   /** Of each chunk its part of each sample. */
@@ -34,13 +23,6 @@ export interface PackedParts {
   readonly ofRank: (rank: number) => readonly number[];
   /** Of each sample, for random masks. */
   readonly sampleNumbers: readonly bigint[];
-  /** B, where the rows of activations are [own, B] and those of a chunk are turned: [B, own]. Default: 1. */
-  readonly columns?: number | undefined;
-  /**
-   * Of each row, one sequence after the other, where it is among the rows of all processes; undefined where
-   * the order is the same.
-   */
-  readonly places?: Int32Array | undefined;
 }
 
 /** The part of the samples that a chunk has, or all of them. */
@@ -61,43 +43,26 @@ function startsOf(lengths: readonly number[]): number[] {
   return starts;
 }
 
-function inverseOf(places: Int32Array): Int32Array {
-  const inverse = new Int32Array(places.length);
-  places.forEach((place, row) => {
-    inverse[place] = row;
-  });
-  return inverse;
-}
-
 /** Chunks of packed samples: documents that are each divided by itself, or rows of sentences. */
-export class PackedChunks implements Chunks {
-  readonly group: ProcessGroup;
-  readonly perProcess: number;
+export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly shape: readonly [number];
   readonly ofRank: (rank: number) => readonly number[];
-  readonly #columns: number;
   readonly #chunks: readonly Ranges[];
   readonly #all: Ranges;
   /** int64 [N] */
   readonly #samples: Variable;
   readonly #starts: Variable;
-  /** int32 [T]: where each row of one order is in the other. */
-  readonly #sources: { readonly ofSequences: Tensor; readonly ofProcesses: Tensor } | undefined;
   readonly #numScores = new Map<string, number>();
   readonly #variables: Variable[] = [];
 
   /** Copies what attention reads of them to the device. */
-  constructor(packed: PackedParts, { device, upload = Tensor.from }: UploadOptions) {
-    const { group, chunkSize, parts, ofRank, sampleNumbers, columns = 1, places } = packed;
-    this.group = group;
+  constructor(packed: PackedParts, options: UploadOptions) {
+    const { group, chunkSize, parts, ofRank, sampleNumbers } = packed;
+    super({ ...packed, perProcess: parts.length / group.size }, options);
     this.ofRank = ofRank;
-    this.perProcess = parts.length / group.size;
     this.shape = [chunkSize];
-    this.#columns = columns;
     const copied = (values: Int32Array | BigInt64Array): Variable => {
-      const dtype = values instanceof Int32Array ? 'int32' : 'int64';
-      const tensor = upload(values, { shape: [values.length], dtype, device });
-      const variable = new Variable(tensor, { requiresGradient: false });
+      const variable = uploaded(values, options);
       this.#variables.push(variable);
       return variable;
     };
@@ -106,7 +71,7 @@ export class PackedChunks implements Chunks {
       return {
         lengths,
         // what is launched again takes other samples of as many rows
-        longest: upload === Tensor.from ? Math.max(0, ...lengths) : numRows,
+        longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(startsOf(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
       };
@@ -116,63 +81,10 @@ export class PackedChunks implements Chunks {
     this.#all = rangesOf(whole, parts.length * chunkSize);
     this.#starts = this.#variables.find(({ tensor }) => tensor === this.#all.starts)!;
     this.#samples = copied(BigInt64Array.from(sampleNumbers));
-    this.#sources = places && {
-      ofSequences: copied(places).tensor,
-      ofProcesses: copied(inverseOf(places)).tensor,
-    };
   }
 
   statisticsShape(numHeads: number): readonly number[] {
     return [numHeads, ...this.shape];
-  }
-
-  enter(rows: Tensor): Tensor {
-    const [numRows, , width] = rows.shape as [number, number, number];
-    if (this.#columns === 1) return rows.view({ shape: [numRows, width] });
-    using turned = this.#turned(rows);
-    using copy = cast({ input: turned, dtype: rows.dtype });
-    return copy.view({ shape: [numRows * this.#columns, width] });
-  }
-
-  leave(rows: Tensor): Tensor {
-    const [total, width] = rows.shape as [number, number];
-    const { dtype, device } = rows;
-    const shape = [total / this.#columns, this.#columns, width];
-    if (this.#columns === 1) return rows.view({ shape });
-    const output = Tensor.empty({ shape, dtype, device });
-    using turned = this.#turned(output);
-    using input = rows.view({ shape: turned.shape });
-    cast({ output: turned, input });
-    return output;
-  }
-
-  /** [own, B, W] as [chunks, B, own of a chunk, W], a view. */
-  #turned(rows: Tensor): Tensor {
-    const [numRows, columns, width] = rows.shape as [number, number, number];
-    const ofChunk = numRows / this.perProcess;
-    return rows.strided({
-      shape: [this.perProcess, columns, ofChunk, width],
-      strides: [ofChunk * columns * width, width, columns * width, 1],
-    });
-  }
-
-  inSequenceOrder(byProcess: Tensor): Tensor {
-    return this.#permuted(byProcess, this.#sources?.ofSequences);
-  }
-
-  inProcessOrder(inSequence: Tensor): Tensor {
-    return this.#permuted(inSequence, this.#sources?.ofProcesses);
-  }
-
-  #permuted(rows: Tensor, sources: Tensor | undefined): Tensor {
-    const { shape, dtype, device } = rows;
-    if (sources === undefined) return rows.view({ shape });
-    const output = Tensor.empty({ shape, dtype, device });
-    const flat = [shape[0]!, rows.size / shape[0]!];
-    using to = output.reshape(flat);
-    using input = rows.reshape(flat);
-    permuteRows({ output: to, input, sources, topK: 1 });
-    return output;
   }
 
   mayBeSeen({ causal = false }: ContextAttentionCall, { queries, keys }: ChunkPair): boolean {
@@ -226,8 +138,8 @@ export class PackedChunks implements Chunks {
     return numScores;
   }
 
-  /** Gives back what is on the device. */
-  release(): void {
+  override release(): void {
+    super.release();
     for (const variable of this.#variables) variable.release();
   }
 }

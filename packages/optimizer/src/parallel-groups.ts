@@ -11,6 +11,9 @@ export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, Proces
   readonly experts?: ProcessGroup | undefined;
   /** The processes that have the rows of the same sequences: along tp and cp. */
   readonly sequences?: ProcessGroup | undefined;
+  /** Of those along cp, neighbours that exchange heads, and those at the same place of all such blocks. */
+  readonly cpHeads?: ProcessGroup | undefined;
+  readonly cpRing?: ProcessGroup | undefined;
   /**
    * The first and the last pipeline stage, which hold a copy each of a tied word embedding; on these stages
    * only.

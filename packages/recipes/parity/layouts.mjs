@@ -53,9 +53,14 @@ const schedules = {
 };
 for (const [name, { options }] of Object.entries(schedules)) traits[name] = options;
 traits['balanced layers'] = { layout: { pipelineModelParallelLayout: 'balanced' } };
-const [gatheredKeys, exchangedHeads] = ['keys by all-gather', 'heads exchanged'];
+const [gatheredKeys, exchangedHeads, inBlocks] = [
+  'keys by all-gather',
+  'heads exchanged',
+  'heads exchanged in pairs',
+];
 traits[gatheredKeys] = { layout: { cpCommType: ['all_gather'] } };
 traits[exchangedHeads] = { layout: { cpCommType: ['a2a'] } };
+traits[inBlocks] = { layout: { cpCommType: ['a2a+p2p'], hierarchicalContextParallelSizes: [2, 2] } };
 const [normAfter, window] = ['layer norm after sublayers', 'a window of 9'];
 /** Sequences have several documents, which do not see each other. */
 export const documents = 'documents';
@@ -250,6 +255,10 @@ const contextLayouts = [
   layout({ cp: 4 }, [documents, gatheredKeys]),
   layout({ cp: 4 }, [documents, exchangedHeads]),
   layout({ cp: 4 }, [window]),
+  layout({ cp: 4 }, [inBlocks]),
+  layout({ cp: 4 }, [inBlocks, documents, inPairs]),
+  llama(layout({ tp: 2, cp: 4 }, [inBlocks, sequence])),
+  bert(layout({ cp: 4, dp: 2 }, [inBlocks, distributed])),
   layout({ cp: 2 }, [window, gatheredKeys]),
   layout({ tp: 2, cp: 2 }),
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys, full]),

@@ -4,12 +4,14 @@ import type { MeshAxis, ProcessMesh } from '../process-mesh.js';
 import type { World } from '../world.js';
 
 /**
- * Who communicates: ranks that differ along axes of one view of the mesh, and of these the ones of some
- * pipeline stages, if `stages` names them.
+ * Who communicates: ranks that differ along axes of one view of the mesh. Of these the ones of some pipeline
+ * stages, if `stages` names them; with `blockSize` those of one block, of as many neighbours, or with `across`
+ * one of each block, at the same place.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]
-  | { readonly axes: readonly MeshAxis[]; readonly stages: readonly number[] };
+  | { readonly axes: readonly MeshAxis[]; readonly stages: readonly number[] }
+  | { readonly axes: readonly MeshAxis[]; readonly blockSize: number; readonly across?: boolean };
 
 /**
  * The declared groups of a rank, by name; undefined is a group of stages that are not this rank's. A group of
@@ -66,7 +68,13 @@ export function membersOf(
   declaration: GroupDeclaration,
   { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
 ): readonly number[] {
-  if (!('stages' in declaration)) return mesh.groupOf(rank, declaration);
-  const { axes, stages } = declaration;
-  return mesh.groupOf(rank, axes).filter((other) => stages.includes(mesh.coordinatesOf(other).pp));
+  if (!('axes' in declaration)) return mesh.groupOf(rank, declaration);
+  const all = mesh.groupOf(rank, declaration.axes);
+  if ('stages' in declaration) {
+    return all.filter((other) => declaration.stages.includes(mesh.coordinatesOf(other).pp));
+  }
+  const { blockSize, across = false } = declaration;
+  const placeOf = (index: number): number => (across ? index % blockSize : Math.floor(index / blockSize));
+  const own = placeOf(all.indexOf(rank));
+  return all.filter((_, index) => placeOf(index) === own);
 }

@@ -142,6 +142,7 @@ const withDefaults = {
 const {
   'context-parallel-size': ____,
   'cp-comm-type': _____,
+  'hierarchical-context-parallel-sizes': ______,
   'expert-model-parallel-size': _,
   'expert-tensor-parallel-size': __,
   'moe-token-dispatcher-type': ___,

@@ -16,6 +16,7 @@ const lines = [
   ['gpt', 1, '--preset gpt2-4m --lora-rank 4 --load x --save-lora y'],
   ['gpt', 1, '--preset gpt2-4m --train-data a --validation-fraction 0.1 --early-stopping-patience 2'],
   ['gpt', 1, '--preset gpt2-4m --swiglu --disable-bias-linear --num-experts 4'],
+  ['gpt', 2, '--preset gpt2-4m --context-parallel-size 2'],
   ['bert', 1, ''],
 ] as const;
 

@@ -219,8 +219,8 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       /MTL_FLAG_UNSUPPORTED.*--moe-latent-size 64 .*experts of a narrower input.*\n {2}remedy: leave it out/,
     ],
     [
-      '--hierarchical-context-parallel-sizes 2 2',
-      /context parallelism has one level.*\n {2}remedy: use --cp-comm-type p2p, all_gather or a2a/,
+      '--hybrid-context-parallel',
+      /all samples have the same processes.*\n {2}remedy: use --context-parallel-size/,
     ],
     ['--softmax-type learnable', /attention has the usual softmax.*expected vanilla/],
     ['--one-logger-project gpt', /reports to NVIDIA.*\n {2}remedy: use --wandb-project/],

@@ -1,3 +1,4 @@
+import { membersOf } from '@mtl/comm';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
@@ -29,6 +30,21 @@ it('takes one word for all layers, or one for each', () => {
     parallelOf(`--context-parallel-size 2 --cp-comm-type ${words}`, 2).cpCommType;
   expect(commOf('all_gather')).toEqual(['all_gather']);
   expect(commOf('a2a p2p p2p a2a')).toEqual(['a2a', 'p2p', 'p2p', 'a2a']);
+});
+
+it('has groups of two levels, of blocks of neighbours and across them', () => {
+  const line = '--context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2';
+  const parallel = parallelOf(`${line} --tensor-model-parallel-size 2`, 8);
+  expect(parallel.hierarchicalContextParallelSizes).toEqual([2, 2]);
+  const mesh = meshOfRun(parallel);
+  const { cpHeads, cpRing } = groupsOfRun(mesh, { parallel });
+  const members = (group: typeof cpHeads) =>
+    Array.from({ length: 8 }, (_, rank) => membersOf(group!.declaration, { mesh, rank }).join(' '));
+  expect(new Set(members(cpHeads))).toEqual(new Set(['0 2', '4 6', '1 3', '5 7']));
+  expect(new Set(members(cpRing))).toEqual(new Set(['0 4', '2 6', '1 5', '3 7']));
+  expect(
+    configure(withFlags('--context-parallel-size 2 --hierarchical-context-parallel-sizes 2 1'), 2).notices,
+  ).toEqual(['--hierarchical-context-parallel-sizes has no effect without --cp-comm-type a2a+p2p']);
 });
 
 it('is no part of a run whose sequences are whole', () => {
@@ -83,6 +99,24 @@ refusals(
       'MTL_CONTEXT_PARALLEL_SIZE',
       /over 2 tensor-parallel ranks: with a2a .*expected 2, or/,
     ],
+    [
+      '--context-parallel-size 4 --cp-comm-type a2a+p2p',
+      4,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /--cp-comm-type a2a\+p2p needs --hierarchical-context-parallel-sizes/,
+    ],
+    [
+      '--context-parallel-size 8 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2',
+      8,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /2 2 are no two sizes whose product is --context-parallel-size 8/,
+    ],
+    [
+      '--context-parallel-size 8 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 8 1',
+      8,
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      /the first of --hierarchical-context-parallel-sizes 8 1 does not divide --num-attention-heads 4/,
+    ],
     ['--context-parallel-size 4', 2, 'MTL_WORLD_SIZE', /tensor x context x pipeline.*= 4/],
     [
       '--context-parallel-size 2 --cuda-graphs --device cuda',
@@ -91,5 +125,5 @@ refusals(
       /--cuda-graphs with --context-parallel-size 2: passes contain communication/,
     ],
   ],
-  { numAdvised: 4 },
+  { numAdvised: 6 },
 );

@@ -1,17 +1,19 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { choices, count } from '../flags/flag-kinds.js';
+import { choices, count, counts } from '../flags/flag-kinds.js';
 import { greatestCommonDivisor } from './greatest-common-divisor.js';
 import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
 /** How queries meet the keys of other processes, see @mtl/context-parallel. */
-export type ContextCommunicationName = 'p2p' | 'all_gather' | 'a2a';
+export type ContextCommunicationName = 'p2p' | 'all_gather' | 'a2a' | 'a2a+p2p';
 
 /** Absent in runs whose sequences are not divided. */
 export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
   /** One word for all layers, or one for each. */
   readonly cpCommType?: readonly ContextCommunicationName[];
+  /** Of `a2a+p2p`: neighbours that exchange heads, and blocks of these in a ring. */
+  readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
 /** The flags by which it is asked for. */
@@ -21,9 +23,13 @@ export const contextParallelFlags = {
     { default: 1 },
   ),
   'cp-comm-type': choices(
-    ['p2p', 'all_gather', 'a2a'],
-    'How queries meet the keys of other processes, for all layers or for each: keys go round in a ring, all keys go to all, or heads are exchanged for positions.',
+    ['p2p', 'all_gather', 'a2a', 'a2a+p2p'],
+    'How queries meet the keys of other processes, for all layers or for each: keys go round in a ring, all keys go to all, heads are exchanged for positions, or these within blocks of neighbours and keys round the blocks.',
     { defaultText: 'p2p' },
+  ),
+  'hierarchical-context-parallel-sizes': counts(
+    'Processes that exchange heads, and blocks of these in a ring, with --cp-comm-type a2a+p2p: two sizes whose product is --context-parallel-size.',
+    'N M',
   ),
 };
 
@@ -44,16 +50,32 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
     const size = given.required('context-parallel-size');
     const cpCommType = given.get('cp-comm-type') ?? ['p2p'];
     if (size === 1) {
-      if (given.get('cp-comm-type') !== undefined) {
-        notices.push('--cp-comm-type has no effect with --context-parallel-size 1');
+      for (const name of ['cp-comm-type', 'hierarchical-context-parallel-sizes'] as const) {
+        if (given.get(name) === undefined) continue;
+        notices.push(`--${name} has no effect with --context-parallel-size 1`);
       }
       return {};
     }
     checkPositions(call, size);
-    checkCommunication(call, size, cpCommType);
-    return { contextParallelSize: size, cpCommType };
+    const levels = levelsOf(call, { size, words: cpCommType });
+    checkCommunication(call, { size, words: cpCommType, levels });
+    return {
+      contextParallelSize: size,
+      cpCommType,
+      ...(levels === undefined ? {} : { hierarchicalContextParallelSizes: levels }),
+    };
   },
-  groups: ({ mesh }) => (mesh.sizes.cp === 1 ? {} : { cp: ['cp'], sequences: ['tp', 'cp'] }),
+  groups: ({ mesh, fields: { hierarchicalContextParallelSizes: levels } }) => {
+    if (mesh.sizes.cp === 1) return {};
+    const all = { cp: ['cp'], sequences: ['tp', 'cp'] } as const;
+    if (levels === undefined) return all;
+    const [blockSize] = levels;
+    return {
+      ...all,
+      cpHeads: { axes: ['cp'], blockSize },
+      cpRing: { axes: ['cp'], blockSize, across: true },
+    } as const;
+  },
 });
 
 /** Two chunks of a sequence for each process, which sequence parallelism divides further. */
@@ -80,11 +102,42 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
   );
 }
 
+interface Communication {
+  readonly size: number;
+  readonly words: readonly ContextCommunicationName[];
+}
+
+/** The sizes of both levels, where a word needs them. */
+function levelsOf(
+  { flags: given, notices }: Call,
+  { size, words }: Communication,
+): [number, number] | undefined {
+  const name = 'hierarchical-context-parallel-sizes';
+  const levels = given.get(name);
+  if (!words.includes('a2a+p2p')) {
+    if (levels !== undefined) notices.push(`--${name} has no effect without --cp-comm-type a2a+p2p`);
+    return undefined;
+  }
+  const [heads = 0, ring = 0] = levels ?? [];
+  if (levels !== undefined && heads * ring === size) return [heads, ring];
+  const inner = nearestDivisors(size, 2).at(0)!;
+  throw new ConfigurationError(
+    'MTL_CONTEXT_PARALLEL_SIZE',
+    levels === undefined
+      ? `--cp-comm-type a2a+p2p needs --${name}`
+      : `${given.written(name)} are no two sizes whose product is --context-parallel-size ${size}`,
+    {
+      expected: `processes that exchange heads, and blocks of them: --${name} N M with N x M = ${size}`,
+      remedy: `pass --${name} ${inner} ${size / inner}`,
+      details: { size, levels },
+    },
+  );
+}
+
 /** A word for all layers or one for each; heads are exchanged where every process gets as many. */
 function checkCommunication(
   { flags: given, model, axes }: Call,
-  size: number,
-  words: readonly ContextCommunicationName[],
+  { size, words, levels }: Communication & { readonly levels: readonly [number, number] | undefined },
 ): void {
   if (words.length !== 1 && words.length !== model.numLayers) {
     throw new ConfigurationError(
@@ -93,21 +146,26 @@ function checkCommunication(
       { expected: `one word, or ${model.numLayers}`, remedy: 'give one word for all layers' },
     );
   }
-  if (!words.includes('a2a')) return;
+  // processes that exchange heads
+  const isWhole = words.includes('a2a');
+  const sharing = isWhole ? size : (levels?.[0] ?? 1);
+  const asked = isWhole
+    ? given.written('context-parallel-size')
+    : `the first of ${given.written('hierarchical-context-parallel-sizes')}`;
   const tensor = sizeOfAxis(axes, 'tp');
   const numGroups =
     model.groupQueryAttention === true ? (model.numQueryGroups ?? 1) : model.numAttentionHeads;
   const own = numGroups / tensor;
-  if (own % size === 0) return;
-  const nearest = nearestDivisors(own, size);
+  if (own % sharing === 0) return;
+  const nearest = nearestDivisors(own, sharing);
   const name = model.groupQueryAttention === true ? 'num-query-groups' : 'num-attention-heads';
   throw new ConfigurationError(
     'MTL_CONTEXT_PARALLEL_SIZE',
-    `${given.written('context-parallel-size')} does not divide --${name} ${numGroups}` +
-      `${tensor > 1 ? ` over ${tensor} tensor-parallel ranks` : ''}: with a2a every process has some heads of all positions`,
+    `${asked} does not divide --${name} ${numGroups}` +
+      `${tensor > 1 ? ` over ${tensor} tensor-parallel ranks` : ''}: with a2a every process has some heads of ${isWhole ? 'all' : 'many'} positions`,
     {
       expected: `${nearest.join(' or ')}, or another --cp-comm-type`,
-      remedy: `pass --context-parallel-size ${nearest.at(0)}, or --cp-comm-type p2p`,
+      remedy: `pass ${isWhole ? `--context-parallel-size ${nearest.at(0)}` : `${nearest.at(0)} as the first size`}, or --cp-comm-type p2p`,
       details: { size, numGroups, tensor, nearest },
     },
   );

@@ -60,6 +60,7 @@ export type AxisSizes = Pick<
   StrategyConfiguration,
   | 'tensorModelParallelSize'
   | 'contextParallelSize'
+  | 'hierarchicalContextParallelSizes'
   | 'pipelineModelParallelSize'
   | 'dataParallelSize'
   | 'expertModelParallelSize'
@@ -100,14 +101,21 @@ export interface PlannedGroup {
 
 /**
  * The groups that the strategies need, by name, in the order in which all ranks open those of several
- * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last.
+ * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last. `parallel`: what
+ * groups depend on but for the mesh.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,
-  { ends = [0, mesh.sizes.pp - 1] }: { readonly ends?: readonly [number, number] | undefined } = {},
+  {
+    ends = [0, mesh.sizes.pp - 1],
+    parallel = {},
+  }: {
+    readonly ends?: readonly [number, number] | undefined;
+    readonly parallel?: Partial<AxisSizes> | undefined;
+  } = {},
 ): Readonly<Record<string, PlannedGroup>> {
   const entries = all.flatMap(({ groups, plannedAs }) =>
-    Object.entries(groups({ mesh, ends })).map(
+    Object.entries(groups({ mesh, ends, fields: parallel })).map(
       ([name, declaration]) => [name, { declaration, plannedAs }] as const,
     ),
   );

@@ -99,6 +99,8 @@ export interface Strategy<
     readonly mesh: ProcessMesh;
     /** The pipeline ranks of the first and of the last layers. */
     readonly ends: readonly [number, number];
+    /** Its part of the run's configuration, as far as groups depend on it (`AxisSizes`). */
+    readonly fields: Partial<Fields>;
   }): Readonly<Record<string, GroupDeclaration>>;
 }
 

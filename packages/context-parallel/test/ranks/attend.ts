@@ -2,7 +2,7 @@ import { type AttentionOptions, attention, Tape, Variable } from '@mtl/autograd'
 import type { World } from '@mtl/comm';
 import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
-import { type ContextCommunication, contextPartition } from '../../src/index.js';
+import { type ContextCommunication, type ContextLevels, contextPartition } from '../../src/index.js';
 import {
   type AttentionCase,
   cases,
@@ -32,7 +32,8 @@ export function attend(
 ): AttendedRows {
   const { sequenceLength, batch, numHeads } = sizes;
   const { dtype = 'float32', causal = false, windowSize, dropout, numGroups } = attentionCase;
-  const partition = world && contextPartition({ group: world.group, communication: [communication] });
+  const levels = world && communication === 'a2a+p2p' ? levelsOf(world) : undefined;
+  const partition = world && contextPartition({ group: world.group, communication: [communication], levels });
   // float64 is computed there alone
   const device: Device = dtype === 'float64' ? 'reference' : 'cpu';
   const numbers = (count: number) => Float64Array.from({ length: count }, (_, at) => firstSample + at);
@@ -69,7 +70,9 @@ export function attend(
   };
   const masks = own === undefined ? masksOf(attentionCase, device) : {};
   const sent = (): number =>
-    Object.values(world?.group.statistics() ?? {}).reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    [world?.group, levels?.heads, levels?.ring]
+      .flatMap((group) => Object.values(group?.statistics() ?? {}))
+      .reduce((sum, { sentBytes }) => sum + sentBytes, 0);
   const before = sent();
   const output =
     own === undefined
@@ -165,9 +168,23 @@ export default function attendOnRanks(world: World): AttendedRows[][] {
   );
 }
 
+/** Blocks of two processes. */
+function levelsOf(world: World): ContextLevels {
+  const all = Array.from({ length: world.size }, (_, rank) => rank);
+  const groupOf = (name: string, placeOf: (rank: number) => number) =>
+    world.createGroup({ name, ranks: all.filter((rank) => placeOf(rank) === placeOf(world.rank)) });
+  return {
+    heads: groupOf('heads', (rank) => Math.floor(rank / 2)),
+    ring: groupOf('ring', (rank) => rank % 2),
+  };
+}
+
 /** The ways to communicate that a case allows. */
 export const waysOf = (
   { numGroups = sizes.numHeads }: AttentionCase,
   size: number,
-): readonly ContextCommunication[] =>
-  numGroups % size === 0 ? ['all_gather', 'p2p', 'a2a'] : ['all_gather', 'p2p'];
+): readonly ContextCommunication[] => [
+  ...(['all_gather', 'p2p'] as const),
+  ...(numGroups % size === 0 ? (['a2a'] as const) : []),
+  ...(size > 2 && numGroups % 2 === 0 ? (['a2a+p2p'] as const) : []),
+];

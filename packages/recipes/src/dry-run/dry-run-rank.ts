@@ -19,6 +19,8 @@ import type { MetaRun } from './meta-run.js';
 const groupsOfScopes = {
   tp: 'tp',
   cp: 'cp',
+  cpHeads: 'cpHeads',
+  cpRing: 'cpRing',
   sequences: 'sequences',
   ep: 'ep',
   etp: 'etp',
@@ -41,6 +43,8 @@ export type CommunicationScope = keyof typeof groupsOfScopes;
 const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
   'tp',
   'cp',
+  'cpHeads',
+  'cpRing',
   'sequences',
   'ep',
   'etp',

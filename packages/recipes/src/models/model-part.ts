@@ -89,7 +89,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, cp, sequences, pp, dp, ep, etp, experts } = processes.groups;
+  const { tp, cp, cpHeads, cpRing, sequences, pp, dp, ep, etp, experts } = processes.groups;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -106,6 +106,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
         group: cp,
         groupWithTensor: sequences,
         communication: parallel.cpCommType ?? ['p2p'],
+        levels: cpHeads && cpRing && { heads: cpHeads, ring: cpRing },
       }),
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
     expertParallel: {

@@ -11,7 +11,7 @@ export type GroupNamed = (name: string) => RankGroup;
  */
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
-  const declared = groupsOfRun(mesh);
+  const declared = groupsOfRun(mesh, { parallel });
   const groupNamed = (name: string): RankGroup => {
     const { declaration, plannedAs } = declared[name] ?? { plannedAs: 'pipeline' };
     const ranks = declaration && membersOf(declaration, { mesh, rank: 0 });
@@ -36,7 +36,7 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
  */
 export function communicatorNames(parallel: AxisSizes): (name: string) => string {
   const mesh = meshOfRun(parallel);
-  const declared = Object.entries(groupsOfRun(mesh));
+  const declared = Object.entries(groupsOfRun(mesh, { parallel }));
   const membersOfGroup = (name: string): string | undefined => {
     const [, group] = declared.find(([each]) => each === name) ?? [];
     return group && membersOf(group.declaration, { mesh, rank: 0 }).join(' ');

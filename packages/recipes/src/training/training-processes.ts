@@ -42,7 +42,7 @@ export class TrainingProcesses {
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
     this.groups =
-      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, ends, areApart });
+      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
   }
 
   /** Rank 0's value, which must be JSON, on all ranks. */
@@ -96,13 +96,14 @@ function groupsAlong(
   world: World,
   {
     mesh,
+    parallel,
     ends,
     areApart,
-  }: Pick<TrainingProcessesOptions, 'ends'> & { readonly mesh: ProcessMesh; readonly areApart: boolean },
+  }: Pick<TrainingProcessesOptions, 'ends' | 'parallel'> & { readonly mesh: ProcessMesh; readonly areApart: boolean },
 ): ParallelGroups {
   const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
-    'stages' in declaration ? declaration.axes : declaration;
-  const declared = Object.entries(groupsOfRun(mesh, { ends })).filter(([, { declaration }]) =>
+    'axes' in declaration ? declaration.axes : declaration;
+  const declared = Object.entries(groupsOfRun(mesh, { ends, parallel })).filter(([, { declaration }]) =>
     axesOf(declaration).some((axis) => mesh.sizes[axis] > 1),
   );
   const parts = areApart ? [...new Set(declared.map(([, { plannedAs }]) => plannedAs))] : [undefined];

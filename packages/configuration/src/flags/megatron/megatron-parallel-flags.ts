@@ -30,8 +30,7 @@ const parallelism: Record<string, MegatronFlag> = {
     harmless: 'always',
     takes: 'many',
   },
-  ...refused('context parallelism has one level', 'use --cp-comm-type p2p, all_gather or a2a', {
-    'hierarchical-context-parallel-sizes': 'heads exchanged within groups of a ring',
+  ...refused('all samples have the same processes', 'use --context-parallel-size', {
     'hybrid-context-parallel': 'samples that each have as many processes as they need',
     'max-seqlen-per-dp-cp-rank': 'samples that each have as many processes as they need',
   }),

@@ -1,0 +1,109 @@
+import type { ProcessGroup } from '@mtl/comm';
+import type { Chunks, RowOrder } from './chunks.js';
+import { PackedChunks, type PackedParts, type Part } from './packed-chunks.js';
+import { PackedRowOrder, type UploadOptions } from './packed-row-order.js';
+import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
+
+// Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block
+// r / n. Its chunks and those of its block are together two chunks of a sequence that as many processes share
+// as there are blocks.
+
+/** Two levels of the processes that share sequences. */
+export interface ContextLevels {
+  /** The n processes of this one's block, which exchange heads. */
+  readonly heads: ProcessGroup;
+  /** This process and those at its place in the other blocks, among which keys go round. */
+  readonly ring: ProcessGroup;
+}
+
+/** What both levels compute with. */
+export interface BlockChunks {
+  /** The rows of a block's processes, and of its chunks. */
+  readonly order: RowOrder;
+  /** The chunks of blocks. */
+  readonly chunks: Chunks;
+  release(): void;
+}
+
+/** Those of sequences that are all divided alike. */
+export function blocksOfSequences(
+  { heads, ring }: ContextLevels,
+  { sequenceLength, batchSize }: { readonly sequenceLength: number; readonly batchSize: number },
+): BlockChunks {
+  const ofBlock = 2 * chunkSizeOf(sequenceLength, ring.size);
+  return {
+    order: sequenceChunks({ group: heads, sequenceLength: ofBlock, batchSize }),
+    chunks: sequenceChunks({ group: ring, sequenceLength, batchSize }),
+    release: () => {},
+  };
+}
+
+/** Those of packed samples, of the chunks of single processes. */
+export function blocksOfPackedSamples(
+  { heads, ring }: ContextLevels,
+  packed: PackedParts,
+  options: UploadOptions,
+): BlockChunks {
+  const { size } = heads;
+  const parts = Array.from({ length: packed.parts.length / size }, (_, chunk) => {
+    const [first, last] = [packed.parts[chunk * size]!, packed.parts[(chunk + 1) * size - 1]!];
+    return first.map(([start], sample): Part => [start, last[sample]![1]]);
+  });
+  const perProcess = parts.length / ring.size;
+  const isZigzag = perProcess === 2;
+  const order = new PackedRowOrder(
+    {
+      group: heads,
+      perProcess,
+      columns: packed.columns,
+      // slices of rows are in order already
+      places: isZigzag ? placesInBlock({ heads, ring }, packed) : undefined,
+    },
+    options,
+  );
+  const chunks = new PackedChunks(
+    {
+      ...packed,
+      group: ring,
+      chunkSize: packed.chunkSize * size,
+      parts,
+      ofRank: isZigzag ? (rank) => chunksOfRank(rank, ring.size) : (rank) => [rank],
+      // rows have been turned by the exchange
+      columns: 1,
+      places: undefined,
+    },
+    options,
+  );
+  return {
+    order,
+    chunks,
+    release: () => {
+      order.release();
+      chunks.release();
+    },
+  };
+}
+
+/** Of each row of a block's two chunks, document after document, where it is among those of its processes. */
+function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
+  const { size } = heads;
+  const places = new Int32Array(2 * size * chunkSize);
+  let row = 0;
+  chunksOfRank(ring.rank, ring.size).forEach((chunk, half) => {
+    const own = Array.from({ length: size }, (_, at) => ({
+      // the later half of a sequence goes from the last process to the first
+      process: half === 0 ? at : size - 1 - at,
+      part: parts[chunk * size + at]!,
+      next: 0,
+    }));
+    parts[0]!.forEach((_, sample) => {
+      for (const each of own) {
+        const [start, end] = each.part[sample]!;
+        for (let position = start; position < end; position++) {
+          places[row++] = (2 * each.process + half) * chunkSize + each.next++;
+        }
+      }
+    });
+  });
+  return places;
+}
