@@ -149,7 +149,8 @@ cudaError_t launch_rows(const AttentionForwardCall& call) {
 }
 
 // As many rows per warp as fit in registers (tooling/native/cuda-resources.mjs reports them): two registers
-// would be spilled at width 96, at 128 those of packed samples, above 64 those of positions; with dropout Philox dominates the time.
+// would be spilled at width 96, at 128 those of packed samples, above 64 those of positions; with dropout
+// Philox dominates the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
