@@ -39,13 +39,13 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, num_keys}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
   cases.push_back({"attention_forward",
-                   {gradient, output(kF32, lse), operand, key, key, start, mask, absent(), absent(), absent(), samples},
+                   {gradient, output(kF32, lse), operand, key, key, start, mask, absent(), absent(), absent(), absent(), samples},
                    attributes,
                    dtypes});
   std::vector<double> of_backward = attributes;
   of_backward.push_back(0);  // accumulate
   const auto tensors_of = [&](const Spec& of_query, const Spec& of_key) -> std::vector<Spec> {
-    return {of_query, of_key, of_key, operand, operand, integers(kF32, lse, 4, 2), operand, key, key, start, mask, absent(), absent(), absent(), samples};
+    return {of_query, of_key, of_key, operand, operand, integers(kF32, lse, 4, 2), operand, key, key, start, mask, absent(), absent(), absent(), absent(), samples};
   };
   cases.push_back({"attention_backward", tensors_of(gradient, key_gradient), of_backward, dtypes});
   of_backward.back() = 1;
@@ -58,7 +58,7 @@ void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
   const std::vector<int64_t> out = {sequence, batch, heads, size};
   const Spec operand = real(kCompute, out), key = real(kCompute, {sequence + more_keys, batch, heads, size});
   cases.push_back({"attention_forward",
-                   {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent(), absent(), absent()},
+                   {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent(), absent(), absent(), absent()},
                    {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key), 0.3, 0, 7, 8, 4, 0,
                     0, 0}});
 }
@@ -75,12 +75,12 @@ void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& 
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
              samples = integers(kI64, {2}, int64_t{1} << 33, 9);
   cases.push_back({"attention_forward",
-                   {gradient, output(kF32, lse), operand, operand, operand, absent(), absent(), starts, absent(), absent(), samples},
+                   {gradient, output(kF32, lse), operand, operand, operand, absent(), absent(), starts, absent(), absent(), absent(), samples},
                    attributes,
                    dtypes});
   cases.push_back({"attention_backward",
                    {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
-                    absent(), absent(), starts, absent(), absent(), samples},
+                    absent(), absent(), starts, absent(), absent(), absent(), samples},
                    of_backward,
                    dtypes});
 }
@@ -394,7 +394,7 @@ std::vector<Case> cases_of_not_a_number() {
   const Spec rows = real(kCompute, {70, 1, 2, 24}), out = output(kCompute, {70, 1, 2, 24});
   for (const Spec& statistics : {output(kF32, {1, 2, 70}), absent()}) {
     cases.push_back({"attention_forward",
-                     {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent(), absent(), absent()},
+                     {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent(), absent(), absent(), absent()},
                      {0, -1, 0, 0, 0.3, 0, 0, 0, 0, 0, 0, 0}});
   }
   for (Case& one : llama_cases(37)) {
