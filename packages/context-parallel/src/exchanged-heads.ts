@@ -7,9 +7,9 @@ import type { RowOrder } from './chunks.js';
 import type { ContextAttentionCall } from './context-attention.js';
 
 /**
- * Attention of some heads over the positions of all processes: these exchange the heads of their positions for
- * the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). `attend` computes
- * attention of the own heads: all positions [S, B, ...], packed [T, ...].
+ * Attention of some heads over the positions of all processes: these exchange the heads of their positions
+ * for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). `attend`
+ * computes attention of the own heads: all positions [S, B, ...], packed [T, ...].
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` where the processes cannot have as many groups of heads each
  */

@@ -5,8 +5,8 @@ import type { World } from '../world.js';
 
 /**
  * Who communicates: ranks that differ along axes of one view of the mesh. Of these the ones of some pipeline
- * stages, if `stages` names them; with `blockSize` those of one block, of as many neighbours, or with `across`
- * one of each block, at the same place.
+ * stages, if `stages` names them; with `blockSize` those of one block, of as many neighbours, or with
+ * `across` one of each block, at the same place.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]

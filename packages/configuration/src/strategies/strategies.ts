@@ -101,8 +101,8 @@ export interface PlannedGroup {
 
 /**
  * The groups that the strategies need, by name, in the order in which all ranks open those of several
- * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last. `parallel`: what
- * groups depend on but for the mesh.
+ * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last.
+ * `parallel`: what groups depend on but for the mesh.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

@@ -42,7 +42,9 @@ export class TrainingProcesses {
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
     this.groups =
-      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
+      world === undefined || world.size === 1
+        ? {}
+        : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
   }
 
   /** Rank 0's value, which must be JSON, on all ranks. */
@@ -99,7 +101,10 @@ function groupsAlong(
     parallel,
     ends,
     areApart,
-  }: Pick<TrainingProcessesOptions, 'ends' | 'parallel'> & { readonly mesh: ProcessMesh; readonly areApart: boolean },
+  }: Pick<TrainingProcessesOptions, 'ends' | 'parallel'> & {
+    readonly mesh: ProcessMesh;
+    readonly areApart: boolean;
+  },
 ): ParallelGroups {
   const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
     'axes' in declaration ? declaration.axes : declaration;
