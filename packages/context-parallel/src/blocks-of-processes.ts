@@ -16,7 +16,7 @@ export interface ContextLevels {
   readonly ring: ProcessGroup;
 }
 
-/** What both levels compute with. */
+/** The rows and the chunks that both levels compute with. */
 export interface BlockChunks {
   /** The rows of a block's processes, and of its chunks. */
   readonly order: RowOrder;
@@ -25,7 +25,7 @@ export interface BlockChunks {
   release(): void;
 }
 
-/** Those of sequences that are all divided alike. */
+/** Describes the blocks of sequences that are all divided alike. */
 export function blocksOfSequences(
   { heads, ring }: ContextLevels,
   { sequenceLength, batchSize }: { readonly sequenceLength: number; readonly batchSize: number },
@@ -38,7 +38,7 @@ export function blocksOfSequences(
   };
 }
 
-/** Those of packed samples, of the chunks of single processes. */
+/** Describes the blocks of packed samples, by the chunks that single processes have. */
 export function blocksOfPackedSamples(
   { heads, ring }: ContextLevels,
   packed: PackedParts,
@@ -84,7 +84,7 @@ export function blocksOfPackedSamples(
   };
 }
 
-/** Of each row of a block's two chunks, document after document, where it is among those of its processes. */
+/** Tells where each row of a block's two chunks, document after document, is among those of its processes. */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
   const { size } = heads;
   const places = new Int32Array(2 * size * chunkSize);

@@ -38,11 +38,11 @@ export interface Chunks extends RowOrder {
   mayBeSeen(call: ContextAttentionCall, pair: ChunkPair): boolean;
   /** Masks and dropout of the queries of a chunk and the keys of another. */
   masksOfPair(call: ContextAttentionCall, pair: ChunkPair): AttentionMasks;
-  /** Those of the queries of a chunk and the first rows of all keys, in the order of their sequences. */
+  /** Masks of the queries of a chunk and the first rows of all keys, in the order of their sequences. */
   masksOfAll(
     call: ContextAttentionCall,
     queries: number,
   ): { readonly numRows: number; readonly masks: AttentionMasks };
-  /** The same of all queries and all keys, for `attention` of @mtl/autograd. */
+  /** Masks of all queries and all keys, for `attention` of @mtl/autograd. */
   wholeMasks(call: ContextAttentionCall): Pick<AutogradAttention, 'packed' | 'dropout'>;
 }

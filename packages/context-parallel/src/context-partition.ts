@@ -46,7 +46,7 @@ export interface ContextPartition {
   ofPackedSamples(batch: PackedSamplesOfBatch, options: UploadOptions): OwnRows;
 }
 
-/** What layers compute with, by how they communicate. */
+/** The divided rows that layers compute with; `blocks` where some communicate in two levels. */
 interface DividedRows {
   readonly chunks: Chunks;
   readonly blocks: BlockChunks | undefined;
@@ -124,7 +124,7 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
   };
 }
 
-/** Of [S, B] those of the own chunks, one after the other. */
+/** The indices in [S, B] of the rows of the own chunks, one chunk after the other. */
 function ownIndices(
   { sequenceLength, batchSize }: SequencesOfBatch,
   { rank, size }: ProcessGroup,

@@ -140,12 +140,12 @@ const withDefaults = {
 
 /** A BERT has no experts, and the heads of tasks read rows of whole sequences. */
 const {
-  'context-parallel-size': ____,
-  'cp-comm-type': _____,
-  'hierarchical-context-parallel-sizes': ______,
-  'expert-model-parallel-size': _,
-  'expert-tensor-parallel-size': __,
-  'moe-token-dispatcher-type': ___,
+  'context-parallel-size': _contextSize,
+  'cp-comm-type': _contextCommunication,
+  'hierarchical-context-parallel-sizes': _contextLevels,
+  'expert-model-parallel-size': _expertSize,
+  'expert-tensor-parallel-size': _expertTensorSize,
+  'moe-token-dispatcher-type': _dispatcher,
   ...parallelFlagsOfBert
 } = parallelFlags;
 

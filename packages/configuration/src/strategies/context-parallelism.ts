@@ -12,7 +12,7 @@ export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
   /** One word for all layers, or one for each. */
   readonly cpCommType?: readonly ContextCommunicationName[];
-  /** Of `a2a+p2p`: neighbours that exchange heads, and blocks of these in a ring. */
+  /** How many neighbours exchange heads, and how many blocks of these form a ring, with `a2a+p2p`. */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 

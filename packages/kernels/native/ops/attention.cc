@@ -22,9 +22,9 @@
 //   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
 //   keyMask?   [B, K] uint8: keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
-//   padding; keys of other samples are hidden, and positions count within the sample. Then there is no B: the
-//   operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp [A,
-//   T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
+//   padding; keys of other samples are hidden, and positions count from the firsts below. Then there is no B:
+//   the operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp
+//   [A, T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
 //   sample: output and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest:
 //   no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths.
 //   Both are 0 without packed samples.
@@ -41,7 +41,8 @@
 // all. dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
 // column = position of the key, row = position of the query, head = headOffset + a under the key (keyLow,
 // keyHigh): a part of a sequence drops what the whole sequence does. With packed samples positions count
-// within the sample, which drops what is dropped of the same samples with padding.
+// from firstQueries and firstKeys, by default within the sample: what is dropped of the same samples with
+// padding, or of the sequence that they are parts of.
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
 // a packed projection and the positions of a cache are read and written in place. A query without visible

@@ -60,7 +60,7 @@ export interface PackedSamples {
   readonly queries?: PackedQueries | undefined;
   /**
    * [N] int32: the position of each sample's first key in its sequence, where a sample is a part of one (a
-   * document) or has a part of its keys. Default: 0.
+   * document) or has a part of its keys; without `queries` that of its first query, too. Default: 0.
    */
   readonly first?: Tensor | undefined;
 }
