@@ -1,7 +1,6 @@
-import type { AttentionOptions as AutogradAttention } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
-import type { ContextAttentionCall } from './context-attention.js';
+import type { AttendedHeads } from './context-attention.js';
 
 /** Two chunks by their numbers. */
 export interface ChunkPair {
@@ -35,14 +34,16 @@ export interface Chunks extends RowOrder {
   /** [B, A, c], of packed samples [A, c]: the log-sum-exp of a chunk of queries, of so many heads. */
   statisticsShape(numHeads: number): readonly number[];
   /** False where the masks of a call hide all keys of a chunk from all queries of another. */
-  mayBeSeen(call: ContextAttentionCall, pair: ChunkPair): boolean;
+  mayBeSeen(call: AttendedHeads, pair: ChunkPair): boolean;
   /** Masks and dropout of the queries of a chunk and the keys of another. */
-  masksOfPair(call: ContextAttentionCall, pair: ChunkPair): AttentionMasks;
+  masksOfPair(call: AttendedHeads, pair: ChunkPair): AttentionMasks;
   /** Masks of the queries of a chunk and the first rows of all keys, in the order of their sequences. */
   masksOfAll(
-    call: ContextAttentionCall,
+    call: AttendedHeads,
     queries: number,
   ): { readonly numRows: number; readonly masks: AttentionMasks };
-  /** Masks of all queries and all keys, for `attention` of @mtl/autograd. */
-  wholeMasks(call: ContextAttentionCall): Pick<AutogradAttention, 'packed' | 'dropout'>;
+  /** [B, A, S], of packed samples [A, T]: the log-sum-exp of all queries. */
+  wholeStatisticsShape(numHeads: number): readonly number[];
+  /** Masks of all queries and all keys, in the order of their sequences. */
+  wholeMasks(call: AttendedHeads): AttentionMasks;
 }

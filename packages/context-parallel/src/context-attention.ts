@@ -9,6 +9,9 @@ import type { AttentionOptions } from '@mtl/autograd';
  */
 export type ContextCommunication = 'all_gather' | 'p2p' | 'a2a' | 'a2a+p2p';
 
+/** The heads, masks and dropout of a call, without its operand. */
+export type AttendedHeads = Omit<ContextAttentionCall, 'qkv'>;
+
 /** A call of attention whose queries are those of the rows that this process owns, [own, B, ...]. */
 export interface ContextAttentionCall extends Omit<AttentionOptions, 'keyStart' | 'keyMask' | 'packed'> {
   /** The index of its layer in the model. */

@@ -1,27 +1,28 @@
 import { type Tape, Variable } from '@mtl/autograd';
-import { type DType, Tensor, tidy } from '@mtl/kernels';
+import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import type { ContextAttentionCall } from './context-attention.js';
-import { type ProjectionSizes, sizesOf } from './projection-parts.js';
-
-/** The results of forward, which backward reads. */
-export interface ContextResults {
-  /** [rows, ..., A * D] */
-  readonly output: Tensor;
-  /** [chunks, ...]: of each own chunk, over all keys that its queries see; see `Chunks.statisticsShape`. */
-  readonly logSumExp: Tensor;
-}
+import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
+import { type ProjectionSizes, rowsOfPlace, sizesOf } from './projection-parts.js';
 
 /** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
-export interface ForwardPass extends ContextResults {
-  readonly call: ContextAttentionCall;
+export interface Pass {
+  readonly call: AttendedHeads;
   readonly chunks: Chunks;
   readonly sizes: ProjectionSizes;
   /** [rows, ..., (A + 2 G) * D] */
   readonly projection: Tensor;
+  /** [chunks, ...]: of each own chunk, over all keys that its queries see; see `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
 }
 
-export interface BackwardPass extends ForwardPass {
+export interface ForwardPass extends Pass {
+  /** [rows, ..., A * D] */
+  readonly output: Tensor;
+}
+
+export interface BackwardPass extends Pass {
+  /** As `logSumExp`: `attentionRowSums` of every own chunk. */
+  readonly rowSums: Tensor;
   /** [rows, ..., (A + 2 G) * D] */
   readonly gradient: Tensor;
   /** [rows, ..., A * D] */
@@ -31,7 +32,7 @@ export interface BackwardPass extends ForwardPass {
 /** A way to compute attention of the own queries where keys and values are with other processes. */
 export interface ContextOperation {
   readonly name: string;
-  /** Writes the results. */
+  /** Writes the output and the log-sum-exp. */
   forward(pass: ForwardPass): void;
   /** Writes the gradient of the projection. */
   backward(pass: BackwardPass): void;
@@ -40,38 +41,44 @@ export interface ContextOperation {
 /** The dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
+/** Both directions of attention over rows of a process. */
+export interface AttentionPasses {
+  readonly name: string;
+  /** `projection` is what backward reads of qkv. Default: qkv itself. */
+  forward(qkv: Tensor): {
+    readonly output: Tensor;
+    readonly logSumExp: Tensor;
+    readonly projection?: Tensor;
+  };
+  /** Returns the gradient of qkv. */
+  backward(kept: {
+    readonly projection: Tensor;
+    readonly output: Tensor;
+    readonly logSumExp: Tensor;
+    readonly outputGradient: Tensor;
+  }): Tensor;
+}
+
 /**
- * Attention as a differentiable operation that keeps what `attention` of @mtl/autograd keeps: the projection,
- * the output and the log-sum-exp of its rows, of the own positions alone. What masks read belongs to
- * `chunks`, which outlive the passes of a micro-batch.
+ * Attention as a differentiable operation that keeps the projection, the output and the log-sum-exp of its
+ * rows. What masks read outlives the passes of a micro-batch.
  */
-export function contextOperation(
+export function recordedAttention(
   tape: Tape,
-  { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
-  { name, forward, backward }: ContextOperation,
+  qkv: Variable,
+  { name, forward, backward }: AttentionPasses,
 ): Variable {
-  const { qkv } = call;
-  const { dtype, device } = qkv.tensor;
-  const sizes = sizesOf(call, chunks);
-  const { heads, headSize, rows } = sizes;
-  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
-  const logSumExp = new Variable(
-    Tensor.empty({
-      shape: [chunks.perProcess, ...chunks.statisticsShape(heads)],
-      dtype: sumsOf(dtype),
-      device,
-    }),
-    { requiresGradient: false },
-  );
-  const attended = tidy(() => {
-    const result = empty([...rows, heads * headSize]);
-    const projection = chunks.enter(qkv.tensor);
-    forward({ call, chunks, sizes, projection, output: result, logSumExp: logSumExp.tensor });
-    return chunks.leave(result);
-  });
-  const output = tape.result(attended, { requiresGradient: qkv.requiresGradient });
+  const results = tidy(() => forward(qkv.tensor));
+  const output = tape.result(results.output, { requiresGradient: qkv.requiresGradient });
+  const kept = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
+  const logSumExp = kept(results.logSumExp);
+  const projection = results.projection && kept(results.projection);
   tape.record(output, () => {
-    const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
+    const saved = {
+      projection: tape.save(projection ?? qkv),
+      output: tape.save(output),
+      logSumExp: tape.save(logSumExp),
+    };
     return {
       name,
       inputs: [qkv],
@@ -79,27 +86,58 @@ export function contextOperation(
       saved: Object.values(saved),
       backward: ({ outputGradient }) => {
         // outside of tidy: what is recomputed here belongs to its variable
-        const kept = { projection: saved.qkv.tensor, output: saved.output.tensor };
-        const statistics = saved.logSumExp.tensor;
-        const gradient = tidy(() => {
-          const projection = chunks.enter(kept.projection);
-          const result = empty(projection.shape);
-          backward({
-            call,
-            chunks,
-            sizes,
-            projection,
-            output: chunks.enter(kept.output),
-            logSumExp: statistics,
-            gradient: result,
-            outputGradient: chunks.enter(outputGradient!),
-          });
-          return chunks.leave(result);
-        });
-        return [gradient];
+        const tensors = {
+          projection: saved.projection.tensor,
+          output: saved.output.tensor,
+          logSumExp: saved.logSumExp.tensor,
+          outputGradient: outputGradient!,
+        };
+        return [tidy(() => backward(tensors))];
       },
     };
   });
   logSumExp.release();
+  projection?.release();
   return output;
+}
+
+/** Attention of the own chunks. */
+export function contextOperation(
+  tape: Tape,
+  { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
+  { name, forward, backward }: ContextOperation,
+): Variable {
+  const { dtype, device } = call.qkv.tensor;
+  const sizes = sizesOf(call, chunks, call.qkv.tensor.dim(-1));
+  const { heads, headSize, rows } = sizes;
+  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
+  const statisticsShape = [chunks.perProcess, ...chunks.statisticsShape(heads)];
+  const statistics = { shape: statisticsShape, dtype: sumsOf(dtype), device };
+  return recordedAttention(tape, call.qkv, {
+    name,
+    forward: (qkv) => {
+      const output = empty([...rows, heads * headSize]);
+      const logSumExp = Tensor.empty(statistics);
+      forward({ call, chunks, sizes, projection: chunks.enter(qkv), output, logSumExp });
+      return { output: chunks.leave(output), logSumExp };
+    },
+    backward: (kept) => {
+      const projection = chunks.enter(kept.projection);
+      const gradient = empty(projection.shape);
+      const outputGradient = chunks.enter(kept.outputGradient);
+      const byHead = [...rows, heads, headSize];
+      const output = chunks.enter(kept.output).reshape(byHead);
+      const rowSums = Tensor.empty(statistics);
+      for (let place = 0; place < chunks.perProcess; place++) {
+        attentionRowSums({
+          rowSums: rowSums.rows(place, place + 1).reshape(statisticsShape.slice(1)),
+          output: rowsOfPlace(output, place, chunks),
+          outputGradient: rowsOfPlace(outputGradient.reshape(byHead), place, chunks),
+        });
+      }
+      const { logSumExp } = kept;
+      backward({ call, chunks, sizes, projection, logSumExp, rowSums, gradient, outputGradient });
+      return chunks.leave(gradient);
+    },
+  });
 }

@@ -1,4 +1,4 @@
-import { attention, type Tape, type Variable } from '@mtl/autograd';
+import type { Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import {
@@ -11,7 +11,7 @@ import type { Chunks } from './chunks.js';
 import type { ContextAttentionCall, ContextCommunication } from './context-attention.js';
 import { type ContextOperation, contextOperation } from './context-operation.js';
 import { documentChunks } from './document-chunks.js';
-import { exchangedHeads } from './exchanged-heads.js';
+import { attentionOfBlocks, attentionOfSequences, exchangedHeads } from './exchanged-heads.js';
 import { gatheredAttention } from './gathered-attention.js';
 import { PackedChunks, type PackedParts } from './packed-chunks.js';
 import type { UploadOptions } from './packed-row-order.js';
@@ -63,13 +63,9 @@ const ways: Readonly<Record<ContextCommunication, Attend>> = {
   all_gather: by(gatheredAttention),
   p2p: by(ringAttention),
   a2a: (tape, call, { chunks }) =>
-    exchangedHeads(tape, { call, order: chunks }, (inner, { layer: _layer, ...ofHeads }) =>
-      attention(inner, { ...ofHeads, ...chunks.wholeMasks(call) }),
-    ),
+    exchangedHeads(tape, { call, order: chunks }, attentionOfSequences(chunks)),
   'a2a+p2p': (tape, call, { blocks }) =>
-    exchangedHeads(tape, { call, order: blocks!.order }, (inner, ofHeads) =>
-      contextOperation(inner, { call: ofHeads, chunks: blocks!.chunks }, ringAttention),
-    ),
+    exchangedHeads(tape, { call, order: blocks!.order }, attentionOfBlocks(blocks!.chunks, ringAttention)),
 };
 
 /**

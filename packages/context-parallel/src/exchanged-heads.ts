@@ -1,57 +1,176 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { cast, Tensor } from '@mtl/kernels';
-import { communicate } from '@mtl/tensor-parallel';
-import type { RowOrder } from './chunks.js';
-import type { ContextAttentionCall } from './context-attention.js';
+import {
+  attentionBackward,
+  attentionForward,
+  cast,
+  rowProducts,
+  splitProjection,
+  Tensor,
+} from '@mtl/kernels';
+import type { Chunks, RowOrder } from './chunks.js';
+import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
+import { type ContextOperation, recordedAttention, sumsOf } from './context-operation.js';
+import { sizesOf } from './projection-parts.js';
+
+/** Operands of attention of the own heads, whose rows are in the order of their sequences. */
+interface PassOfHeads {
+  readonly call: AttendedHeads;
+  /** [rows, ..., (A + 2 G) * D] */
+  readonly projection: Tensor;
+  /** See `AttentionOfHeads.statisticsShape`. */
+  readonly logSumExp: Tensor;
+}
+
+/** How the own heads attend where a process has their rows. */
+export interface AttentionOfHeads {
+  readonly name: string;
+  /** [chunks, ..., c]: log-sum-exp and row sums. The last two dimensions are heads and positions. */
+  statisticsShape(numHeads: number): readonly number[];
+  /** Writes the output [rows, ..., A * D] and the log-sum-exp. */
+  forward(pass: PassOfHeads & { readonly output: Tensor }): void;
+  /** Writes the gradient of the projection. */
+  backward(
+    pass: PassOfHeads & {
+      readonly rowSums: Tensor;
+      readonly outputGradient: Tensor;
+      readonly gradient: Tensor;
+    },
+  ): void;
+}
+
+/** Attention to keys that the process has all of. */
+export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
+  const operandsOf = ({ call, projection, logSumExp }: PassOfHeads) => {
+    const { numHeads, numGroups = numHeads } = call;
+    const headSize = projection.dim(-1) / (numHeads + 2 * numGroups);
+    const rows = projection.shape.slice(0, -1);
+    const split = (tensor: Tensor) =>
+      splitProjection(tensor.reshape([...rows, numGroups, numHeads / numGroups + 2, headSize]));
+    const byHead = (tensor: Tensor) => tensor.reshape([...rows, numHeads, headSize]);
+    const operands = { logSumExp: onlyChunk(logSumExp), ...split(projection), ...chunks.wholeMasks(call) };
+    return { split, byHead, operands };
+  };
+  return {
+    name: 'attention of exchanged heads',
+    statisticsShape: (numHeads) => [1, ...chunks.wholeStatisticsShape(numHeads)],
+    forward: (pass) => {
+      const { byHead, operands } = operandsOf(pass);
+      attentionForward({ ...operands, output: byHead(pass.output) });
+    },
+    backward: (pass) => {
+      const { split, byHead, operands } = operandsOf(pass);
+      const { query: queryGradient, key: keyGradient, value: valueGradient } = split(pass.gradient);
+      attentionBackward({
+        ...operands,
+        queryGradient,
+        keyGradient,
+        valueGradient,
+        outputGradient: byHead(pass.outputGradient),
+        rowSums: onlyChunk(pass.rowSums),
+      });
+    },
+  };
+}
+
+const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
+
+/** Attention to keys some of which other blocks of processes have. */
+export const attentionOfBlocks = (
+  chunks: Chunks,
+  { name, forward, backward }: ContextOperation,
+): AttentionOfHeads => {
+  const withSizes = <Pass extends PassOfHeads>(pass: Pass) => ({
+    ...pass,
+    chunks,
+    sizes: sizesOf(pass.call, chunks, pass.projection.dim(-1)),
+  });
+  return {
+    name: `${name} of exchanged heads`,
+    statisticsShape: (numHeads) => [chunks.perProcess, ...chunks.statisticsShape(numHeads)],
+    forward: (pass) => forward(withSizes(pass)),
+    backward: (pass) => backward(withSizes(pass)),
+  };
+};
 
 /**
  * Attention of some heads over the positions of all processes: these exchange the heads of their positions
- * for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). `attend`
- * computes attention of the own heads: all positions [S, B, ...], packed [T, ...].
+ * for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). Of the output
+ * only the own positions are kept, which the next matmul keeps anyway: in backward the row sums of it and
+ * its gradient travel.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` where the processes cannot have as many groups of heads each
  */
 export function exchangedHeads(
   tape: Tape,
   { call, order }: { readonly call: ContextAttentionCall; readonly order: RowOrder },
-  attend: (tape: Tape, call: ContextAttentionCall) => Variable,
+  { name, statisticsShape, forward, backward }: AttentionOfHeads,
 ): Variable {
-  const { qkv, numHeads, numGroups = numHeads, headOffset = 0 } = call;
-  const { rank, size } = order.group;
+  const own = ownHeads(call, order.group);
+  const { dtype, device } = call.qkv.tensor;
+  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
+  const emptyStatistics = (): Tensor =>
+    Tensor.empty({ shape: statisticsShape(own.numHeads), dtype: sumsOf(dtype), device });
+  return recordedAttention(tape, call.qkv, {
+    name,
+    forward: (qkv) => {
+      const projection = positionsOfHeads(qkv, order);
+      const { numHeads, numGroups = numHeads } = own;
+      const width = (projection.dim(-1) / (numHeads + 2 * numGroups)) * numHeads;
+      const output = empty([...projection.shape.slice(0, -1), width]);
+      const logSumExp = emptyStatistics();
+      forward({ call: own, projection, output, logSumExp });
+      return { output: headsOfPositions(output, order), logSumExp, projection };
+    },
+    backward: ({ projection, output, logSumExp, outputGradient: ofPositions }) => {
+      const rowSums = emptyStatistics();
+      turnRows(positionsOfHeads(rowSumsOf(output, ofPositions, call.numHeads), order), rowSums);
+      const outputGradient = positionsOfHeads(ofPositions, order);
+      const gradient = empty(projection.shape);
+      backward({ call: own, projection, logSumExp, rowSums, outputGradient, gradient });
+      outputGradient.dispose();
+      return headsOfPositions(gradient, order);
+    },
+  });
+}
+
+/** The heads of a call that a process has after the exchange. */
+function ownHeads(call: ContextAttentionCall, { rank, size }: ProcessGroup): AttendedHeads {
+  const { numHeads, numGroups = numHeads, headOffset = 0 } = call;
   if (numGroups % size !== 0) {
     throw new UsageError('MTL_CONTEXT_PARALLEL', `${numGroups} groups of heads for ${size} processes`, {
       expected: `a multiple of ${size}: every process has all positions of some of them`,
       remedy: 'let keys and values travel: all_gather or p2p',
     });
   }
-  const toHeads = (tensor: Tensor) => settled(positionsOfHeads(tensor, order));
-  const toPositions = (tensor: Tensor) => settled(headsOfPositions(tensor, order));
-  return tape.scope(() => {
-    const projection = communicate(tape, {
-      name: 'positions of own heads',
-      input: qkv,
-      forward: toHeads,
-      backward: toPositions,
-    });
-    const attended = attend(tape, {
-      ...call,
-      qkv: projection,
-      numHeads: numHeads / size,
-      numGroups: numGroups / size,
-      headOffset: headOffset + (rank * numHeads) / size,
-    });
-    return communicate(tape, {
-      name: 'heads of own positions',
-      input: attended,
-      forward: toPositions,
-      backward: toHeads,
-    });
-  });
+  return {
+    ...call,
+    numHeads: numHeads / size,
+    numGroups: numGroups / size,
+    headOffset: headOffset + (rank * numHeads) / size,
+  };
 }
 
-const settled = (tensor: Tensor) => ({ wait: () => tensor });
+/** [rows, ..., A] of output and its gradient, [rows, ..., A * D]. */
+function rowSumsOf(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
+  const shape = [...output.shape.slice(0, -1), numHeads, output.dim(-1) / numHeads];
+  const sums = rowProducts({ left: output.reshape(shape), right: gradient.reshape(shape) });
+  return sums.reshape(shape.slice(0, -1));
+}
+
+/** Copies rows [chunks * c, ..., A] to statistics [chunks, ..., A, c]. */
+function turnRows(rows: Tensor, statistics: Tensor): void {
+  const { shape } = statistics;
+  const positions = shape.at(-1)!;
+  const inner = shape.slice(1, -1);
+  const width = inner.reduce((size, length) => size * length, 1);
+  const strides = inner.map((_, dim) => inner.slice(dim + 1).reduce((size, length) => size * length, 1));
+  // the elements of the last dimension of an operand are adjacent: it has one
+  using from = rows.strided({ shape: [...shape, 1], strides: [positions * width, ...strides, width, 1] });
+  using to = statistics.reshape([...shape, 1]);
+  cast({ output: to, input: from });
+}
 
 /** [rows, ..., W] as [n, rows, ..., W / n]: the rows of each of n processes' heads; a view. */
 function byHeads(tensor: Tensor, size: number): Tensor {

@@ -53,7 +53,7 @@ function backward(pass: BackwardPass): void {
   const sums = newSums(keysAndValues.dim(0));
   sums.zero();
   chunks.ofRank(group.rank).forEach((chunk, place) => {
-    const own = { ...ownResults(pass, place), ...ownGradients(pass, place) };
+    const own = ownGradients(pass, place);
     const { numRows, masks } = chunks.masksOfAll(call, chunk);
     const { key: keyGradient, value: valueGradient } = splitKeysAndValues(sums.rows(0, numRows));
     const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: sumsOf(dtype), device });

@@ -1,15 +1,16 @@
 import { splitProjection, type Tensor } from '@mtl/kernels';
-import type { Chunks } from './chunks.js';
-import type { BackwardPass, ForwardPass } from './context-operation.js';
-import { projectionShape } from './projection-parts.js';
+import type { BackwardPass, ForwardPass, Pass } from './context-operation.js';
+import { projectionShape, rowsOfPlace } from './projection-parts.js';
 
-/** The rows of one of the own chunks, by its place among them: [own, ...] to [c, ...]. */
-export function rowsOfPlace(tensor: Tensor, place: number, { perProcess }: Chunks): Tensor {
-  const size = tensor.dim(0) / perProcess;
-  return tensor.rows(place * size, (place + 1) * size);
-}
+/** The statistics of one of the own chunks: see `Chunks.statisticsShape`. */
+const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
+  statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 
-/** The rows of forward's results that belong to an own chunk of queries; views. */
+/** [c, ..., G, R, D] */
+const queryOfPlace = ({ projection, sizes, chunks }: Pass, place: number): Tensor =>
+  splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query;
+
+/** The rows of forward's operands that belong to an own chunk of queries; views. */
 export interface OwnResults {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
@@ -20,29 +21,36 @@ export interface OwnResults {
 }
 
 export function ownResults(pass: ForwardPass, place: number): OwnResults {
-  const { projection, sizes, output, logSumExp, chunks } = pass;
+  const { sizes, output, logSumExp, chunks } = pass;
   const { rows, heads, headSize } = sizes;
   return {
-    query: splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query,
+    query: queryOfPlace(pass, place),
     output: rowsOfPlace(output.reshape([...rows, heads, headSize]), place, chunks),
-    logSumExp: logSumExp.rows(place, place + 1).reshape(logSumExp.shape.slice(1)),
+    logSumExp: statisticsOfPlace(logSumExp, place),
   };
 }
 
-/** The rows of the gradients that belong to an own chunk of queries; views. */
+/** The rows of backward's operands that belong to an own chunk of queries; views. */
 export interface OwnGradients {
   /** [c, ..., G, R, D] */
+  readonly query: Tensor;
   readonly queryGradient: Tensor;
   /** [c, ..., A, D] */
   readonly outputGradient: Tensor;
+  /** See `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
+  readonly rowSums: Tensor;
 }
 
 export function ownGradients(pass: BackwardPass, place: number): OwnGradients {
-  const { gradient, sizes, outputGradient, chunks } = pass;
+  const { gradient, sizes, outputGradient, chunks, logSumExp, rowSums } = pass;
   const { rows, heads, headSize } = sizes;
   return {
+    query: queryOfPlace(pass, place),
     queryGradient: splitProjection(rowsOfPlace(gradient.reshape(projectionShape(sizes)), place, chunks))
       .query,
     outputGradient: rowsOfPlace(outputGradient.reshape([...rows, heads, headSize]), place, chunks),
+    logSumExp: statisticsOfPlace(logSumExp, place),
+    rowSums: statisticsOfPlace(rowSums, place),
   };
 }

@@ -1,8 +1,8 @@
-import type { PackedRows, Variable } from '@mtl/autograd';
+import type { Variable } from '@mtl/autograd';
 import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
 import { chunkMasks } from './chunk-masks.js';
 import type { ChunkPair, Chunks } from './chunks.js';
-import type { ContextAttentionCall } from './context-attention.js';
+import type { AttendedHeads } from './context-attention.js';
 import {
   PackedRowOrder,
   type PackedRowsOfProcesses,
@@ -51,7 +51,6 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly #all: Ranges;
   /** int64 [N] */
   readonly #samples: Variable;
-  readonly #starts: Variable;
   readonly #numScores = new Map<string, number>();
   readonly #variables: Variable[] = [];
 
@@ -79,7 +78,6 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     this.#chunks = parts.map((of) => rangesOf(of, chunkSize));
     const whole = parts[0]!.map(([start], sample): Part => [start, parts.at(-1)![sample]![1]]);
     this.#all = rangesOf(whole, parts.length * chunkSize);
-    this.#starts = this.#variables.find(({ tensor }) => tensor === this.#all.starts)!;
     this.#samples = copied(BigInt64Array.from(sampleNumbers));
   }
 
@@ -87,14 +85,14 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return [numHeads, ...this.shape];
   }
 
-  mayBeSeen({ causal = false }: ContextAttentionCall, { queries, keys }: ChunkPair): boolean {
+  mayBeSeen({ causal = false }: AttendedHeads, { queries, keys }: ChunkPair): boolean {
     // rows that belong to no sample get their zeros from the chunk itself
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
     return this.#scoresOf(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
   }
 
-  masksOfPair(call: ContextAttentionCall, { queries, keys }: ChunkPair): AttentionMasks {
+  masksOfPair(call: AttendedHeads, { queries, keys }: ChunkPair): AttentionMasks {
     const [ofQueries, ofKeys] = [this.#chunks[queries]!, this.#chunks[keys]!];
     const { starts, longest, first } = ofKeys;
     const numScores = this.#scoresOf(ofQueries, ofKeys, `${queries} ${keys}`);
@@ -103,7 +101,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   }
 
   masksOfAll(
-    call: ContextAttentionCall,
+    call: AttendedHeads,
     queries: number,
   ): { readonly numRows: number; readonly masks: AttentionMasks } {
     const ofQueries = this.#chunks[queries]!;
@@ -116,16 +114,16 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     };
   }
 
-  wholeMasks({ dropout }: ContextAttentionCall): ReturnType<Chunks['wholeMasks']> {
-    const { longest, first } = this.#all;
-    const packed: PackedRows = {
-      starts: this.#starts,
-      longest,
-      // positions count for random masks alone
-      first: dropout && first,
-      numScores: this.#scoresOf(this.#all, this.#all, ''),
-    };
-    return { packed, dropout: dropout && { ...dropout, samples: this.#samples } };
+  wholeStatisticsShape(numHeads: number): readonly number[] {
+    return [numHeads, this.#chunks.length * this.shape[0]];
+  }
+
+  wholeMasks(call: AttendedHeads): AttentionMasks {
+    const { starts, longest, first } = this.#all;
+    const numScores = this.#scoresOf(this.#all, this.#all, '');
+    // positions count for random masks alone
+    const packed = { starts, longest, first: call.dropout && first, numScores };
+    return { ...chunkMasks(call, this.#samples.tensor), packed };
   }
 
   /** Queries times keys over all samples. */

@@ -1,6 +1,6 @@
 import { cast, type Tensor } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import type { ContextAttentionCall } from './context-attention.js';
+import type { AttendedHeads } from './context-attention.js';
 
 /** The sizes of a packed projection of queries, keys and values of the own chunks. */
 export interface ProjectionSizes {
@@ -11,16 +11,24 @@ export interface ProjectionSizes {
   readonly headSize: number;
 }
 
+/** `width` is that of the projection. */
 export function sizesOf(
-  { qkv, numHeads, numGroups = numHeads }: ContextAttentionCall,
+  { numHeads, numGroups = numHeads }: AttendedHeads,
   { shape: [chunkSize, ...columns], perProcess }: Chunks,
+  width: number,
 ): ProjectionSizes {
   return {
     rows: [perProcess * chunkSize!, ...columns],
     heads: numHeads,
     groups: numGroups,
-    headSize: qkv.tensor.dim(-1) / (numHeads + 2 * numGroups),
+    headSize: width / (numHeads + 2 * numGroups),
   };
+}
+
+/** The rows of one of the own chunks, by its place among them: [own, ...] to [c, ...]. */
+export function rowsOfPlace(tensor: Tensor, place: number, { perProcess }: Chunks): Tensor {
+  const size = tensor.dim(0) / perProcess;
+  return tensor.rows(place * size, (place + 1) * size);
 }
 
 /** [rows, ..., G, R + 2, D]: for each group its queries, then its key and its value. */

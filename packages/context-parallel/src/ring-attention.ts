@@ -1,9 +1,15 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { attentionBackward, attentionForward, cast, mergeAttention, scale, Tensor } from '@mtl/kernels';
 import type { ChunkPair } from './chunks.js';
-import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
-import { ownGradients, ownResults, rowsOfPlace } from './own-tensors.js';
-import { keysAndValuesIn, keysAndValuesOf, splitKeysAndValues } from './projection-parts.js';
+import {
+  type BackwardPass,
+  type ContextOperation,
+  type ForwardPass,
+  type Pass,
+  sumsOf,
+} from './context-operation.js';
+import { ownGradients, ownResults } from './own-tensors.js';
+import { keysAndValuesIn, keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './projection-parts.js';
 
 /**
  * Keys and values go round, from each process to the next, while it computes with those it has; partial
@@ -56,7 +62,7 @@ interface PairOfPlaces extends ChunkPair {
 }
 
 /** The pairs of own queries and keys of a process that may see each other. */
-function pairsWith({ call, chunks }: ForwardPass, owner: number): readonly PairOfPlaces[] {
+function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
   return chunks
     .ofRank(rank)
@@ -116,9 +122,7 @@ function backward(pass: BackwardPass): void {
   const { call, chunks, sizes, projection, gradient } = pass;
   const { group } = chunks;
   const [dtype, { device }] = [sumsOf(projection.dtype), projection];
-  const own = chunks
-    .ofRank(group.rank)
-    .map((_, place) => ({ ...ownResults(pass, place), ...ownGradients(pass, place) }));
+  const own = chunks.ofRank(group.rank).map((_, place) => ownGradients(pass, place));
   const queryShape = own[0]!.query.shape;
   const newSums = (shape: readonly number[]): Tensor => {
     const sums = Tensor.empty({ shape, dtype, device });

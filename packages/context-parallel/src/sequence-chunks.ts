@@ -100,6 +100,7 @@ export function sequenceChunks({
       numRows: (call.causal === true ? queries + 1 : 2 * size) * chunkSize,
       masks: { ...chunkMasks(call), firstQuery: queries * chunkSize },
     }),
-    wholeMasks: ({ dropout }) => ({ dropout }),
+    wholeStatisticsShape: (numHeads) => [batchSize, numHeads, sequenceLength],
+    wholeMasks: (call) => chunkMasks(call),
   };
 }

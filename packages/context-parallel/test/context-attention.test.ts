@@ -77,13 +77,15 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
     const travelling = { forward: others * block, backward: 2 * others * block };
     const projection = own * batch * (2 * numHeads + 2 * groups) * headSize * 4;
     const exchanged = (others / size) * projection;
+    // row sums of each position and head, in place of the output
+    const sums = own * batch * numHeads * 4;
     // heads within pairs of processes, then as many keys and values as one process has round the pairs
     const [inPairs, round] = [projection / 2, (size / 2 - 1) * block];
     const expected = {
       all_gather: travelling,
       p2p: travelling,
-      a2a: { forward: exchanged, backward: exchanged },
-      'a2a+p2p': { forward: inPairs + round, backward: inPairs + 2 * round },
+      a2a: { forward: exchanged, backward: exchanged + (others / size) * sums },
+      'a2a+p2p': { forward: inPairs + round, backward: inPairs + sums / 2 + 2 * round },
     };
     for (const results of ranks) {
       waysOf(attentionCase, size).forEach((way, at) => {

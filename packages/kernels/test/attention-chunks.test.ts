@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
-  attentionBackward,
   attentionForward,
   type Device,
   type DType,
@@ -13,6 +12,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { type AttentionSizes, type AttentionValues, attentionValues } from './support/attention-formula.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 
 // A sequence of 2 cp chunks, as the ranks of context parallelism hold them: the attention of every chunk of
 // queries with every chunk of keys, merged and added up, is that of the whole sequence. S sequence, B
@@ -99,7 +99,7 @@ function whole(run: Run, values: AttentionValues): Results {
     const operands = operandsOf(run, values);
     const call = { ...operands, ...optionsOf(run, [0, run.sizes.queries]) };
     attentionForward(call);
-    attentionBackward({ ...call, accumulate: true });
+    differentiateAttention({ ...call, accumulate: true });
     return resultsOf(operands);
   });
 }
@@ -156,7 +156,7 @@ function inChunks(run: Run, values: AttentionValues, numChunks: number): Results
         return position >= queries[0] && position < queries[1];
       });
       const { dtype, device } = operands.logSumExp;
-      attentionBackward({
+      differentiateAttention({
         ...callOf(pair),
         output: rows(operands.output, queries),
         logSumExp: Tensor.from(ofQueries, { shape: [sizes.batch, sizes.heads, chunk], dtype, device }),

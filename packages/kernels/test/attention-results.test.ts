@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
-  attentionBackward,
   attentionForward,
   bfloat16Bits,
   bfloat16Value,
@@ -13,6 +12,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { attentionValues } from './support/attention-formula.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
 const places: Array<readonly [Device, (typeof instructionSets)[number]]> = [
@@ -56,7 +56,7 @@ describe.each(places)('results of attention on %s, %s', (device, level) => {
       attentionForward({ ...operands, output });
       const rounded = attentionForward(operands);
       const gradients = gradientsOf(dtype, device);
-      attentionBackward({ ...operands, ...gradients, output: rounded });
+      differentiateAttention({ ...operands, ...gradients, output: rounded });
       return [output, ...Object.values(gradients)].map((tensor) => tensor.toArray());
     });
   }
@@ -79,9 +79,9 @@ describe.each(places)('results of attention on %s, %s', (device, level) => {
       const operands = { ...operandsOf('float32', device), causal: true };
       const output = attentionForward(operands);
       const [once, twice] = [gradientsOf('float32', device), gradientsOf('float32', device)];
-      attentionBackward({ ...operands, ...once, output });
+      differentiateAttention({ ...operands, ...once, output });
       for (let time = 0; time < 2; time++)
-        attentionBackward({ ...operands, ...twice, output, accumulate: true });
+        differentiateAttention({ ...operands, ...twice, output, accumulate: true });
       for (const name of ['queryGradient', 'keyGradient', 'valueGradient'] as const) {
         // twice a number is exact
         expect(twice[name].toArray()).toEqual(once[name].toArray().map((value) => 2 * value));
@@ -103,7 +103,13 @@ describe('results of attention', () => {
         const to = Tensor.zeros({ shape: ofQueries, dtype: output });
         attentionForward({ ...operands, output: to });
         const keyGradient = gradientsOf(key).keyGradient;
-        attentionBackward({ ...operands, ...gradientsOf(gradients), keyGradient, output: to, accumulate });
+        differentiateAttention({
+          ...operands,
+          ...gradientsOf(gradients),
+          keyGradient,
+          output: to,
+          accumulate,
+        });
         return [];
       });
 

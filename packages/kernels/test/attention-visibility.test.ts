@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
-  attentionBackward,
   attentionCachedForward,
   attentionForward,
   countedFlops,
@@ -19,6 +18,7 @@ import {
   attentionFormula,
   attentionValues,
 } from './support/attention-formula.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 
 const dtype = 'float32';
 const scale = 0.4;
@@ -60,7 +60,7 @@ function attend(
     };
     attentionForward(operands);
     const outputGradient = make(values.outputGradient, shapeOf(queries, heads));
-    attentionBackward({ ...operands, ...gradients, outputGradient });
+    differentiateAttention({ ...operands, ...gradients, outputGradient });
     const { queryGradient: query, keyGradient: key, valueGradient: value } = gradients;
     const results = { output: operands.output, query, key, value };
     return Object.fromEntries(

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
-  attentionBackward,
   attentionCachedForward,
   attentionForward,
   countedFlops,
@@ -17,6 +16,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { uniformStream } from './op-cases/case-tensors.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 import { projectedBackward, projectedForward } from './support/projected-attention.js';
 
 const { numThreads: defaultThreads, detectedInstructionSet: detected } = hostInformation();
@@ -404,7 +404,7 @@ describe('attention names what is wrong', () => {
           message: expect.stringContaining('query has 0 heads and key 2, expected at least one of each'),
         });
         expect(() => attentionForward(operands)).toThrow(refused);
-        expect(() => attentionBackward({ ...operands, ...gradients })).toThrow(refused);
+        expect(() => differentiateAttention({ ...operands, ...gradients })).toThrow(refused);
       });
     }
   });

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import {
-  attentionBackward,
   attentionForward,
   type Device,
   type DType,
@@ -10,6 +9,7 @@ import {
   tidy,
 } from '../src/index.js';
 import { type AttentionSizes, type AttentionValues, attentionValues } from './support/attention-formula.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 
 // Every document of a pack is divided into 2 cp chunks, of which rank r has chunks r and 2 cp - 1 - r. A call
 // computes one chunk of every document with all keys.
@@ -77,7 +77,7 @@ function attend(
     };
     attentionForward(operands);
     const outputGradient = make(gather(values.outputGradient), ofQueries);
-    attentionBackward({
+    differentiateAttention({
       ...operands,
       outputGradient,
       queryGradient,
@@ -187,7 +187,7 @@ describe.each<[Device, DType, number]>([
       keyGradient: zeros(groups),
       valueGradient: zeros(groups),
     };
-    attentionBackward({ ...operands, ...gradients, outputGradient: make(values.outputGradient, heads) });
+    differentiateAttention({ ...operands, ...gradients, outputGradient: make(values.outputGradient, heads) });
     return {
       output: operands.output.toArray(),
       query: gradients.queryGradient.toArray(),
@@ -260,7 +260,7 @@ describe.each<[Device, DType, number]>([
         const queryGradient = zeros(operands.query);
         const [keyGradient, valueGradient] = [zeros(operands.key), zeros(operands.value)];
         const outputGradient = rowsOf(values.outputGradient, queries.positions, heads);
-        attentionBackward({
+        differentiateAttention({
           ...operands,
           output,
           logSumExp,

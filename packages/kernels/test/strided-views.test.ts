@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { add, attentionBackward, attentionForward, splitProjection, Tensor, tidy } from '../src/index.js';
+import { add, attentionForward, splitProjection, Tensor, tidy } from '../src/index.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 
 // S sequence, B micro-batch, A query heads in G groups of R, D head size
 const [sequence, batch, groups, members, size] = [70, 2, 2, 2, 12];
@@ -42,7 +43,7 @@ function attend(operands: Operands, gradients: Operands): Float32Array {
   const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype });
   const call = { ...operands, output, logSumExp, causal: true };
   attentionForward(call);
-  attentionBackward({
+  differentiateAttention({
     ...call,
     outputGradient: Tensor.from(values(output.size, 9), { shape: output.shape, dtype }),
     queryGradient: gradients.query,

@@ -1,6 +1,7 @@
 import {
   attentionBackward,
   attentionForward,
+  attentionRowSums,
   checkedOperation,
   type PackedSamples,
   splitProjection,
@@ -131,12 +132,16 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         const call = callOf(options, masks);
         tidy(() => {
           const gradients = splitProjection(qkvGradient.reshape(shapes.qkv));
+          const ofOutput = outputGradient!.reshape(shapes.output);
           attentionBackward({
             queryGradient: gradients.query,
             keyGradient: gradients.key,
             valueGradient: gradients.value,
-            outputGradient: outputGradient!.reshape(shapes.output),
-            output: result.reshape(shapes.output),
+            outputGradient: ofOutput,
+            rowSums: attentionRowSums({
+              output: result.reshape(shapes.output),
+              outputGradient: ofOutput,
+            }),
             logSumExp: lse,
             ...splitProjection(projection.reshape(shapes.qkv)),
             ...call,

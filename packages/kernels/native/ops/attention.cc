@@ -8,6 +8,7 @@
 //   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
 //   query  [S, B, A, D] or [S, B, G, R, D]     key, value  [K, B, G, D]     gradients have these shapes, too
 //   output, outputGradient  [S, B, A, D]
+//   rowSums  [B, A, S], as logSumExp: of output times outputGradient (attention_row_sums)
 //   dtypes: output may be float32 over operands of 16 bits, and so may the gradients of query, key and value,
 //   all three alike: what is merged or added up later is rounded once
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator; forward
@@ -37,7 +38,7 @@
 //
 // scale: of the scores, above 0.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
-// the logSumExp and the output of all keys, the gradients of some queries by some keys add up to those of
+// the logSumExp and the rowSums of all keys, the gradients of some queries by some keys add up to those of
 // all. dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
 // column = position of the key, row = position of the query, head = headOffset + a under the key (keyLow,
 // keyHigh): a part of a sequence drops what the whole sequence does. With packed samples positions count
@@ -140,18 +141,11 @@ Status expect_result_dtype(const OpCall& call, int tensor, DType dtype) {
 }
 
 template <typename Op>
-Status expect_output(const OpCall& call) {
+Status expect_statistics(const OpCall& call, int tensor) {
   const Sizes sizes = sizes_of<Op>(call);
-  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads));
-  return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
-}
-
-template <typename Op>
-Status expect_statistics(const OpCall& call) {
-  const Sizes sizes = sizes_of<Op>(call);
-  MTL_RETURN_IF_ERROR(sizes.packed ? expect_shape(call, Op::kLogSumExp, {sizes.heads, sizes.num_queries})
-                                   : expect_shape(call, Op::kLogSumExp, {sizes.batch, sizes.heads, sizes.num_queries}));
-  return expect_dtype(call, Op::kLogSumExp, {exact_dtype(call.tensor(Op::kQuery).dtype)});
+  MTL_RETURN_IF_ERROR(sizes.packed ? expect_shape(call, tensor, {sizes.heads, sizes.num_queries})
+                                   : expect_shape(call, tensor, {sizes.batch, sizes.heads, sizes.num_queries}));
+  return expect_dtype(call, tensor, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
 // Parts of packed samples: queries in rows of their own, queries and keys at positions of their own.
@@ -282,8 +276,10 @@ Status validate_inputs(const OpCall& call) {
 Status validate_forward(const OpCall& call) {
   using Op = AttentionForward;
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
-  if (call.has(Op::kLogSumExp)) MTL_RETURN_IF_ERROR(expect_statistics<Op>(call));
-  return expect_output<Op>(call);
+  if (call.has(Op::kLogSumExp)) MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kLogSumExp));
+  const Sizes sizes = sizes_of<Op>(call);
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads));
+  return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
 
 // Gradients have the shapes of their operands, and one dtype.
@@ -303,9 +299,10 @@ Status expect_gradients(const OpCall& call) {
 Status validate_backward(const OpCall& call) {
   using Op = AttentionBackward;
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
-  MTL_RETURN_IF_ERROR(expect_statistics<Op>(call));
-  MTL_RETURN_IF_ERROR(expect_output<Op>(call));
-  MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutputGradient, Op::kOutput));
+  MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kLogSumExp));
+  MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kRowSums));
+  const Sizes sizes = sizes_of<Op>(call);
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutputGradient, sizes, sizes.num_queries, sizes.heads));
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutputGradient, {call.tensor(Op::kQuery).dtype}));
   return expect_gradients(call);
 }
@@ -334,7 +331,7 @@ MTL_REGISTER_OP(OpSchema{"attention_forward",
                          strided_tensors(AttentionForward::kQuery, AttentionForward::kKey, AttentionForward::kValue)});
 MTL_REGISTER_OP(OpSchema{"attention_backward",
                          3,
-                         {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "output", "logSumExp",
+                         {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "rowSums", "logSumExp",
                           "query", "key", "value", "keyStart?", "keyMask?", "starts?", "queryStarts?", "firstQueries?", "firstKeys?",
                           "samples?"},
                          {"causal", "windowSize", "firstQuery", "firstKey", "scale", "dropoutProbability", "keyLow", "keyHigh",
@@ -382,7 +379,6 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.query = head_operand(call.tensor(Op::kQuery), first, sizes.groups, problem.query_starts);
   problem.key = group_operand(call.tensor(Op::kKey), first, problem.starts);
   problem.value = group_operand(call.tensor(Op::kValue), first, problem.starts);
-  problem.output = head_operand(call.tensor(Op::kOutput), first, sizes.groups, problem.query_starts);
   problem.log_sum_exp = call.tensor(Op::kLogSumExp).data;
   problem.first_query = call.integer(Op::kFirstQuery);
   problem.first_key = call.integer(Op::kFirstKey);
@@ -450,7 +446,12 @@ void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand
 
 }  // namespace
 
-AttentionProblem attention_forward_problem(const OpCall& call) { return problem_of<AttentionForward>(call); }
+AttentionProblem attention_forward_problem(const OpCall& call) {
+  using Op = AttentionForward;
+  AttentionProblem problem = problem_of<Op>(call);
+  problem.output = head_operand(call.tensor(Op::kOutput), leading<Op>(call), problem.groups, problem.query_starts);
+  return problem;
+}
 
 AttentionProblem attention_backward_problem(const OpCall& call) {
   using Op = AttentionBackward;
@@ -460,6 +461,7 @@ AttentionProblem attention_backward_problem(const OpCall& call) {
   problem.key_gradient = group_operand(call.tensor(Op::kKeyGradient), first, problem.starts);
   problem.value_gradient = group_operand(call.tensor(Op::kValueGradient), first, problem.starts);
   problem.output_gradient = head_operand(call.tensor(Op::kOutputGradient), first, problem.groups, problem.query_starts);
+  problem.row_sums = call.tensor(Op::kRowSums).data;
   problem.accumulate = call.flag(Op::kAccumulate);
   return problem;
 }

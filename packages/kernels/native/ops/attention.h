@@ -43,7 +43,7 @@ struct AttentionBackward {
     kKeyGradient,
     kValueGradient,
     kOutputGradient,
-    kOutput,
+    kRowSums,
     kLogSumExp,
     kQuery,
     kKey,
@@ -96,9 +96,11 @@ struct AttentionProblem {
   DType dtype;  // of query, key, value and outputGradient; the others have it or are float32
   int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
   int64_t batch, heads, groups, head_size;
-  AttentionOperand query, key, value, output;
+  AttentionOperand query, key, value;
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
-  // Backward only; null data otherwise.
+  AttentionOperand output;  // forward only; null data otherwise
+  // Backward only; null otherwise.
+  const void* row_sums;  // as log_sum_exp
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   bool accumulate;  // gradients are added to
   // Which keys a query attends to: all that none of these hides. Positions are those of the sequence.

@@ -21,8 +21,10 @@ constexpr double kRowTolerance = 8e-3;
 
 void check(const AttentionCase& one) {
   const AttentionTensors expected = reference_of(one, DType::kBFloat16), actual(one, DType::kBFloat16);
-  const AttentionProblem problem = call_of(one, actual).problem();
+  const AttentionCall call = call_of(one, actual);
+  const AttentionProblem problem = call.problem();
   EXPECT(succeeded(forward_all<AmxGemm, bfloat16>(problem)));
+  call.sum_rows();
   EXPECT(succeeded(backward_all<AmxGemm, bfloat16>(problem)));
   EXPECT(actual.output.guards_stand() && actual.log_sum_exp.guards_stand() && actual.qkv_gradient.guards_stand());
   const std::string name = name_of_case(one, DType::kBFloat16) + " with AMX: ";

@@ -37,12 +37,26 @@ AttentionProblem AttentionCall::problem() const {
   OpCall call;
   call.tensors = tensors;
   call.attributes = attributes;
-  return attention_backward_problem(call);
+  AttentionProblem problem = attention_backward_problem(call);
+  const std::vector<TensorView> of_forward = tensors_of_forward();
+  call.tensors = of_forward.data();
+  problem.output = attention_forward_problem(call).output;
+  return problem;
+}
+
+void AttentionCall::sum_rows() const {
+  run_reference("attention_row_sums", {tensors[AttentionBackward::kRowSums], output, tensors[AttentionBackward::kOutputGradient]}, attributes);
+}
+
+std::vector<TensorView> AttentionCall::tensors_of_forward() const {
+  std::vector<TensorView> result = {output};
+  result.insert(result.end(), tensors + AttentionBackward::kLogSumExp, std::end(tensors));
+  return result;
 }
 
 void AttentionCall::run_on_reference() const {
-  // the tensors of attention_forward are those from the output on
-  run_reference("attention_forward", {tensors + AttentionBackward::kOutput, std::end(tensors)}, attributes);
+  run_reference("attention_forward", tensors_of_forward(), attributes);
+  sum_rows();
   run_reference("attention_backward", {std::begin(tensors), std::end(tensors)}, attributes);
 }
 

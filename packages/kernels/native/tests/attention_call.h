@@ -14,19 +14,26 @@ struct ProjectionViews {
 };
 ProjectionViews parts_of(const TensorView& qkv);
 
-// The tensors of attention_backward, absent or not, and its attributes, which begin with those of
-// attention_forward.
+// The output of attention_forward, the tensors of attention_backward, absent or not, and its attributes,
+// which begin with those of attention_forward.
 struct AttentionCall {
+  TensorView output = {};
   TensorView tensors[AttentionBackward::kSamples + 1] = {};
   double attributes[AttentionBackward::kAccumulate + 1] = {};
 
   TensorView& operator[](AttentionBackward::Tensors tensor) { return tensors[tensor]; }
+  const TensorView& operator[](AttentionBackward::Tensors tensor) const { return tensors[tensor]; }
   double& operator[](AttentionBackward::Attributes attribute) { return attributes[attribute]; }
   void set_projections(const TensorView& qkv, const TensorView& qkv_gradient);
-  // Of both directions.
+  // Both directions.
   AttentionProblem problem() const;
+  // Computes rowSums by the output, on the reference.
+  void sum_rows() const;
   // Forward and backward on the reference.
   void run_on_reference() const;
+
+ private:
+  std::vector<TensorView> tensors_of_forward() const;
 };
 
 // The scratch memory of the fused backward pass, if MTL_CUDA_ATTENTION selects it and it supports the

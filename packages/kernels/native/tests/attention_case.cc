@@ -22,7 +22,7 @@ AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
       log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
       output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
       qkv_gradient(one.exact ? DType::kFloat32 : dtype, one.projection()),
-      delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
+      row_sums(DType::kFloat32, {one.batch, one.heads, one.sequence}),
       key_start(DType::kInt32, {one.batch, one.sequence}),
       key_mask(DType::kUint8, {one.batch, one.sequence}),
       samples(DType::kInt64, {one.batch}),
@@ -47,7 +47,8 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
   using Op = AttentionBackward;
   AttentionCall call = plain_attention_call(one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size)));
   call.set_projections(tensors.qkv.view(), tensors.qkv_gradient.view());
-  call[Op::kOutput] = tensors.output.view();
+  call.output = tensors.output.view();
+  call[Op::kRowSums] = tensors.row_sums.view();
   call[Op::kOutputGradient] = tensors.output_gradient.view();
   call[Op::kLogSumExp] = tensors.log_sum_exp.view();
   if (one.documents) call[Op::kKeyStart] = tensors.key_start.view();

@@ -28,7 +28,7 @@ std::string name_of_case(const AttentionCase& one, DType dtype);
 
 // All tensors of a case; inputs are random, outputs poisoned or, where they are added to, random.
 struct AttentionTensors {
-  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples, first_keys;
+  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, row_sums, key_start, key_mask, samples, first_keys;
 
   AttentionTensors(const AttentionCase& one, DType dtype);
 };

@@ -45,7 +45,7 @@ struct Case {
 };
 
 struct Tensors {
-  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, starts, samples;
+  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, row_sums, starts, samples;
 
   // dtype: of the inputs; results: dtype of the results.
   Tensors(const Case& one, DType dtype, DType results)
@@ -54,7 +54,7 @@ struct Tensors {
         log_sum_exp(DType::kFloat32, {one.heads, one.rows()}),
         output_gradient(dtype, {one.rows(), one.heads, one.head_size}),
         qkv_gradient(results, one.projection()),
-        delta(DType::kFloat32, {one.heads, one.rows()}),
+        row_sums(DType::kFloat32, {one.heads, one.rows()}),
         starts(DType::kInt32, {one.batch() + 1}),
         samples(DType::kInt64, {one.batch()}) {
     qkv.fill(1, 1.5);
@@ -79,7 +79,8 @@ AttentionCall call_of(const Case& one, const Tensors& tensors, int64_t first_row
   };
   AttentionCall call = plain_attention_call(1.0 / std::sqrt(static_cast<double>(one.head_size)));
   call.set_projections(rows_of(tensors.qkv), rows_of(tensors.qkv_gradient));
-  call[Op::kOutput] = rows_of(tensors.output);
+  call.output = rows_of(tensors.output);
+  call[Op::kRowSums] = tensors.row_sums.view();
   call[Op::kOutputGradient] = rows_of(tensors.output_gradient);
   call[Op::kLogSumExp] = tensors.log_sum_exp.view();
   call[Op::kStarts] = tensors.starts.view();
@@ -99,13 +100,16 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Both kernels; those for tensor cores have no windows of packed samples.
-void run_kernels(const AttentionProblem& problem, float* delta) {
+// Both kernels; those for tensor cores have no windows of packed samples. `sum_rows` computes
+// problem.row_sums by the output.
+template <typename SumRows>
+void run_kernels(const AttentionProblem& problem, const SumRows& sum_rows) {
   const bool is_for_hopper = problem.window == kNoWindow;
   EXPECT(ran(cuda::attention_forward({problem, nullptr})));
   EXPECT((std::strstr(emulation::last_kernel(), "hopper") != nullptr) == is_for_hopper);
   const FusedScratch fused(problem);
-  EXPECT(ran(cuda::attention_backward({problem, delta, nullptr, nullptr, fused.data()})));
+  sum_rows();
+  EXPECT(ran(cuda::attention_backward({problem, nullptr, nullptr, fused.data()})));
   EXPECT((std::strstr(emulation::last_kernel(), "hopper") != nullptr) == is_for_hopper);
   EXPECT((std::strstr(emulation::last_kernel(), "fused_backward") != nullptr) == (fused.data() != nullptr));
   EXPECT(fused.guards_stand());
@@ -121,10 +125,10 @@ Tensors results_of(const Case& one, DType dtype, Order order) {
     for (int64_t i = 0; i < one.columns(); ++i) tensors.qkv_gradient.set(row * one.columns() + i, 0.0);
     for (int64_t head = 0; head < one.heads; ++head) tensors.log_sum_exp.set(head * one.rows() + row, kEmptyLogSumExp);
   }
-  run_kernels(call_of(one, tensors).problem(), tensors.delta.data<float>());
+  const AttentionCall call = call_of(one, tensors);
+  run_kernels(call.problem(), [&] { call.sum_rows(); });
   emulation::set_order(Order::kAscending);
-  EXPECT(tensors.output.guards_stand() && tensors.log_sum_exp.guards_stand() && tensors.qkv_gradient.guards_stand() &&
-         tensors.delta.guards_stand());
+  EXPECT(tensors.output.guards_stand() && tensors.log_sum_exp.guards_stand() && tensors.qkv_gradient.guards_stand());
   return tensors;
 }
 
@@ -146,18 +150,25 @@ void check_kernels(const Case& one, DType dtype) {
 void check_kernels_alone(const Case& one, DType dtype) {
   const Tensors packed = results_of(one, dtype, Order::kShuffled);
   Tensors alone(one, dtype, dtype);
-  std::vector<float> log_sum_exp(one.heads * one.longest()), delta(log_sum_exp.size());
+  std::vector<float> log_sum_exp(one.heads * one.longest()), row_sums(log_sum_exp.size());
   int64_t start = 0;
   for (int64_t b = 0; b < one.batch(); start += one.lengths[b++]) {
     const int64_t length = one.lengths[b], columns = one.heads * one.head_size;
     if (length == 0) continue;
-    AttentionProblem problem = call_of(one, alone, start).problem();
+    const AttentionCall call = call_of(one, alone, start);
+    AttentionProblem problem = call.problem();
     problem.starts = problem.query_starts = nullptr;
     problem.num_queries = problem.num_keys = length;
     problem.batch = 1;
     problem.log_sum_exp = log_sum_exp.data();
     if (problem.samples != nullptr) problem.samples += b;
-    run_kernels(problem, delta.data());
+    problem.row_sums = row_sums.data();
+    run_kernels(problem, [&] {
+      TensorView sums = call[AttentionBackward::kRowSums], output = call.output, gradient = call[AttentionBackward::kOutputGradient];
+      sums.data = row_sums.data();
+      sums.shape[1] = output.shape[0] = gradient.shape[0] = length;
+      run_reference("attention_row_sums", {sums, output, gradient}, call.attributes);
+    });
     const auto same_rows = [&](const HostTensor& left, const HostTensor& right, int64_t of_row) {
       return std::memcmp(left.data<uint16_t>() + start * of_row, right.data<uint16_t>() + start * of_row, 2 * length * of_row) == 0;
     };

@@ -45,7 +45,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   std::vector<double> of_backward = attributes;
   of_backward.push_back(0);  // accumulate
   const auto tensors_of = [&](const Spec& of_query, const Spec& of_key) -> std::vector<Spec> {
-    return {of_query, of_key, of_key, operand, operand, integers(kF32, lse, 4, 2), operand, key, key, start, mask, absent(), absent(), absent(), absent(), samples};
+    return {of_query, of_key, of_key, operand, real(kF32, lse), integers(kF32, lse, 4, 2), operand, key, key, start, mask, absent(), absent(), absent(), absent(), samples};
   };
   cases.push_back({"attention_backward", tensors_of(gradient, key_gradient), of_backward, dtypes});
   of_backward.back() = 1;
@@ -79,7 +79,7 @@ void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& 
                    attributes,
                    dtypes});
   cases.push_back({"attention_backward",
-                   {gradient, gradient, gradient, operand, operand, integers(kF32, lse, 4, 2), operand, operand, operand,
+                   {gradient, gradient, gradient, operand, real(kF32, lse), integers(kF32, lse, 4, 2), operand, operand, operand,
                     absent(), absent(), starts, absent(), absent(), absent(), samples},
                    of_backward,
                    dtypes});
@@ -102,6 +102,11 @@ std::vector<Case> attention_cases() {
   for (const int64_t queries : {1, 5}) add_output_alone(cases, {queries, 1, 2, 24, 70, -1, 73});
   const Spec merged = real(kF32, {67, 2, 3, 24}), statistics = real(kF32, {2, 3, 67});
   cases.push_back({"merge_attention", {merged, statistics, merged, statistics}, {}});
+  for (const int64_t size : {5, 24, 83}) {
+    const Spec summed = real(kCompute, {67, 2, 3, size}), packed = real(kCompute, {67, 3, size});
+    cases.push_back({"attention_row_sums", {output(kF32, {2, 3, 67}), summed, summed}, {}});
+    cases.push_back({"attention_row_sums", {output(kF32, {3, 67}), real(kF32, {67, 3, size}), packed}, {}});
+  }
   for (const int64_t positions : {1, 5}) {
     const Spec cache = real(kCompute, {2, 3, 70, 19}), rows = real(kCompute, {positions, 2, 3, 19});
     cases.push_back({"append_to_cache", {cache, cache, rows, rows}, {65}});

@@ -180,10 +180,11 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   /** [S, B, A, D], packed [T, A, D] */
   readonly outputGradient: Tensor;
   /**
-   * `output`, `logSumExp`, `query`, `key` and `value` of the forward call. With `output` and `logSumExp` of
-   * all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
+   * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. With `rowSums` and `logSumExp`
+   * of all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
    */
-  readonly output: Tensor;
+  readonly rowSums: Tensor;
+  /** As in the forward call; so are `query`, `key` and `value`. */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
   readonly key: Tensor;
@@ -197,14 +198,14 @@ export interface AttentionBackwardOptions extends AttentionOptions {
 export const attentionBackward = checkedOperation(
   'attentionBackward',
   (options: AttentionBackwardOptions): void => {
-    const { queryGradient, keyGradient, valueGradient, outputGradient, output, logSumExp } = options;
+    const { queryGradient, keyGradient, valueGradient, outputGradient, rowSums, logSumExp } = options;
     const { query, key, value, accumulate = false } = options;
     runOperation('attention_backward', {
       queryGradient,
       keyGradient,
       valueGradient,
       outputGradient,
-      output,
+      rowSums,
       logSumExp,
       query,
       key,

@@ -10,6 +10,7 @@ export {
   type PackedSamples,
 } from './attention.js';
 export { type AttentionCachedForwardOptions, attentionCachedForward } from './attention-cached.js';
+export { type AttentionRowSumsOptions, attentionRowSums } from './attention-row-sums.js';
 export {
   type BiasDropoutResidualBackwardOptions,
   type BiasDropoutResidualForwardOptions,

@@ -1,10 +1,5 @@
-import {
-  type AttentionOptions,
-  attentionBackward,
-  attentionForward,
-  type DType,
-  Tensor,
-} from '../../src/index.js';
+import { type AttentionOptions, attentionForward, type DType, Tensor } from '../../src/index.js';
+import { differentiateAttention } from '../support/differentiate-attention.js';
 import type { CaseTable, GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 import { attentionTolerances } from './tolerances.js';
 
@@ -218,7 +213,7 @@ function backwardCase(part: Part): OpCase {
       const operands = { query: tensors.query!, key: tensors.key!, value: tensors.value! };
       const call = { output, logSumExp, ...operands, ...optionsOf(part, tensors) };
       attentionForward(call);
-      attentionBackward({
+      differentiateAttention({
         ...call,
         outputGradient: outputGradient!,
         queryGradient: queryGradient!,
@@ -252,7 +247,7 @@ function gradientCase(part: Part): GradientCase {
     backward: (tensors, outputGradient, gradients) => {
       const call = { ...callOf(tensors), output: tensors.output! };
       attentionForward(call);
-      attentionBackward({
+      differentiateAttention({
         ...call,
         outputGradient,
         queryGradient: gradients.query!,

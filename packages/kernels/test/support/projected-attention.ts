@@ -1,12 +1,11 @@
 import {
-  type AttentionBackwardOptions,
   type AttentionForwardOptions,
-  attentionBackward,
   attentionForward,
   splitProjection,
   type Tensor,
   tidy,
 } from '../../src/index.js';
+import { type DifferentiateAttentionOptions, differentiateAttention } from './differentiate-attention.js';
 
 type Operands = 'query' | 'key' | 'value';
 type Gradients = 'queryGradient' | 'keyGradient' | 'valueGradient';
@@ -16,7 +15,7 @@ export interface ProjectedForwardOptions extends Omit<AttentionForwardOptions, O
   readonly qkv: Tensor;
 }
 
-export interface ProjectedBackwardOptions extends Omit<AttentionBackwardOptions, Operands | Gradients> {
+export interface ProjectedBackwardOptions extends Omit<DifferentiateAttentionOptions, Operands | Gradients> {
   readonly qkv: Tensor;
   readonly qkvGradient: Tensor;
 }
@@ -26,11 +25,11 @@ export function projectedForward({ qkv, ...call }: ProjectedForwardOptions): voi
   tidy(() => attentionForward({ ...call, ...splitProjection(qkv) }));
 }
 
-/** `attentionBackward` of a packed projection. */
+/** `differentiateAttention` of a packed projection. */
 export function projectedBackward({ qkv, qkvGradient, ...call }: ProjectedBackwardOptions): void {
   tidy(() => {
     const { query, key, value } = splitProjection(qkvGradient);
     const gradients = { queryGradient: query, keyGradient: key, valueGradient: value };
-    attentionBackward({ ...call, ...splitProjection(qkv), ...gradients });
+    differentiateAttention({ ...call, ...splitProjection(qkv), ...gradients });
   });
 }

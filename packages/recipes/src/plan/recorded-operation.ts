@@ -44,7 +44,7 @@ export function recordedOperation(
 ): RecordedOperation {
   const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
   const variant = drawsNumbers(operands) ? { variant: 'dropout' } : {};
-  if (name.startsWith('attention')) {
+  if (name === 'attention_forward' || name === 'attention_backward') {
     const computed = flops * computedPart(name, operands);
     const bytes = bytesOf(name, operands);
     const sizes = attentionSizes(operands);

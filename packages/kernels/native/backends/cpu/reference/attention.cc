@@ -30,8 +30,11 @@ struct Head {
       set(view(operand), index(operand, position, d), add ? element(operand, position, d) + values[d] : values[d]);
     }
   }
-  TensorView statistics() const {
-    return {problem.log_sum_exp, problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32};
+  DType statistics_dtype() const { return problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+  TensorView statistics() const { return {problem.log_sum_exp, statistics_dtype()}; }
+  // The sum over keys of each probability times its gradient.
+  double row_sum(int64_t query) const {
+    return get(TensorView{const_cast<void*>(problem.row_sums), statistics_dtype()}, statistics_index(query));
   }
 
   bool visible(int64_t query, int64_t key) const {
@@ -101,10 +104,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   const AttentionProblem& problem = head.problem;
   const int64_t size = problem.head_size;
   const double log_sum_exp = get(head.statistics(), head.statistics_index(query));
-  double delta = 0.0;  // sum over keys of probability times its gradient
-  for (int64_t d = 0; d < size; ++d) {
-    delta += head.element(problem.output_gradient, query, d) * head.element(problem.output, query, d);
-  }
+  const double row_sum = head.row_sum(query);
   for (int64_t key = 0; key < head.num_keys(); ++key) {
     if (!head.visible(query, key)) continue;
     const double probability = std::exp(head.score(query, key) - log_sum_exp);
@@ -115,7 +115,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
       probability_gradient += factor * gradient * head.element(problem.value, key, d);
       values[key * size + d] += factor * probability * gradient;
     }
-    const double score_gradient = problem.scale * probability * (probability_gradient - delta);
+    const double score_gradient = problem.scale * probability * (probability_gradient - row_sum);
     for (int64_t d = 0; d < size; ++d) {
       queries[query * size + d] += score_gradient * head.element(problem.key, key, d);
       keys[key * size + d] += score_gradient * head.element(problem.query, query, d);

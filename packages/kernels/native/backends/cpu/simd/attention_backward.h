@@ -1,7 +1,7 @@
 // Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, loop over the tiles of
 // queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
-//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
+//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, those of dO * O
 // The gradients of a tile's keys and values are complete after its pass; those of queries are summed over the
 // passes.
 #pragma once
@@ -15,9 +15,9 @@ namespace {
 template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, output_gradients;
-  Results<T> outputs, query_gradients, key_gradients, value_gradients;
+  Results<T> query_gradients, key_gradients, value_gradients;
   bool accumulate;  // gradients are added to
-  const float* log_sum_exp;
+  const float *log_sum_exp, *row_sums;
   Visibility visibility;
   Dropout dropout;
   float scale;
@@ -90,7 +90,7 @@ BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t seque
   return scratch;
 }
 
-// Packs a tile of queries and output gradients and computes its delta.
+// Packs a tile of queries and output gradients, and takes its statistics.
 template <typename Gemm, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                      int64_t first) {
@@ -108,19 +108,12 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(scratch.query_columns + column_offset, rows_of(head.queries, first));
     pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
-  with_matrix(rows_of(head.outputs, first), [&](const auto& outputs) {
-    for (int64_t row = 0; row < kTile; ++row) {
-      // Rows past the end get probability e^(0 - huge) = 0.
-      const bool real = first + row < sequence;
-      scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
-      VFloat total = {};
-      for (int64_t column = 0; real && column < size; column += kLanes) {
-        total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
-                 load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
-      }
-      scratch.delta[first + row] = total_of(total);
-    }
-  });
+  for (int64_t row = first; row < first + kTile; ++row) {
+    // Rows past the end get probability e^(0 - huge) = 0.
+    const bool real = row < sequence;
+    scratch.log_sum_exp[row] = (real ? head.log_sum_exp[row] : -kNoMaximum) * kLog2E;
+    scratch.delta[row] = real ? head.row_sums[row] : 0.0f;
+  }
   fill_zero(query_gradients + first * columns, kTile * columns);
   scratch.states[first / kTile] = TileState::kPrepared;
 }
@@ -129,7 +122,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, output_gradients, keys, values;
-  Results<T> outputs, query_gradients, key_gradients, value_gradients;
+  Results<T> query_gradients, key_gradients, value_gradients;
 };
 
 // What to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
@@ -152,7 +145,6 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
   }
   if (end_of_head || (!end_of_row && scratch.states[next_tile] == TileState::kUntouched)) {
     ahead.queries = rows_of(source->queries, next_tile * kTile);
-    ahead.outputs = rows_of(source->outputs, next_tile * kTile);
     ahead.output_gradients = rows_of(source->output_gradients, next_tile * kTile);
   }
   return ahead;
@@ -273,7 +265,6 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
         kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_rows(ahead.queries, first, kRowGroup);
-    prefetch_rows(ahead.outputs, first, kRowGroup);
     prefetch_rows(ahead.output_gradients, first, kRowGroup);
     prefetch_rows(ahead.keys, first, kRowGroup);
     prefetch_rows(ahead.values, first, kRowGroup);
@@ -378,12 +369,12 @@ struct BackwardGroup {
             operand(problem.key, keys),
             operand(problem.value, keys),
             operand(problem.output_gradient, queries),
-            results(problem.output, queries),
             results(problem.query_gradient, queries),
             results(problem.key_gradient, keys),
             results(problem.value_gradient, keys),
             problem.accumulate,
             static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
+            static_cast<const float*>(problem.row_sums) + statistics_at(problem, batch, a),
             visibility_of(problem, batch),
             dropout_of(problem, batch, a),
             static_cast<float>(problem.scale)};

@@ -33,7 +33,7 @@ struct AttentionArguments {
   // Arguments of the backward pass.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   bool accumulate;
-  float* delta;
+  const float* delta;  // rowSums, as log_sum_exp
 };
 
 // The same of a call for whole sequences (is_part), as another type: functions that take either read fewer of
@@ -60,7 +60,7 @@ inline int64_t elements_between(const AttentionProblem& problem, const Attention
 }
 
 // The arguments for a problem with a supported layout.
-inline AttentionArguments attention_arguments(const AttentionProblem& problem, float* delta = nullptr) {
+inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
   return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.num_keys),
           static_cast<int>(problem.batch),
@@ -96,7 +96,7 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem, f
           problem.key_gradient,
           problem.value_gradient,
           problem.accumulate,
-          delta};
+          static_cast<const float*>(problem.row_sums)};
 }
 
 // The query head and sample of a block. A block of keys processes all members of a group, one after the
@@ -156,7 +156,6 @@ MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPla
 cudaError_t launch_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);
-cudaError_t launch_attention_delta(const AttentionBackwardCall& call);
 cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_generation_attention(const AttentionForwardCall& call);
 cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call);

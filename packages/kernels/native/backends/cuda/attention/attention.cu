@@ -68,8 +68,7 @@ bool is_contiguous(const AttentionProblem& problem, const AttentionOperand& oper
 }  // namespace
 
 bool has_supported_layout(const AttentionProblem& problem) {
-  return is_contiguous(problem, problem.output) &&
-         (problem.output_gradient.data == nullptr || is_contiguous(problem, problem.output_gradient));
+  return is_contiguous(problem, problem.output.data == nullptr ? problem.output_gradient : problem.output);
 }
 
 cudaError_t attention_forward(const AttentionForwardCall& call) {
@@ -92,14 +91,12 @@ cudaError_t attention_backward(const AttentionBackwardCall& call) {
   if (!is_supported(call.problem)) return cudaErrorNotSupported;
   if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
-  cudaError_t status = launch_attention_delta(call);
-  if (status != cudaSuccess) return status;
   const AttentionProblem& p = call.problem;
   if (!fits_tensor_cores(call, p.query_gradient, p.query, p.key, p.value, p.output_gradient, p.key_gradient, p.value_gradient)) {
     return launch_plain_attention_backward(call);
   }
   AttentionBackwardCall without_window = call;
-  status = replace_window(&without_window);
+  cudaError_t status = replace_window(&without_window);
   if (status != cudaSuccess) return status;
   if (is_for_hopper(p)) return launch_hopper_attention_backward(without_window);
   status = launch_attention_query_gradient(without_window);

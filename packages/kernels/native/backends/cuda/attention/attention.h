@@ -31,7 +31,6 @@ struct AttentionForwardCall {
 
 struct AttentionBackwardCall {
   AttentionProblem problem;
-  float* delta;  // [B, A, S] scratch: sums of output times its gradient
   cudaStream_t stream;
   int32_t* first_keys = nullptr;  // as above
   void* fused = nullptr;          // scratch of the fused backward pass, which then is selected where it fits
@@ -39,7 +38,7 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Whether the kernels support the problem: an output (and its gradient) [S, B, A, D] or [T, A, D] without
+// Whether the kernels support the problem: an output, or its gradient, [S, B, A, D] or [T, A, D] without
 // gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 

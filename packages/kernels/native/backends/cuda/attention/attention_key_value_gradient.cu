@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
 
 template <typename T, int kWidth, Gradients kWhich, bool kPacked>
 cudaError_t launch_gradients(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.num_keys + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads / a.members)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
   return a.dropout_threshold != 0

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Argu
 
 template <typename T, int kWidth, typename Arguments>
 cudaError_t launch_arguments(const AttentionBackwardCall& call) {
-  const Arguments a = {attention_arguments(call.problem, call.delta)};
+  const Arguments a = {attention_arguments(call.problem)};
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
   return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true, Arguments>), how, a)

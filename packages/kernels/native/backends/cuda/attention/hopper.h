@@ -12,8 +12,7 @@ namespace mtl::cuda {
 // Whether a call that fits tensor cores uses these kernels or those for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 256 columns; otherwise as the launches of arguments.h. The backward launch does not include
-// attention_delta, which must run before it.
+// Heads of 40 to 256 columns; otherwise as the launches of arguments.h.
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 

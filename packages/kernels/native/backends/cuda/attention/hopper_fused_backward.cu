@@ -472,7 +472,7 @@ cudaError_t launch_passes(const AttentionArguments& a, const BackwardMaps& maps,
 }  // namespace
 
 cudaError_t launch_hopper_fused_backward(const AttentionBackwardCall& call, const BackwardMaps& maps) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   const FusedBackwardScratch scratch = fused_backward_scratch(call.problem);
   auto* const counters = static_cast<uint32_t*>(call.fused);
   auto* const sums = reinterpret_cast<float4*>(static_cast<char*>(call.fused) + scratch.counter_bytes);

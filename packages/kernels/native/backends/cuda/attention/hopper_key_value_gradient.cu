@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
   if (call.problem.head_size > 128) return launch_hopper_wide_key_value_gradient(call, maps);
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   return with_hopper_kernel<64, 80, 96, 128>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, a.num_keys, a.heads / a.members, call.stream);

@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 }  // namespace
 
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, a.sequence, a.heads, call.stream);

@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
 }  // namespace
 
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   return with_hopper_kernel<192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperWideKeyValueGradient<kWidth>>(a, a.num_keys, a.heads / a.members, call.stream);

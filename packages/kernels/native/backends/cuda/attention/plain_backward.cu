@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
 template <typename T>
 cudaError_t launch_dtype(const AttentionBackwardCall& call) {
-  const AttentionArguments a = attention_arguments(call.problem, call.delta);
+  const AttentionArguments a = attention_arguments(call.problem);
   const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, plain_launch(a, a.sequence, a.heads, call.stream), a);
   if (status != cudaSuccess) return status;
   return MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, plain_launch(a, a.num_keys, a.heads / a.members, call.stream), a);

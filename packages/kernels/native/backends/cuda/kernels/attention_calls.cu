@@ -31,9 +31,9 @@ Status run_attention_backward(const OpCall& call, const AttentionProblem& proble
   KernelScratch scratch;
   MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
-  int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(1) : nullptr;
-  void* const fused = takes_fused_backward(problem, gpu_properties()) ? scratch.as<void>(first_keys == nullptr ? 1 : 2) : nullptr;
-  return status_of(call, attention_backward({problem, scratch.as<float>(0), compute_stream(), first_keys, fused}));
+  int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(0) : nullptr;
+  void* const fused = takes_fused_backward(problem, gpu_properties()) ? scratch.as<void>(first_keys == nullptr ? 0 : 1) : nullptr;
+  return status_of(call, attention_backward({problem, compute_stream(), first_keys, fused}));
 }
 
 }  // namespace mtl::cuda

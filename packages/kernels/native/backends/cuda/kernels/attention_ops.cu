@@ -56,7 +56,7 @@ Status forward(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
-  if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
+  if (call.tensor(AttentionBackward::kOutputGradient).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
   if (problem.starts != nullptr && !problem.accumulate) {

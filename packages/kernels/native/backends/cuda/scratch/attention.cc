@@ -22,13 +22,10 @@ Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) 
   return ok_status();
 }
 
-// The sums of output times its gradient of each head and position.
 Status backward(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blocks) {
-  if (call.tensor(AttentionBackward::kOutput).size() == 0) return ok_status();
+  if (call.tensor(AttentionBackward::kOutputGradient).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
-  const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.query_rows;
-  blocks->add(problem.heads * positions * static_cast<int64_t>(sizeof(float)));
   add_first_keys(problem, blocks);
   if (takes_fused_backward(problem, gpu)) blocks->add(fused_backward_scratch(problem).bytes);
   return ok_status();

@@ -1,0 +1,40 @@
+// attention_row_sums: rowSums = the sum over the head size of output times outputGradient, which the
+// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). An op of its own, because
+// these few numbers are all that attention_backward needs of the output: processes that compute with rows of
+// each other send them instead, and calls over parts of the keys share them.
+//
+//   S positions, B micro-batch, A heads, D head size, T rows of packed samples
+//   output          [S, B, A, D] or [T, A, D], of attention_forward; float32 or the dtype of outputGradient
+//   outputGradient  as output
+//   rowSums         [B, A, S] or [A, T] float32 (float64 over float64)
+#include "ops/attention_row_sums.h"
+
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+Status validate(const OpCall& call) {
+  using Op = AttentionRowSums;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutputGradient, 3, 4));
+  const TensorView& gradient = call.tensor(Op::kOutputGradient);
+  const DType exact = gradient.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutput, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutput, {gradient.dtype, exact}));
+  MTL_RETURN_IF_ERROR(gradient.rank == 3
+                          ? expect_shape(call, Op::kRowSums, {gradient.dim(1), gradient.dim(0)})
+                          : expect_shape(call, Op::kRowSums, {gradient.dim(1), gradient.dim(2), gradient.dim(0)}));
+  return expect_dtype(call, Op::kRowSums, {exact});
+}
+
+MTL_REGISTER_OP(OpSchema{"attention_row_sums", 1, {"rowSums", "output", "outputGradient"}, {}, validate, nullptr});
+
+}  // namespace
+
+SummedRows summed_rows_of(const OpCall& call) {
+  const TensorView& output = call.tensor(AttentionRowSums::kOutput);
+  return {output.dim(0), output.rank == 3 ? output.dim(1) : output.dim(1) * output.dim(2), output.dim(-1)};
+}
+
+}  // namespace mtl

@@ -1,0 +1,17 @@
+import {
+  type AttentionBackwardOptions,
+  attentionBackward,
+  attentionRowSums,
+  type Tensor,
+} from '../../src/index.js';
+
+/** `attentionBackward` by the output in place of its row sums. */
+export interface DifferentiateAttentionOptions extends Omit<AttentionBackwardOptions, 'rowSums'> {
+  /** [S, B, A, D], packed [T, A, D] */
+  readonly output: Tensor;
+}
+
+export function differentiateAttention({ output, ...options }: DifferentiateAttentionOptions): void {
+  using rowSums = attentionRowSums({ output, outputGradient: options.outputGradient });
+  attentionBackward({ ...options, rowSums });
+}
