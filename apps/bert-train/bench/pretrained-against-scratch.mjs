@@ -7,9 +7,9 @@
  * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each of them from the pretrained
  * weights and from initial ones, all else equal. Ends with exit status 1 unless the median of every task's
  * score is better for the pretrained one by more than two standard errors. What is there already in the
- * directory, weights and tasks, is not made again. The protocol stands in
- * docs/benchmarks/2026-11-21-pretrained-against-scratch.md. Shorter pretraining measures less of it:
- * at 2,000 steps of a million parameters a BERT has learnt how often words are, nothing of their order.
+ * directory, weights and tasks, is not made again. The protocol is in docs/benchmarks/bert.md. Shorter
+ * pretraining measures less of it: at 2,000 steps of a million parameters a BERT has learnt how often words
+ * are, nothing of their order.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

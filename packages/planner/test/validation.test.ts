@@ -63,7 +63,7 @@ describe('measured steps that no constant is fitted on', () => {
 
   it.each([
     ['Shoeybi model', [0.05, 0.05, 0.05]],
-    // 83 % on 128 GPUs is not explained: see docs/benchmarks/2026-11-23-step-times-of-papers.md.
+    // 83 % on 128 GPUs is not explained: see docs/benchmarks/planner-against-papers.md.
     ['Shoeybi model and data', [0.05, 0.15, 0.05, 0.05]],
   ] as const)('%s: efficiencies of weak scaling in 2019 within %j', (set, bars) => {
     for (const [i, row] of heldOut(set).entries()) {

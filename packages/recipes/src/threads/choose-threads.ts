@@ -1,6 +1,6 @@
 /**
  * Model FLOPs of a micro-batch that one thread needs for another to pay
- * (docs/decisions/2026-11-22-threads.md).
+ * (docs/decisions/runs.md).
  */
 export const flopsPerThread = 5e9;
 

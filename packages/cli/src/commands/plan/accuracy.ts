@@ -2,7 +2,7 @@ import type { Profile } from '@mtl/planner';
 
 /**
  * That a plan predicts, and how far off predictions of its kind were on measured steps: the numbers of
- * docs/benchmarks (step-times-of-papers, plans-and-runs-on-two-cores).
+ * docs/benchmarks (planner-against-papers, planner-against-runs).
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {
