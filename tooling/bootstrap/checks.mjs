@@ -15,7 +15,7 @@ const commands = {
     ['biome', 'check', '.'],
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
-  boundaries: [['turbo', 'boundaries']],
+  boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
   // sources of lower packages would be checked once more for each package above; a page is for browsers
   typecheck: [
     ['tsc', '-p', 'tooling/tsconfig/everything.json'],

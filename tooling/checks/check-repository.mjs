@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Checks house rules that no linter knows: lengths and names of files, the width, words and openings of
- * comments, the files and layer of each package, no spread without use, short first examples, no merge left
+ * comments, the files of each package, no spread without use, short first examples, no merge left
  * half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
@@ -19,14 +19,7 @@ const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
 // a formatter makes of a marker a quotation seven deep
 const conflictMarker = /^(<{7}|(> ?){7})/;
-const packageFiles = [
-  'package.json',
-  'README.md',
-  'tsconfig.json',
-  'turbo.json',
-  'vitest.config.ts',
-  'src/index.ts',
-];
+const packageFiles = ['package.json', 'README.md', 'tsconfig.json', 'vitest.config.ts', 'src/index.ts'];
 
 /** Problems of one file: its length and its name. */
 function checkFile(path, text) {
@@ -104,17 +97,6 @@ function checkExample(path, text) {
   return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
-/** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
-function checkLayer(folder, { tags = [] }, rules) {
-  const name = basename(folder);
-  if (!tags.includes(name)) return [`${folder}/turbo.json: "tags" lacks "${name}"`];
-  const { allow, deny } = rules[name]?.dependencies ?? {};
-  if (Array.isArray(allow) || Array.isArray(deny)) return [];
-  return [
-    `turbo.json: "boundaries" has no entry "${name}": { "dependencies": { "allow": [...] } } is missing`,
-  ];
-}
-
 /** Problems of one package: files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
@@ -157,8 +139,6 @@ function selfTest() {
     checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
     checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
-    checkLayer('packages/a', { tags: ['a'] }, {}),
-    checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
     checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
@@ -189,7 +169,6 @@ function selfTest() {
     checkComments('a.py', `# ${'word '.repeat(25)}\n`),
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
-    checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
     checkFolders(['packages/a/src/name.ts', 'packages/b/src/name.ts', 'packages/b/src/build-name.ts']),
@@ -232,8 +211,6 @@ if (!process.argv.includes('--self-test')) {
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
   );
-  const readJson = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
-  const rules = readJson('turbo.json').boundaries.tags;
   const problems = [
     ...files
       .filter((path) => sourcePattern.test(path))
@@ -262,9 +239,6 @@ if (!process.argv.includes('--self-test')) {
     ...checkFolders(files),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
-    ...[...folders]
-      .filter((folder) => files.includes(`${folder}/turbo.json`))
-      .flatMap((folder) => checkLayer(folder, readJson(`${folder}/turbo.json`), rules)),
   ];
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exit(1);
