@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * npm run api: the API reference of all packages, from their docstrings, as HTML in tooling/build/api. Any
- * warning of TypeDoc is a failure: an @param without its parameter, an unknown tag, a broken link. Types are
- * not checked here; `npm run typecheck` does that.
- *   npm run api [-- --out DIRECTORY]
+ * npm run dev -- api: the API reference of all packages, from their docstrings, as HTML in tooling/build/api.
+ * Any warning of TypeDoc is a failure: an @param without its parameter, an unknown tag, a broken link. Types
+ * are not checked here; `npm run typecheck` does that.
+ *   npm run dev -- api [--out DIRECTORY]
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

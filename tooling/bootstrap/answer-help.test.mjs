@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
 import { root } from './bootstrap.mjs';
+import { commands } from './dev.mjs';
 
 const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const { path: folder, write, writeProgram, remove } = testFolder('help');
@@ -30,15 +31,19 @@ function runScript(words) {
 const programs = Object.entries(scripts)
   .filter(([, words]) => /^node \S+( \w+)?$/.test(words) && !words.includes('run-app.mjs'))
   .map(([name, words]) => [name, words.split(' ').slice(1)]);
+const developers = Object.keys(commands).map((name) => [name, ['tooling/bootstrap/dev.mjs', name]]);
 
-describe('--help of the commands of package.json', () => {
-  it.each(programs)('npm run %s: prints its usage, installs and builds nothing', (name, words) => {
-    const { status, stdout, stderr } = runScript([...words, '--help']);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    expect(stdout).toMatch(/^usage: npm (run )?[a-z]/);
-    expect(stdout).toContain(name);
-    expect(existsSync(called)).toBe(false);
-  });
+describe('--help of the commands of package.json, and of those of npm run dev', () => {
+  it.each([...programs, ...developers])(
+    '%s: prints its usage, installs and builds nothing',
+    (name, words) => {
+      const { status, stdout, stderr } = runScript([...words, '--help']);
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+      expect(stdout).toMatch(/^usage: npm (run )?[a-z]/);
+      expect(stdout).toContain(name);
+      expect(existsSync(called)).toBe(false);
+    },
+  );
 
   it('npm run gpt-train: prints its flags from the sources', { tags: ['whole'] }, () => {
     // the checkout of this test, in which everything that builds fails

@@ -169,9 +169,8 @@ export function bootstrap(
     const forWhat = isForThisMachine ? ' for this processor (npm run build:native: for all)' : '';
     console.log(`compiling the native kernels${forWhat}, once: a minute or more, by the number of cores`);
   }
-  // the root has build:packages and build:types; without a filter, turbo runs in all packages
-  const selection =
-    filters.length === 0 ? [] : [...filters.map((filter) => `--filter=${filter}...`), '--filter=//'];
+  // @mtl/tooling, on which all packages depend, has build:packages and build:types
+  const selection = filters.map((filter) => `--filter=${filter}...`);
   step(needed.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only'], {
     ...(isForThisMachine ? { MTL_INSTRUCTION_SETS: 'machine' } : {}),
   });

@@ -2,7 +2,7 @@
 /**
  * The checks that need no build and take seconds. Installs the packages first, where that is not done.
  *   npm run lint         formatting, lint, house rules
- *   npm run boundaries   who imports whom
+ *   npm run dev -- boundaries   who imports whom
  *   npm run typecheck    all sources and tests of all packages, as one program
  */
 import { spawnSync } from 'node:child_process';
@@ -15,7 +15,7 @@ const commands = {
     ['biome', 'check', '.'],
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
-  boundaries: [['turbo', 'boundaries']],
+  boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
   // sources of lower packages would be checked once more for each package above; a page is for browsers
   typecheck: [
     ['tsc', '-p', 'tooling/tsconfig/everything.json'],
@@ -48,7 +48,7 @@ export function runChecks(names) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  answerHelp(`usage: npm run lint | npm run boundaries | npm run typecheck
+  answerHelp(`usage: npm run lint | npm run typecheck | npm run dev -- boundaries
 
 The checks that need no build: formatting, lint and house rules; which package imports which; the types of all sources.`);
   const names = checkedNames(process.argv.slice(2));

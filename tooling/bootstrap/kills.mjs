@@ -1,14 +1,15 @@
 #!/usr/bin/env node
 /**
- * npm run kills -- [COUNT]: makes the checkout ready and kills ranks of a training run by SIGKILL, 20 times
- * by default, in the middle of steps and while they start; the curve must be that of a run without kills.
+ * npm run dev -- kills [COUNT]: makes the checkout ready and kills ranks of a training run by SIGKILL, 20
+ * times by default, in the middle of steps and while they start; the curve must be that of a run without
+ * kills.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
-answerHelp(`usage: npm run kills [-- COUNT]
+answerHelp(`usage: npm run dev -- kills [COUNT]
 
 Builds what is not built yet, and kills ranks of a training run COUNT times [20], in the middle of steps and while they
 start. The curve must be that of a run without kills.`);

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /**
- * npm run test:cuda: everything that runs on a GPU, first all operations
+ * npm run dev -- test:cuda: everything that runs on a GPU, first all operations
  * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
  * collectives, and training runs of two processes compared with one; short training runs of one process,
  * and what mtl doctor finds; on a GPU also training runs, compared with PyTorch and the CPU. On the GPU,
  * where there is one, and under emulation on this machine's processor; what has no GPU is skipped and
  * counted.
- *   npm run test:cuda                  both
- *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a GPU
- *   npm run test:cuda -- --ranks       only what several ranks do
+ *   npm run dev -- test:cuda                  both
+ *   npm run dev -- test:cuda --emulation   under emulation only: needs neither nvcc nor a GPU
+ *   npm run dev -- test:cuda --ranks       only what several ranks do
  * Other arguments go on to vitest.
  */
 import { spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ import { emulatedLibraries } from '../cuda-emulation/emulated-libraries.mjs';
 import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
-answerHelp(`usage: npm run test:cuda [-- FLAGS] [VITEST FLAGS]
+answerHelp(`usage: npm run dev -- test:cuda [FLAGS] [VITEST FLAGS]
 
 Builds what is not built yet, and runs everything of device cuda: on a GPU where there is one, and under emulation.
 

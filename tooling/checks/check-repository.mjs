@@ -1,42 +1,31 @@
 #!/usr/bin/env node
 /**
- * House rules that no linter knows: file lengths, file names, the width of comments, what every package has
- * and what it may import, no spread without use, short first examples, no
- * merge left half done. `--self-test` shows that each rule
- * can fail.
+ * Checks house rules that no linter knows: lengths and names of files, the width, words and openings of
+ * comments, the files of each package, no spread without use, short first examples, no merge left
+ * half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkPhrases } from './phrases.mjs';
+import { checkOpenings, checkPhrases } from './phrases.mjs';
 import { longComments, wrappedPattern } from './wrap-comments.mjs';
 
-const maximumLines = 600;
-const maximumTestLines = 800;
+const maximumLines = 1000;
 const maximumExampleLines = 40;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
-/** What phrases are looked for in: documents, and the comments, strings and names of sources. */
+/** Files in which phrases are looked for: documents, and the comments, strings and names of sources. */
 const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
-const testPattern = /\.test\.ts$|\/tests?\//;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
-// what a formatter has made of a marker is a quotation seven deep
+// a formatter makes of a marker a quotation seven deep
 const conflictMarker = /^(<{7}|(> ?){7})/;
-const packageFiles = [
-  'package.json',
-  'README.md',
-  'tsconfig.json',
-  'turbo.json',
-  'vitest.config.ts',
-  'src/index.ts',
-];
+const packageFiles = ['package.json', 'README.md', 'tsconfig.json', 'vitest.config.ts', 'src/index.ts'];
 
 /** Problems of one file: its length and its name. */
 function checkFile(path, text) {
   const problems = [];
   const lines = text.split('\n').length - 1;
-  const limit = testPattern.test(path) ? maximumTestLines : maximumLines;
-  if (lines > limit) problems.push(`${path}: ${lines} lines, at most ${limit}`);
+  if (lines > maximumLines) problems.push(`${path}: ${lines} lines, at most ${maximumLines}`);
   const name = basename(path);
   const kebab = /^[a-z0-9.]+(-[a-z0-9.]+)*$/;
   const snake = /^[a-z0-9.]+(_[a-z0-9.]+)*$/;
@@ -48,32 +37,9 @@ function checkFile(path, text) {
   return problems;
 }
 
-// names of two files for one concept, in two packages that must not import each other or that wrap it
-const sharedNames = new Set([
-  ...['index.ts', 'main.ts', 'library-version.ts', 'open-regular-file.ts', 'dtype.ts'],
-  ...['addon.ts', 'load-addon.ts', 'gather-rows.ts', 'rank-process.ts'],
-]);
-
-/**
- * Where a name tells its concept: operations, of which two packages have layers; commands, named after what
- * is typed.
- */
-const isNamedByFolder = (path) => /\/(operations|commands)\//.test(path);
-
-/** Problems of the names of source files: one name for two things, and folders that tools ignore. */
-function checkNames(paths) {
-  const sources = paths.filter(
-    (path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path) && !testPattern.test(path),
-  );
-  const named = new Map();
-  const twice = sources
-    .filter((path) => !sharedNames.has(basename(path)) && !isNamedByFolder(path))
-    .flatMap((path) => {
-      const first = named.get(basename(path));
-      named.set(basename(path), path);
-      return first === undefined ? [] : [`${path}: ${first} has this name too; name each after what it is`];
-    });
-  const ignored = paths
+/** Problems of the names of folders: tools and ignore files skip some. */
+function checkFolders(paths) {
+  return paths
     .filter((path) =>
       path
         .split('/')
@@ -81,7 +47,6 @@ function checkNames(paths) {
         .some((folder) => ['build', 'dist'].includes(folder)),
     )
     .map((path) => `${path}: tools and ignore files skip folders of this name`);
-  return [...twice, ...ignored];
 }
 
 /** Lines of one file that a merge left for someone to decide. */
@@ -132,17 +97,6 @@ function checkExample(path, text) {
   return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
-/** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
-function checkLayer(folder, { tags = [] }, rules) {
-  const name = basename(folder);
-  if (!tags.includes(name)) return [`${folder}/turbo.json: "tags" lacks "${name}"`];
-  const { allow, deny } = rules[name]?.dependencies ?? {};
-  if (Array.isArray(allow) || Array.isArray(deny)) return [];
-  return [
-    `turbo.json: "boundaries" has no entry "${name}": { "dependencies": { "allow": [...] } } is missing`,
-  ];
-}
-
 /** Problems of one package: files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
@@ -175,8 +129,8 @@ function checkThreads(path, text) {
 
 function selfTest() {
   const failing = [
-    checkFile('packages/a/src/long.ts', 'x\n'.repeat(601)),
-    checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(801)),
+    checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
+    checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
     checkFile('packages/a/src/CamelCase.ts', ''),
     checkFile('packages/a/native/kebab-case.cc', ''),
     checkConflicts('README.md', `text\n${'<'.repeat(7)} HEAD\n`),
@@ -185,14 +139,11 @@ function selfTest() {
     checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
     checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
-    checkLayer('packages/a', { tags: ['a'] }, {}),
-    checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
     checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
     checkThreads('packages/kernels/native/backends/cpu/a.h', '  #pragma omp parallel\n'),
-    checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
-    checkNames(['packages/a/src/build/name.ts']),
+    checkFolders(['packages/a/src/build/name.ts']),
     checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
     checkSpreads('a.md', '```ts\nconst a = {\n  ...{ b: 1, c: 2 },\n};\n```\n'),
     checkExample('packages/a/README.md', `# a\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`),
@@ -207,18 +158,20 @@ function selfTest() {
     checkPhrases('a.ts', ' * Fields are wrong on\n * purpose.\n'),
     checkPhrases('a.cc', 'x\n// The result is held\n  // against the reference.\n'),
     checkPhrases('a.sh', '# the file lies beside it\n'),
+    checkOpenings('platforms/a.ts', '/** Of one rank: its mesh. */\n'),
+    checkOpenings('platforms/a.ts', 'x\n  /**\n   * What a rank sends.\n   */\n'),
+    checkOpenings('platforms/a.cc', 'int a; // Those of the last row\n'),
+    checkOpenings('platforms/a.sh', 'x=1\n# What follows\n'),
   ];
   const passing = [
-    checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
+    checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(1000)),
     checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),
     checkComments('a.py', `# ${'word '.repeat(25)}\n`),
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
-    checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
-    checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
-    checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
+    checkFolders(['packages/a/src/name.ts', 'packages/b/src/name.ts', 'packages/b/src/build-name.ts']),
     checkThreads('packages/kernels/native/backends/cpu/threads.cc', '#include <omp.h>\n'),
     checkThreads('packages/kernels/native/backends/cpu/a.cc', '// #include <omp.h>\n'),
     checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
@@ -234,6 +187,12 @@ function selfTest() {
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
     checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
     checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
+    checkOpenings('elsewhere/a.ts', '/** Of one rank: its mesh. */\n'),
+    checkOpenings(
+      'platforms/a.ts',
+      '/**\n * Sums rows.\n * Of two it takes one.\n */\n// two lines\n// Of text\n',
+    ),
+    checkOpenings('platforms/a.sh', '# a comment\n# What follows goes on\n'),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
@@ -252,8 +211,6 @@ if (!process.argv.includes('--self-test')) {
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
   );
-  const readJson = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
-  const rules = readJson('turbo.json').boundaries.tags;
   const problems = [
     ...files
       .filter((path) => sourcePattern.test(path))
@@ -273,17 +230,15 @@ if (!process.argv.includes('--self-test')) {
       .flatMap((path) => checkChangeset(path, readFileSync(join(root, path), 'utf8'), folders)),
     ...files
       .filter((path) => phrasePattern.test(path))
-      .flatMap((path) => checkPhrases(path, readFileSync(join(root, path), 'utf8'))),
+      .map((path) => [path, readFileSync(join(root, path), 'utf8')])
+      .flatMap(([path, text]) => [...checkPhrases(path, text), ...checkOpenings(path, text)]),
     ...files
       .filter((path) => path.endsWith('.md'))
       .map((path) => [path, readFileSync(join(root, path), 'utf8')])
       .flatMap(([path, text]) => [...checkSpreads(path, text), ...checkExample(path, text)]),
-    ...checkNames(files),
+    ...checkFolders(files),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
-    ...[...folders]
-      .filter((folder) => files.includes(`${folder}/turbo.json`))
-      .flatMap((folder) => checkLayer(folder, readJson(`${folder}/turbo.json`), rules)),
   ];
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exit(1);

@@ -1,4 +1,4 @@
-/** What may be between two words of a comment: the end of a line and the beginning of the next one. */
+/** Matches between two words of a comment, also across the end of a line. */
 const gap = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:\*|//|#|>)?[ \t]*)`;
 
 /**
@@ -30,7 +30,7 @@ function expressionOf(pattern) {
   return new RegExp(`(?<![-\\w])(?:${pattern.replaceAll(' ', gap)})(?![-\\w])`, 'gi');
 }
 
-/** The list itself, and its tests. */
+/** Files without a check: the list itself, and its tests. */
 const exempt = ['tooling/checks/phrases.mjs', 'tooling/checks/check-repository.mjs'];
 
 /** Problems of a document or a source: the phrases of the list in its words, each with its line. */
@@ -42,4 +42,32 @@ export function checkPhrases(path, text) {
       return `${path}:${line}: "${found.replace(/\s+/g, ' ')}": write ${instead}`;
     }),
   );
+}
+
+/**
+ * Folders whose comments have been rewritten as sentences with a subject: no comment there may begin again
+ * with one of the words below. A folder is added when its last one is gone.
+ */
+const foldersWithSubjects = ['platforms/'];
+
+const ownLine = /^\s*(?:\/\/|#) /;
+const openings = ['Of', 'Those', 'What'].join('|');
+/** Matches a comment that begins with such a word, in a line of its own, at the end of one, or in a block. */
+const opening = new RegExp(String.raw`(?:\/\*\*?|\/\/|^\s*#) (${openings}) `);
+const openingOfBlock = new RegExp(String.raw`^\s*\* (${openings}) `);
+
+/** Problems of a source: comments that begin without a subject, in folders that have none left. */
+export function checkOpenings(path, text) {
+  if (path.endsWith('.md') || exempt.includes(path)) return [];
+  if (!foldersWithSubjects.some((folder) => path.startsWith(folder))) return [];
+  const lines = text.split('\n');
+  return lines.flatMap((line, index) => {
+    const before = lines[index - 1] ?? '';
+    const goesOn = ownLine.test(line) && ownLine.test(before);
+    const found = /\/\*\*?$/.test(before) ? openingOfBlock.exec(line) : goesOn ? null : opening.exec(line);
+    if (found === null) return [];
+    return [
+      `${path}:${index + 1}: a comment begins with "${found[1]}": write a sentence with a subject, or a verb`,
+    ];
+  });
 }

@@ -11,7 +11,7 @@ export interface EmulationCounts {
   readonly graphLaunches: number;
 }
 
-/** Whether this process's emulated CUDA device keeps counts (`npm run test:cuda -- --emulation` does). */
+/** Whether this process's emulated CUDA device keeps counts (`npm run dev -- test:cuda --emulation` does). */
 export declare const hasEmulationCounts: boolean;
 
 /** What the host has asked of the emulated CUDA device so far. */

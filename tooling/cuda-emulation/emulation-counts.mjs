@@ -11,7 +11,7 @@ const names = [
   'graphLaunches',
 ];
 
-/** Whether this process's emulated CUDA device keeps counts (`npm run test:cuda -- --emulation` does). */
+/** Whether this process's emulated CUDA device keeps counts (`npm run dev -- test:cuda --emulation` does). */
 export const hasEmulationCounts = process.env.MTL_EMULATION_COUNTS !== undefined;
 
 /** What the host has asked of the emulated CUDA device so far. */

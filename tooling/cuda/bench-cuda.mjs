@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * npm run bench:cuda: makes the checkout ready, builds the CUDA library, and runs both GPU benchmarks.
+ * npm run dev -- bench:cuda: makes the checkout ready, builds the CUDA library, and runs both GPU benchmarks.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 
-answerHelp(`usage: npm run bench:cuda [-- FLAGS]
+answerHelp(`usage: npm run dev -- bench:cuda [FLAGS]
 
 Builds what is not built yet, the CUDA library too, and runs both benchmarks of a GPU.
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /**
- * npm run bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to run
- * the tests and benchmarks of device cuda, into one file: this checkout without what only builds it, its
+ * npm run dev -- bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to
+ * run the tests and benchmarks of device cuda, into one file: this checkout without what only builds it, its
  * builds, the modules that they reach, Node itself, the shared libraries that a bare system lacks, and
  * PyTorch's yardstick where MTL_PEER names one.
  *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda] [--without-nccl]
- * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out
- * (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use NCCL,
- * because nccl.h was not there when they were compiled. bundle.json lists the engines that it contains.
- * Ends with 1 when the file is larger than 60 MB.
+ * Everything must be built: npm run dev -- bundle:cuda does that first. --without-cuda leaves the CUDA
+ * library out (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that
+ * cannot use NCCL, because nccl.h was not there when they were compiled. bundle.json lists the engines that
+ * it contains. Ends with 1 when the file is larger than 60 MB.
  *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
@@ -99,7 +99,9 @@ const builds = [
 for (const path of builds) {
   if (existsSync(join(root, path))) continue;
   const remedy =
-    path === cudaLibrary ? 'npm run build:cuda, which needs nvcc' : 'npm run bundle:cuda builds it';
+    path === cudaLibrary
+      ? 'npm run dev -- build:cuda, which needs nvcc'
+      : 'npm run dev -- bundle:cuda builds it';
   fail(`${path} is not built`, remedy);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it
+ * npm run dev -- bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it
  * (bundle-cuda.mjs).
  */
 import { spawnSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 import { emulatedTargets } from '../cuda-emulation/emulated-libraries.mjs';
 
-answerHelp(`usage: npm run bundle:cuda [-- FLAGS]
+answerHelp(`usage: npm run dev -- bundle:cuda [FLAGS]
 
 Builds what is not built yet, everything of device cuda too, and packs it for a machine with a GPU.
 

@@ -103,7 +103,7 @@ if (values.emulation) {
   const libraries = emulatedLibraries();
   if (libraries === undefined) {
     console.error(
-      `error[MTL_ON_CARD]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run test:cuda -- --emulation --build-only`,
+      `error[MTL_ON_CARD]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run dev -- test:cuda --emulation --build-only`,
     );
     process.exit(2);
   }

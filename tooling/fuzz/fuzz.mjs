@@ -2,7 +2,7 @@
 /**
  * Damages valid files of every format that is read and gives each to its reader, in a process of its own.
  * What fails: a crash, a hang, an error without a code, more than 2 GB, and another result than that of the
- * untouched file where the format stores it twice. See `npm run fuzz -- --help`.
+ * untouched file where the format stores it twice. See `npm run dev -- fuzz --help`.
  */
 import { fork } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const help = `usage: npm run fuzz -- [flags]: damages files of every format and reads them
+const help = `usage: npm run dev -- fuzz [flags]: damages files of every format and reads them
 
   --cases N         damaged files of each format (default 200)
   --seconds N       instead: as many as fit into this time

@@ -44,7 +44,7 @@ const brokenFormats = `
   };
 `;
 
-describe('npm run fuzz', () => {
+describe('npm run dev -- fuzz', () => {
   const expected = {
     hang: /FAILED hang 1-0 \(a\): hang: took more than 5 seconds/,
     crash: /FAILED crash 1-0 \(a\): crash: ended with SIGABRT/,

@@ -10,7 +10,7 @@ const pending = readdirSync(join(root, '.changeset')).filter((file) => /^(?!READ
 describe('changesets', () => {
   let copy;
   beforeAll(() => {
-    // turbo.json and sources say nothing to changesets: manifests and changesets are enough
+    // sources say nothing to changesets: manifests and changesets are enough
     const wanted = (path) =>
       /(^|\/)(package\.json|pnpm-workspace\.yaml|\.gitignore)$|^\.changeset\//.test(path);
     copy = copyRepository({ wanted });

@@ -26,7 +26,7 @@ if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
 }
 for (const { types } of Object.values(publishConfig.exports)) {
   if (types !== undefined && !existsSync(types))
-    refuse(`${name} is built without ${types}`, 'npm run build:types, which compiles nothing native');
+    refuse(`${name} is built without ${types}`, 'npm run dev -- build:types, which compiles nothing native');
 }
 // files of earlier builds, which commands that run may still import
 const stamps = stampsOf(fileURLToPath(new URL('../..', import.meta.url)));

@@ -48,7 +48,7 @@ describe('a package without declarations', () => {
     folder.write('package.json', JSON.stringify({ name: '@mtl/example', publishConfig: { exports } }));
     const { status, output } = prepack();
     expect(output).toBe(
-      'error[MTL_PACK]: @mtl/example is built without ./dist/index.d.ts\n  remedy: npm run build:types, which compiles nothing native\n',
+      'error[MTL_PACK]: @mtl/example is built without ./dist/index.d.ts\n  remedy: npm run dev -- build:types, which compiles nothing native\n',
     );
     expect(status).toBe(2);
     folder.write('dist/index.d.ts', '');

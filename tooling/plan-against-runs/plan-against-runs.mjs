@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run plan-against-runs: calibrates this machine, predicts training runs with mtl plan, writes the
+ * npm run dev -- plan-against-runs: calibrates this machine, predicts training runs with mtl plan, writes the
  * predictions down, and only then measures the runs. Prints a table of both. Not part of CI: nothing else
  * should run meanwhile.
  *   node plan-against-runs.mjs [--profile FILE] [--steps 16] [--only TEXT] [--output DIR] [--parts]

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 
 /** Starts a built program as a user would and waits for its end. */
 export function runProgram({ program, flags, directory, onOutput }) {
-  if (!existsSync(program)) throw new Error(`${program} is not built: npm run build:packages`);
+  if (!existsSync(program)) throw new Error(`${program} is not built: npm run dev -- build:packages`);
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...flags], { cwd: directory });
     // a test that hangs must not leave a process behind

@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** npm run build:platform: compiles the platform packages of this machine's platform and checks them. */
+/**
+ * npm run dev -- build:platform: compiles the platform packages of this machine's platform and checks them.
+ */
 import { join } from 'node:path';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { ensurePackages, root } from '../bootstrap/bootstrap.mjs';
@@ -7,7 +9,7 @@ import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
 import { platformFoldersHere } from './platform-folders.mjs';
 
-answerHelp(`usage: npm run build:platform [-- PART] [--without-cuda]
+answerHelp(`usage: npm run dev -- build:platform [PART] [--without-cuda]
 
 Compiles the platform packages of this platform (@mtl/kernels-linux-x64 and so on) into platforms/, and checks
 what they need from a machine. The first run builds oneDNN and Gloo from Debian's sources, which takes minutes.
@@ -21,7 +23,9 @@ const platforms = platformFoldersHere(root);
 const wanted = platforms.filter(({ part, isAddon }) => (only === undefined ? isAddon : part === only));
 if (wanted.length === 0) {
   const parts = platforms.map(({ part }) => part).join(', ');
-  console.error(`error[MTL_FLAG_VALUE]: npm run build:platform: unknown part ${only}; expected ${parts}`);
+  console.error(
+    `error[MTL_FLAG_VALUE]: npm run dev -- build:platform: unknown part ${only}; expected ${parts}`,
+  );
   process.exit(2);
 }
 ensurePackages();

@@ -5,6 +5,8 @@ import { existsSync, readFileSync } from 'node:fs';
 const { name, files } = JSON.parse(readFileSync('package.json', 'utf8'));
 const missing = files.filter((file) => !existsSync(file));
 if (missing.length > 0) {
-  console.error(`error[MTL_PACK]: ${name} lacks ${missing.join(', ')}\n  remedy: npm run build:platform`);
+  console.error(
+    `error[MTL_PACK]: ${name} lacks ${missing.join(', ')}\n  remedy: npm run dev -- build:platform`,
+  );
   process.exit(2);
 }

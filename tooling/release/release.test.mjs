@@ -110,7 +110,7 @@ describe('the package of the CUDA library, with a library that stands in', () =>
     expect(() => checkPlatformPackage(large)).toThrow('41.0 MB, at most 40');
   });
 
-  it('npm run build:platform refuses a part that is none', () => {
+  it('npm run dev -- build:platform refuses a part that is none', () => {
     const script = join(root, 'tooling/release/build-platform.mjs');
     const { status, output } = run(process.execPath, [script, 'cuda']);
     expect(status).toBe(2);

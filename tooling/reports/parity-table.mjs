@@ -46,8 +46,8 @@ const largest = (values) => {
 };
 
 /**
- * What `npm run parity -- --json FILE` has written as Markdown: a table by mesh and, of the layouts with a
- * pipeline, one by schedule. Numbers are the largest relative differences to one process over all steps and
+ * What `npm run dev -- parity --json FILE` has written as Markdown: a table by mesh and, of the layouts with
+ * a pipeline, one by schedule. Numbers are the largest relative differences to one process over all steps and
  * all layouts of a row.
  *
  * @throws {Error} when a layout was out of bounds: such results are no report
@@ -65,7 +65,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [file] = process.argv.slice(2);
   if (file === undefined) {
     console.error(
-      'usage: node tooling/reports/parity-table.mjs FILE, which npm run parity -- --json FILE writes',
+      'usage: node tooling/reports/parity-table.mjs FILE, which npm run dev -- parity --json FILE writes',
     );
     process.exitCode = 2;
   } else console.log(parityTables(JSON.parse(readFileSync(file, 'utf8'))));

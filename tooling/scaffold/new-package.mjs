@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Makes the skeleton of a package: node tooling/scaffold/new-package.mjs NAME "DESCRIPTION" [DEPENDENCY ...]
- * where DEPENDENCY is the short name of a workspace package below it (see turbo.json, boundaries).
+ * where DEPENDENCY is the short name of a workspace package below it (see tooling/checks/boundaries.mjs).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -55,12 +55,11 @@ const files = {
   'tsconfig.json': formatted({ extends: '@mtl/tooling/tsconfig.json', include: ['src', 'test'] }),
   'tsup.config.ts': "import { library } from '@mtl/tooling/tsup';\n\nexport default library();\n",
   'vitest.config.ts': "import { library } from '@mtl/tooling/vitest';\n\nexport default library();\n",
-  'turbo.json': formatted({ extends: ['//'], tags: [name] }),
   'README.md': `# @mtl/${name}\n\n${description}.\n`,
   'src/index.ts': 'export {};\n',
 };
 for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, file), text);
 console.log(`packages/${name} made. Next:
   npx pnpm install
-  a line for "${name}" under boundaries in turbo.json, with what it may import; npm run lint asks for it
+  a line for "${name}" in mayImport of tooling/checks/boundaries.mjs; npm run dev -- boundaries asks for it
   its README: example, what is in it, errors, its layer`);

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run build:packages, npm run build:types: builds what is not built yet of all packages and apps with
- * tsup, without and with declarations. One process does it: a process for each package takes four times the
- * CPU time, most of it to start pnpm and to load tsup.
+ * npm run dev -- build:packages, npm run dev -- build:types: builds what is not built yet of all packages and
+ * apps with tsup, without and with declarations. One process does it: a process for each package takes four
+ * times the CPU time, most of it to start pnpm and to load tsup.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -187,8 +187,8 @@ export async function buildPackages({ root, stamps, declarations = false }) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  answerHelp(`usage: npm run build:packages
-       npm run build:types
+  answerHelp(`usage: npm run dev -- build:packages
+       npm run dev -- build:types
 
 Builds what is not built yet of all packages and apps; build:types with declarations, which packing needs.
 Commands may run meanwhile.`);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run pretrained-against-scratch -- [OUTPUT_DIRECTORY] [--train-iters N] [--tasks qqp,squad]
+ * npm run dev -- pretrained-against-scratch [OUTPUT_DIRECTORY] [--train-iters N] [--tasks qqp,squad]
  *   [--epochs N] [--seeds 1,2,3] [--lr X] [--scratch-lr X] [--threads N]
  *
  * Does pretraining pay? Pretrains a BERT on the bundled corpus, makes small tasks of the same

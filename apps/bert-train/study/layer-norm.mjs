@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run layer-norm-study -- [--out DIR] [--depths 2,6,12,24] [--seeds 1,2,3] [--train-iters 1200]
+ * npm run dev -- layer-norm-study [--out DIR] [--depths 2,6,12,24] [--seeds 1,2,3] [--train-iters 1200]
  *   [--jobs 2] [-- FLAGS]
  *
  * Depth against the place of layer norm (Shoeybi et al. 2019, figure 7): trains a BERT for every depth, place

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run preset-study -- [--out DIR] [--seeds 1,2,3,4,5] [--peer-python PYTHON]
+ * npm run dev -- preset-study [--out DIR] [--seeds 1,2,3,4,5] [--peer-python PYTHON]
  *
  * The default preset against the one that it replaced (gpt2-4m), in turns, each run in an empty
  * folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes results.json.

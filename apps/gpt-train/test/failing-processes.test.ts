@@ -15,7 +15,7 @@ import {
 } from './curves.js';
 import { runRanks } from './run-ranks.js';
 
-// `npm run kills` says 20
+// `npm run dev -- kills` says 20
 const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
 
 describe('gpt-train on processes that fail', () => {

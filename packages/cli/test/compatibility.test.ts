@@ -14,7 +14,7 @@ const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const missing = (before: readonly string[], now: readonly string[]): string[] =>
   before.filter((name) => !now.includes(name));
 
-it('the present version has its files (npm run compatibility)', () => {
+it('the present version has its files (npm run dev -- compatibility)', () => {
   expect(readdirSync(folder)).toContain(compatibleVersion);
 });
 

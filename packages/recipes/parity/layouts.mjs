@@ -1,5 +1,5 @@
 /**
- * The layouts of processes that `npm run parity` compares with one process: one list, and the cross of
+ * The layouts of processes that `npm run dev -- parity` compares with one process: one list, and the cross of
  * everything for `--all`. A layout is its sizes along the axes of the mesh, its traits and its precision;
  * dropout is 0.1 in all of them.
  */

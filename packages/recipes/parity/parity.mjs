@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run parity: trains a small GPT, a small BERT and a small Llama with dropout in many layouts of
+ * npm run dev -- parity: trains a small GPT, a small BERT and a small Llama with dropout in many layouts of
  * processes and compares losses, gradient norms and the gradients of the first step with one process.
  *   node parity.mjs [--steps 100] [--only TEXT] [--few] [--all | --faults] [--each-step] [--json FILE]
  * With --few it takes a sample of these, or of the faults; with --all it crosses everything with everything.

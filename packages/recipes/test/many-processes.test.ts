@@ -49,7 +49,7 @@ const kinds = [
   },
 ];
 
-// `npm run parity` compares both numbers of ranks in both precisions with one process
+// `npm run dev -- parity` compares both numbers of ranks in both precisions with one process
 describe('a GPT on data-parallel ranks', () => {
   it.each([
     { dp: 2, precision: 'fp32', alone: 'alone', options: {} },
@@ -85,7 +85,7 @@ describe('a GPT on data-parallel ranks', () => {
 });
 
 describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
-  // losses and norms of other meshes are compared by `npm run parity`; here evaluations are, too
+  // losses and norms of other meshes are compared by `npm run dev -- parity`; here evaluations are, too
   it('trains and evaluates as in one process', async () => {
     const [tp, dp] = [2, 2];
     const size: RunOptions = { layout: { tensorModelParallelSize: tp } };

@@ -26,7 +26,7 @@ const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLay
 /** Sequences that processes share have a list of their own. */
 const ofWholeSequences = allLayouts.filter(({ sizes }) => sizes.cp === undefined);
 
-describe('the layouts of npm run parity', () => {
+describe('the layouts of npm run dev -- parity', () => {
   it('are crossed completely with --all', () => {
     // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each,
     // two of both with 2 x 2 x 3

@@ -106,7 +106,7 @@ describe('a GPT in a pipeline', () => {
   });
 
   it.each([
-    // meshes of eight processes and of two axes with other schedules are compared by `npm run parity`
+    // meshes of eight processes and of two axes with other schedules are compared by `npm run dev -- parity`
     { t: 2, p: 2, d: 1, options: mergeOptions({ layout: { sequenceParallel: true } }, schedule('zb-v')) },
     { t: 1, p: 2, d: 2, options: mergeOptions(distributed, schedule('interleaved'), chunks(2)) },
     { t: 1, p: 2, d: 2, options: mergeOptions({ layout: { overlapGradReduce: true } }, schedule('zb-v')) },

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 /**
- * npm run bench:cuda: the training step on a GPU against the PyTorch yardstick on the same GPU, in one run:
- * losses first, then each side at its best micro-batch (searched), model by model. Writes a table in Markdown
- * and everything as JSON after each measurement, so that a run that is cut off has what it had. A measurement
- * that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile, and marked.
- * Losses that differ are reported next to the numbers, which then prove nothing. Ends with 1 when a goal is
- * missed, losses differ or were not compared, or a measurement failed, with 2 when there was no PyTorch to
- * compare with.
+ * npm run dev -- bench:cuda: the training step on a GPU against the PyTorch yardstick on the same GPU, in one
+ * run: losses first, then each side at its best micro-batch (searched), model by model. Writes a table in
+ * Markdown and everything as JSON after each measurement, so that a run that is cut off has what it had. A
+ * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
+ * and marked. Losses that differ are reported next to the numbers, which then prove nothing. Ends with 1 when
+ * a goal is missed, losses differ or were not compared, or a measurement failed, with 2 when there was no
+ * PyTorch to compare with.
  *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--seconds 900]                what one measurement may take

@@ -463,7 +463,7 @@ void on_cuda(std::initializer_list<Order> orders, const Body& body) {
   emulation::set_order(Order::kAscending);
 }
 
-// `npm run test:cuda -- --emulation` runs the ascending one.
+// `npm run dev -- test:cuda --emulation` runs the ascending one.
 constexpr auto kOtherOrders = {Order::kDescending, Order::kShuffled};
 
 bool is_on_cuda(const Case& one) {

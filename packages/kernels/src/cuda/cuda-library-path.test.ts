@@ -66,7 +66,9 @@ describe('cudaLibraryPath', () => {
       expect.objectContaining({
         code: 'MTL_CUDA_LIBRARY',
         message: `CUDA library not found: ${join(kernels, 'build/Cuda/libmtl_cuda.so')} or ${name} (not installed)`,
-        remedy: expect.stringMatching(`^npm install ${name}@1\\.2\\.3; in a checkout npm run build:cuda`),
+        remedy: expect.stringMatching(
+          `^npm install ${name}@1\\.2\\.3; in a checkout npm run dev -- build:cuda`,
+        ),
         exitCode: 2,
       }),
     );

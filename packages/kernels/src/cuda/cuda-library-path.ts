@@ -32,7 +32,7 @@ export function cudaLibraryPath(directory = packageDirectory()): string {
   if ('path' in found) return found.path;
   throw notFound(
     [local, found.failure],
-    `npm install ${name}@${version}; in a checkout npm run build:cuda (needs nvcc, from the CUDA toolkit 13)`,
+    `npm install ${name}@${version}; in a checkout npm run dev -- build:cuda (needs nvcc, from the CUDA toolkit 13)`,
   );
 }
 

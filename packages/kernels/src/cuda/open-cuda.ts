@@ -47,9 +47,9 @@ export interface CudaStreams {
 }
 
 const remedies: Readonly<Record<string, string>> = {
-  MTL_CUDA_LIBRARY: 'install it again; in a checkout npm run build:cuda',
+  MTL_CUDA_LIBRARY: 'install it again; in a checkout npm run dev -- build:cuda',
   MTL_CUDA_ABI:
-    'install @mtl/kernels and its CUDA package in one version; in a checkout npm run build:native, then npm run build:cuda',
+    'install @mtl/kernels and its CUDA package in one version; in a checkout npm run build:native, then npm run dev -- build:cuda',
   MTL_CUDA_DRIVER:
     'install an NVIDIA driver that serves CUDA 13 (580 or later), in a container pass the GPUs through (--gpus all); or leave out --device cuda',
   MTL_CUDA_DEVICE: 'nvidia-smi -L lists the devices; CUDA_VISIBLE_DEVICES hides them',

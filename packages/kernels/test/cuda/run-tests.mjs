@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on
- * device `cuda`, against the reference, and steps of tiny training runs: on the GPU, where there is one, and
- * under emulation on this machine's processor; there also how often a step waits for the device. Arguments go
- * on to vitest.
- *   npm run test:cuda                          both, and the compiler's report on spilled registers
- *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a GPU
+ * The first half of npm run dev -- test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all
+ * operations on device `cuda`, against the reference, and steps of tiny training runs: on the GPU, where
+ * there is one, and under emulation on this machine's processor; there also how often a step waits for the
+ * device. Arguments go on to vitest.
+ *   npm run dev -- test:cuda                          both, and the compiler's report on spilled registers
+ *   npm run dev -- test:cuda --emulation           under emulation only: needs neither nvcc nor a GPU
  *                        -- --emulation --build-only   what emulation needs, and nothing is run
- *   npm run test:cuda -- --sanitize memcheck   the native tests on the GPU under compute-sanitizer (or racecheck,
+ *   npm run dev -- test:cuda --sanitize memcheck   the native tests on the GPU under compute-sanitizer (or racecheck,
  *                                              initcheck); with memcheck a few operations called from here,
  *                                              too
  */

@@ -7,8 +7,8 @@
  * that is longer.
  *   node bench/cuda/host-time.mjs [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
  *     [--recompute]
- * Build first: npm run test:cuda -- --emulation --build-only. Sizes that change no number of calls are small:
- * 64 features a layer. node --cpu-prof bench/cuda/host-time.mjs shows where the time goes.
+ * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that change no number of calls are
+ * small: 64 features a layer. node --cpu-prof bench/cuda/host-time.mjs shows where the time goes.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ const { values } = parseArgs({
 const libraries = emulatedLibraries();
 if (libraries === undefined) {
   console.error(
-    `error[MTL_CUDA_LIBRARY]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run test:cuda -- --emulation --build-only`,
+    `error[MTL_CUDA_LIBRARY]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run dev -- test:cuda --emulation --build-only`,
   );
   process.exit(2);
 }

@@ -1,6 +1,7 @@
 // Writes the files of this version that every later version must read, into
 // packages/cli/fixtures/compatibility/VERSION: a dataset and its indices, a configuration file, and the run
-// folder of four processes (tensor parallelism 2, distributed optimizer). `npm run compatibility` runs it.
+// folder of four processes (tensor parallelism 2, distributed optimizer). `npm run dev -- compatibility` runs
+// it.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

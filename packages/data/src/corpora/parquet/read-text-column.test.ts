@@ -94,7 +94,7 @@ describe('readTextColumn', () => {
 
 /**
  * Bytes of a file changed, one at a time. Texts without a checksum may change; the number of documents may
- * not, unless an error explains why. (`npm run fuzz` tries many more.)
+ * not, unless an error explains why. (`npm run dev -- fuzz` tries many more.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];

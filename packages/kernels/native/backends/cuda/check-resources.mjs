@@ -128,7 +128,7 @@ function main(args) {
   const kernels = demangled(reports.flatMap(kernelsOf));
   if (kernels.length === 0) {
     console.error(
-      `error[MTL_CUDA_RESOURCES]: no compiler's reports in ${directory}\n  remedy: npm run build:cuda`,
+      `error[MTL_CUDA_RESOURCES]: no compiler's reports in ${directory}\n  remedy: npm run dev -- build:cuda`,
     );
     return 2;
   }

@@ -1,4 +1,4 @@
-# The CUDA library: built by `npm run build:cuda` where nvcc is installed. Machine code for Ampere and Hopper;
+# The CUDA library: built by `npm run dev -- build:cuda` where nvcc is installed. Machine code for Ampere and Hopper;
 # PTX for later GPUs, which the driver compiles at the first start.
 set(TOOLKITS "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}")
 list(FILTER TOOLKITS EXCLUDE REGEX "^$")

@@ -1,0 +1,219 @@
+#!/usr/bin/env node
+/**
+ * npm run dev -- NAME [ARGUMENTS]: the commands of developers that package.json does not list by themselves.
+ * Makes ready what the command needs and runs it. Without a NAME that is known: the list, and status 2.
+ */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { asksForHelp } from './answer-help.mjs';
+import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
+
+const builds =
+  (...filters) =>
+  () =>
+    bootstrap(['build', 'build:native'], filters);
+
+/**
+ * The commands by name. `about` is its line of the list, `takes` and `help` are the help (without them, the
+ * program has help of its own). `prepare` runs first; without it the program makes ready what it needs.
+ * `command` runs in the root of the checkout, with the arguments after it.
+ */
+export const commands = {
+  boundaries: {
+    about: 'Checks which package imports which: a second.',
+    command: 'node tooling/bootstrap/checks.mjs boundaries',
+  },
+  api: {
+    about: 'Writes the API reference from the docstrings.',
+    takes: '[--out DIRECTORY]',
+    help: 'Writes the API reference of all packages as HTML. [tooling/build/api]',
+    prepare: ensurePackages,
+    command: 'node tooling/api/build-api.mjs',
+  },
+  'build:packages': {
+    about: 'Builds packages and apps, without declarations.',
+    prepare: ensurePackages,
+    command: 'node tooling/tsup/build-packages.mjs',
+  },
+  'build:types': {
+    about: 'Builds packages and apps with declarations, which packing needs.',
+    prepare: ensurePackages,
+    command: 'node tooling/tsup/build-packages.mjs --declarations',
+  },
+  'build:cuda': {
+    about: 'Compiles the CUDA library; needs nvcc.',
+    takes: '[-DCMAKE_DEFINITION ...]',
+    help: 'Compiles packages/kernels/build/Cuda/libmtl_cuda.so. Needs nvcc, from the CUDA toolkit 13.',
+    prepare: ensurePackages,
+    command: 'turbo run build:cuda --',
+  },
+  'build:platform': {
+    about: 'Compiles and checks the platform packages of this platform.',
+    command: 'node tooling/release/build-platform.mjs',
+  },
+  'test:cuda': {
+    about: 'Tests device cuda on a GPU and under emulation.',
+    command: 'node tooling/bootstrap/test-cuda.mjs',
+  },
+  'bench:cuda': {
+    about: 'Runs the benchmarks of a GPU.',
+    command: 'node tooling/cuda/bench-cuda.mjs',
+  },
+  'bundle:cuda': {
+    about: 'Packs what a machine with a GPU needs to run all of it.',
+    command: 'node tooling/cuda/make-bundle.mjs',
+  },
+  bench: {
+    about: 'Runs the benchmarks of every package; also npm run bench.',
+    takes: '[TURBO FLAGS]',
+    help: `Builds what is not built yet, and runs the benchmarks of every package, one after the other.
+
+  --filter=@mtl/NAME  Only those of one package.`,
+    prepare: builds(),
+    command: 'turbo run bench --concurrency=1 --continue --output-logs=full',
+  },
+  parity: {
+    about: 'Compares training runs in many layouts with one process.',
+    takes: '[FLAGS]',
+    help: `Builds what is not built yet, and compares training runs in many layouts of processes with one process.
+
+  --steps N    Optimizer steps. [100]
+  --only TEXT  Layouts whose name contains it.
+  --few        A sample of the layouts, or of the faults, with every axis and model.
+  --all        Everything crossed with everything.
+  --faults     Injects faults instead, and fails when one is not noticed.
+  --each-step  In float32 also compares every step by itself, taken from the state that one process had before it.
+               Without it, layouts do whose norms alone are out of bounds, or in which a tie decided about experts.
+  --json FILE  Writes the results.`,
+    prepare: builds(),
+    command: 'node packages/recipes/parity/parity.mjs',
+  },
+  fuzz: {
+    about: 'Damages files of every format and reads them.',
+    prepare: builds(),
+    command: 'node tooling/fuzz/fuzz.mjs',
+  },
+  kills: {
+    about: 'Kills ranks of a training run and compares the loss curve.',
+    command: 'node tooling/bootstrap/kills.mjs',
+  },
+  compatibility: {
+    about: 'Writes the files of this version that later versions must read.',
+    takes: '[FLAGS]',
+    help: `Builds what is not built yet, and writes a dataset, a configuration file and the run folder of a small GPT into
+packages/cli/fixtures/compatibility/VERSION (docs/compatibility.md). Run it once for a release, before its commit.
+
+  --force  Replaces the folder of a version that has not been released.`,
+    prepare: builds('@mtl/gpt-train', '@mtl/cli'),
+    command:
+      'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs packages/cli/test/support/compatibility/write-fixture.ts',
+  },
+  'plan-against-runs': {
+    about: 'Compares the predictions of mtl plan with training runs here.',
+    takes: '[FLAGS]',
+    help: `Builds what is not built yet, calibrates this machine (two cores or more), predicts 18 training runs in one process and in two,
+writes the predictions down, measures the runs, and prints predicted and measured step times and memory with their
+errors. Takes about seven minutes, in which nothing else should run on the machine. Ends with status 1 where the errors are
+above 10 % (median of step times), 20 % (worst) or 1 % (memory).
+
+  --profile FILE  Predicts with this profile instead of calibrating.
+  --steps N       Steps of each run, of which the first four are not counted. [16]
+  --only TEXT     Runs whose name contains it.
+  --parts         Prints the parts of each step, predicted and measured.
+  --output DIR    Where profile, predictions and results are written. [.cache/plan-against-runs]`,
+    prepare: builds(),
+    command: 'node tooling/plan-against-runs/plan-against-runs.mjs',
+  },
+  'layer-norm-study': {
+    about: 'Runs the study of docs/studies/layer-norm-placement.md.',
+    takes: '[FLAGS]',
+    help: 'Builds what is not built yet, and runs the study of docs/studies/layer-norm-placement.md, which describes what it takes.',
+    prepare: builds('@mtl/bert-train'),
+    command: 'node apps/bert-train/study/layer-norm.mjs',
+  },
+  'preset-study': {
+    about: 'Runs the study of docs/studies/default-presets.md.',
+    takes: '[FLAGS]',
+    help: 'Builds what is not built yet, and runs the study of docs/studies/default-presets.md, which describes what it takes.',
+    prepare: builds('@mtl/gpt-train', '@mtl/cli'),
+    command: 'node apps/gpt-train/study/default-presets.mjs',
+  },
+  'pretrained-against-scratch': {
+    about: 'Compares fine-tuning with training from scratch.',
+    takes: '[DIRECTORY] [FLAGS]',
+    help: `Builds what is not built yet, and runs docs/benchmarks/bert.md, which describes what it
+takes.`,
+    prepare: builds('@mtl/bert-train', '@mtl/cli'),
+    command: 'node apps/bert-train/bench/pretrained-against-scratch.mjs',
+  },
+};
+
+/** How many letters the longest common subsequence of two names has. */
+function numCommonLetters(a, b) {
+  let lengths = Array(b.length + 1).fill(0);
+  for (const letter of a) {
+    const before = lengths;
+    lengths = [0];
+    for (let at = 1; at <= b.length; at++) {
+      const matched = b[at - 1] === letter ? before[at - 1] + 1 : 0;
+      lengths.push(Math.max(matched, before[at], lengths[at - 1]));
+    }
+  }
+  return lengths[b.length];
+}
+
+/**
+ * The command that `name` resembles most; undefined when it shares less than 60 % of its letters with any.
+ */
+function nearestCommand(name) {
+  const [best] = Object.keys(commands)
+    .map((known) => ({
+      known,
+      share: (2 * numCommonLetters(name, known)) / (name.length + known.length),
+    }))
+    .sort((a, b) => b.share - a.share);
+  return best.share >= 0.6 ? best.known : undefined;
+}
+
+function list() {
+  const width = Math.max(...Object.keys(commands).map((name) => name.length));
+  const lines = Object.entries(commands).map(([name, { about }]) => `  ${name.padEnd(width)}  ${about}`);
+  return `usage: npm run dev -- NAME [ARGUMENTS]\n\n${lines.join('\n')}\n
+npm run dev -- NAME --help describes a command.`;
+}
+
+/** Reports a NAME that is missing or unknown: the nearest one, and the list. */
+function refuse(name) {
+  const nearest = name === undefined ? undefined : nearestCommand(name);
+  const what = name === undefined ? 'no command is named' : `there is no command ${name}`;
+  const meant = nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  console.error(`error[MTL_FLAG_VALUE]: npm run dev: ${what}${meant}\n${list()}`);
+  return 2;
+}
+
+/** Runs a command with the arguments after it; returns its status. */
+function runCommand(words) {
+  const [program, ...args] = words;
+  const command = program === 'node' ? process.execPath : program;
+  const how = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
+  const { status, error } = spawnSync(command, args, how);
+  if (error !== undefined) throw error;
+  return status ?? 1;
+}
+
+function dev([name, ...args]) {
+  if (name === '--help' || name === '-h') {
+    console.log(list());
+    return 0;
+  }
+  if (name === undefined || !Object.hasOwn(commands, name)) return refuse(name);
+  const { takes, help, prepare, command } = commands[name];
+  if (asksForHelp(args) && help !== undefined) {
+    console.log(`usage: npm run dev -- ${name} ${takes}\n\n${help}`);
+    return 0;
+  }
+  if (!asksForHelp(args)) prepare?.();
+  return runCommand([...command.split(' '), ...args]);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exit(dev(process.argv.slice(2)));

@@ -1,0 +1,116 @@
+#!/usr/bin/env node
+/**
+ * npm run dev -- boundaries: checks that packages depend on lower layers only, that they import nothing but
+ * what their package.json lists, and that no import by path leaves its package.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import typescript from 'typescript';
+
+/** The layers: each package with those that it may import. It may import what those may, and @mtl/tooling. */
+const mayImport = {
+  errors: [],
+  kernels: ['errors'],
+  data: ['errors'],
+  comm: ['kernels'],
+  autograd: ['comm'],
+  pipeline: ['comm'],
+  checkpoint: ['comm'],
+  'tensor-parallel': ['autograd'],
+  'context-parallel': ['tensor-parallel'],
+  optimizer: ['autograd'],
+  inference: ['pipeline', 'tensor-parallel'],
+  models: ['pipeline', 'checkpoint', 'tensor-parallel', 'data'],
+  trainer: ['pipeline', 'optimizer', 'checkpoint'],
+  configuration: ['models', 'optimizer'],
+  planner: ['pipeline'],
+  recipes: ['configuration', 'trainer', 'planner', 'inference', 'context-parallel'],
+  dashboard: ['recipes'],
+  cli: ['recipes', 'dashboard'],
+  'gpt-train': ['recipes', 'dashboard'],
+  'bert-train': ['recipes', 'dashboard'],
+};
+
+/** Everything that the layers let `name` depend on, by way of others too. */
+function allowed(name, found = new Set()) {
+  for (const lower of mayImport[name]) {
+    if (found.has(lower)) continue;
+    found.add(lower);
+    allowed(lower, found);
+  }
+  return found;
+}
+
+const short = (name) => name.replace(/^@mtl\//, '');
+
+/** The names of the packages that a manifest lists, whatever for. */
+function listedIn({ dependencies, devDependencies, peerDependencies, optionalDependencies }) {
+  return Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies, ...optionalDependencies });
+}
+
+/** Problems of the place of one package in the layers. `manifests` has those of the workspace by name. */
+function checkLayer({ folder, manifest }, manifests) {
+  const name = short(manifest.name);
+  if (!/^(packages|apps)\//.test(folder)) return [];
+  if (!Object.hasOwn(mayImport, name)) {
+    return [`${folder}: mayImport of tooling/checks/boundaries.mjs has no entry "${name}"`];
+  }
+  const lower = allowed(name);
+  return listedIn(manifest)
+    .filter((each) => manifests.has(each) && manifests.get(each).folder.startsWith('packages/'))
+    .filter((each) => !lower.has(short(each)))
+    .map((each) => `${folder}/package.json: ${each} is no lower layer of ${manifest.name}`);
+}
+
+/**
+ * Problems of the imports of one source: packages that the manifest does not list, and paths that leave it.
+ */
+function checkImports(path, text, { folder, manifest }) {
+  const listed = new Set([manifest.name, ...listedIn(manifest)]);
+  const { importedFiles } = typescript.preProcessFile(text, true, true);
+  return importedFiles.flatMap(({ fileName: name, pos }) => {
+    const line = text.slice(0, pos).split('\n').length;
+    if (name.startsWith('.')) {
+      const isInside = join(dirname(path), name).startsWith(`${folder}/`);
+      return isInside ? [] : [`${path}:${line}: ${name} is a file of another package: import its name`];
+    }
+    if (isBuiltin(name) || name.startsWith('/')) return [];
+    const imported = name
+      .split('/')
+      .slice(0, name.startsWith('@') ? 2 : 1)
+      .join('/');
+    return listed.has(imported) ? [] : [`${path}:${line}: ${folder}/package.json does not list ${imported}`];
+  });
+}
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && existsSync(join(root, path)));
+const packages = files
+  .filter((path) => basename(path) === 'package.json' && /^(packages|apps|platforms|tooling)\//.test(path))
+  .filter((path) => !path.includes('/fixtures/'))
+  .map((path) => ({
+    folder: dirname(path),
+    manifest: JSON.parse(readFileSync(join(root, path), 'utf8')),
+  }));
+const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
+/** The package of a file: the deepest folder that has a manifest. */
+const packageOf = (path) =>
+  packages
+    .filter(({ folder }) => path.startsWith(`${folder}/`))
+    .sort((a, b) => b.folder.length - a.folder.length)[0];
+const sources = files.filter((path) => /\.m?[jt]s$/.test(path) && packageOf(path) !== undefined);
+const problems = [
+  ...packages.flatMap((each) => checkLayer(each, manifests)),
+  ...sources.flatMap((path) => checkImports(path, readFileSync(join(root, path), 'utf8'), packageOf(path))),
+];
+for (const problem of problems) console.error(problem);
+if (problems.length > 0) process.exit(1);
+console.log(`boundaries: ${sources.length} sources of ${packages.length} packages import what they may`);
