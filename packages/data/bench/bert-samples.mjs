@@ -1,4 +1,4 @@
-// Samples a second of BERT's and T5's datasets on one core. Checks correctness first.
+// Samples a second of BERT's dataset on one core. Checks correctness first.
 // Exits with 1 when a processor second makes fewer BERT samples than asked.
 // Usage: node bench/bert-samples.mjs
 import assert from 'node:assert/strict';
@@ -12,7 +12,6 @@ import {
   createTokenizer,
   IndexedDatasetWriter,
   openBertDataset,
-  openT5Dataset,
 } from '../dist/index.js';
 import { RandomState } from '../dist/random/index.js';
 
@@ -34,12 +33,11 @@ assert.deepEqual([...mapping.subarray(0, 6)], [0, 3, 20, 5, 9, 20]);
 assert.equal(mapping.length, 39);
 
 // A vocabulary of bert-base's size, a fifth of it pieces; documents of 20 to 80 sentences of 5 to 45 tokens.
-const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[BOS]', '[EOS]'];
-const sentinels = Array.from({ length: 100 }, (_, i) => `<extra_id_${i}>`);
-const first = special.length + sentinels.length;
+const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
+const first = special.length;
 const words = Array.from({ length: 30_522 - first }, (_, i) => (i % 5 === 0 ? `##p${i}` : `w${i}`));
 const vocabFile = join(directory, 'vocab.txt');
-writeFileSync(vocabFile, [...special, ...sentinels, ...words].join('\n'));
+writeFileSync(vocabFile, [...special, ...words].join('\n'));
 const tokenizer = await createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
 const random = new RandomState(1);
 const prefix = join(directory, 'sentences');
@@ -90,9 +88,6 @@ for (const [sequenceLength, numSamples, asked] of [
     console.error(`missed: ${Math.round(processor)} samples a second of processor time, asked: ${asked}`);
     process.exitCode = 1;
   }
-  const t5 = openT5Dataset({ ...options, numSamples, decoderSequenceLength: 256 });
-  report(`T5 samples, S ${sequenceLength}`, measure(t5, numSamples).processor, 'a second of processor time');
-  t5.close();
   const loader = createBatchLoader({ dataset: bert, sampler: { kind: 'cyclic', microBatchSize: batchSize } });
   await loader.next();
   const steps = 100;

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import {
   buildGptIndices,
   createBatchLoader,
@@ -11,6 +12,7 @@ import {
   IndexedDatasetWriter,
   openGptDataset,
   prepareDataset,
+  readDocuments,
   trainByteLevelBpe,
 } from '../dist/index.js';
 
@@ -63,6 +65,20 @@ for (const workers of [0, 1, 2]) {
   const seconds = await fastest(2, () => prepareDataset(options));
   report(`prepareDataset, GPT-2, workers: ${workers}`, (copies * megabytes) / seconds, 'MB/s');
 }
+
+const parquet = join(directory, 'corpus.parquet');
+const documents = Array.from({ length: copies }, () => text.match(/[^]{1,2000}/g)).flat();
+writeFileSync(
+  parquet,
+  new Uint8Array(parquetWriteBuffer({ columnData: [{ name: 'text', data: documents }] })),
+);
+let numRead = 0;
+for await (const read of readDocuments({ path: parquet })) assert.equal(read, documents[numRead++]);
+assert.equal(numRead, documents.length);
+const reading = await fastest(3, async () => {
+  for await (const _ of readDocuments({ path: parquet }));
+});
+report('readDocuments, Parquet, Snappy', (copies * megabytes) / reading, 'MB/s');
 
 const prefix = join(directory, 'large');
 const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });

@@ -43,23 +43,11 @@ export {
   bertDatasetIdentifiers,
   openBertDataset,
 } from './masked/bert-dataset.js';
-export { type BlockMappingOptions, buildBlockMapping } from './masked/block-mapping.js';
 export { type BertDatasetsOptions, buildBertDatasets } from './masked/build-bert-datasets.js';
-export { buildT5Datasets, type T5DatasetsOptions } from './masked/build-t5-datasets.js';
 export { type MaskedTokenBatch, mostRoomForMasked } from './masked/masked-token-batch.js';
-export { bertMasking, type MaskingOptions, t5Masking } from './masked/masking-options.js';
+export { bertMasking, type MaskingOptions } from './masked/masking-options.js';
 export { type MaskingVocabulary, maskingVocabulary } from './masked/masking-vocabulary.js';
 export { buildSentenceMapping, type SentenceMappingOptions } from './masked/sentence-mapping.js';
-export type { SpanTokenBatch } from './masked/span-token-batch.js';
-export {
-  openT5Dataset,
-  T5Dataset,
-  type T5DatasetDescription,
-  type T5DatasetOptions,
-  type T5DatasetSettings,
-  type T5Sample,
-  t5DatasetIdentifiers,
-} from './masked/t5-dataset.js';
 export type { DocumentCounts } from './masked/walk-sentences.js';
 export {
   type BlendIndices,

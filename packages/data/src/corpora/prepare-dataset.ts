@@ -53,7 +53,7 @@ export interface PrepareDatasetOptions {
   readonly textDocuments?: PlainTextDocuments;
   /** Append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
-  /** Make a sequence of every sentence, as BERT's and T5's datasets need it (default: of every document). */
+  /** Make a sequence of every sentence, as BERT's datasets need it (default: of every document). */
   readonly splitSentences?: boolean;
   /** Language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;

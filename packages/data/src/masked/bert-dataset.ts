@@ -1,11 +1,16 @@
-import type { RandomState } from '../random/random-state.js';
-import type { PythonJsonValue } from '../samples/python-json.js';
-import {
-  MaskedDataset,
-  type MaskedDatasetDescription,
-  type MaskedDatasetSettings,
-  withTokenizerIdentifiers,
-} from './masked-dataset.js';
+import { IndexedDataset } from '../indexed/indexed-dataset.js';
+import type { IndexFile } from '../indexed/read-index-file.js';
+import { RandomState } from '../random/random-state.js';
+import { assembleBatch } from '../samples/assemble-batch.js';
+import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
+import { inPart } from '../samples/in-part.js';
+import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../samples/python-json.js';
+import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
+import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-index-options.js';
+import { splitSequences } from '../samples/split.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import { checkSentenceMapping } from './check-sentence-mapping.js';
 import {
   createMaskedTokenBatch,
   type MaskedTokenBatch,
@@ -14,24 +19,50 @@ import {
   numSpecialTokens,
   trimMaskedTokens,
 } from './masked-token-batch.js';
-import { bertMasking, checkMasking } from './masking-options.js';
-import { maskingVocabulary } from './masking-vocabulary.js';
-import { type MaskedDatasetPart, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
+import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
+import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
+import { buildSentenceMapping } from './sentence-mapping.js';
+import { SentenceReader } from './sentence-reader.js';
+import { TokenMasker } from './token-masker.js';
+import { countDocuments, type DocumentCounts } from './walk-sentences.js';
 
 // S = sequence length.
 
-/** What all BERT datasets of a run have in common. */
-export interface BertDatasetSettings extends MaskedDatasetSettings {
+/** Megatron's name of the dataset, part of the names of cache files. */
+const className = 'BERTMaskedWordPieceDataset';
+
+/** Settings that all BERT datasets of a run share. */
+export interface BertDatasetSettings extends SampleIndexSettings {
+  /** The WordPiece tokenizer that wrote the dataset. */
+  readonly tokenizer: Tokenizer;
+  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
+  readonly tokenizerIdentifiers?: PythonJsonValue;
+  /** Changes to Megatron's masks. */
+  readonly masking?: Partial<MaskingOptions>;
+  /** Share of samples that aim at a shorter length (`--short-seq-prob`, default 0.1). */
+  readonly shortSequenceProbability?: number;
   /** Pairs of sentences for the sentence-order head (default true), else samples of one part. */
   readonly sentencePairs?: boolean;
 }
 
-/** Which samples of which dataset. */
-export interface BertDatasetOptions extends BertDatasetSettings, MaskedDatasetPart {}
+/**
+ * Settings and the part of a dataset whose samples are drawn: one of sentences (`prepareDataset` with
+ * `splitSentences`), which is split by documents.
+ */
+export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
 /** A BERT dataset in a form that worker threads can receive. */
-export interface BertDatasetDescription extends MaskedDatasetDescription {
+export interface BertDatasetDescription {
   readonly kind: 'bert';
+  readonly index: IndexFile;
+  /** uint32 [N, 3]: first sentence, end sentence, target length of each of N samples. */
+  readonly mapping: Uint32Array;
+  /** Counts the documents of this part, and those that give no samples. */
+  readonly documents: DocumentCounts;
+  readonly sequenceLength: number;
+  readonly seed: number;
+  readonly masking: MaskingOptions;
+  readonly vocabulary: MaskingVocabulary;
   readonly sentencePairs: boolean;
 }
 
@@ -63,16 +94,42 @@ interface DrawnSample {
  * in half of the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same
  * for the same files, split, seed and sizes. Open one with `openBertDataset`.
  */
-export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTokenBatch> {
+export class BertDataset implements SampleDataset<MaskedTokenBatch> {
+  readonly description: BertDatasetDescription;
+  readonly #sentences: SentenceReader;
+  readonly #masker: TokenMasker;
+  readonly #random = new RandomState(0);
+  /** int32 [S]: the sample being drawn. */
+  readonly #tokens: Int32Array;
+
+  constructor(description: BertDatasetDescription) {
+    const { index, mapping, sequenceLength, masking, vocabulary } = description;
+    this.description = description;
+    this.#sentences = new SentenceReader({
+      indexed: IndexedDataset.fromIndex(index),
+      mapping,
+      vocabularySize: vocabulary.size,
+    });
+    this.#masker = new TokenMasker({ vocabulary, masking, maximumLength: sequenceLength });
+    this.#tokens = new Int32Array(sequenceLength);
+  }
+
+  get length(): number {
+    return this.#sentences.numSamples;
+  }
+  get sequenceLength(): number {
+    return this.description.sequenceLength;
+  }
+
   /** The sample with the fields and values that Megatron gives it. */
   megatronSample(sample: number): BertSample {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
-    const { positions, labels: maskedLabels, numMasked } = this.masker;
+    const { positions, labels: maskedLabels, numMasked } = this.#masker;
     // Megatron pads all of them with the padding id.
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
-    text.set(this.tokens.subarray(0, length));
+    text.set(this.#tokens.subarray(0, length));
     const labels = new Int32Array(sequenceLength).fill(-1);
     const lossMask = new Int32Array(sequenceLength);
     for (let i = 0; i < numMasked; i++) {
@@ -105,9 +162,9 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
     const { length, firstLength, isRandom } = this.#draw(sample);
     const draft = batch as MaskedTokenBatchDraft;
     const { batchSize, tokens, tokenTypes } = draft;
-    for (let i = 0, at = row; i < length; i++, at += batchSize) tokens[at] = this.tokens[i]!;
+    for (let i = 0, at = row; i < length; i++, at += batchSize) tokens[at] = this.#tokens[i]!;
     for (let i = firstLength; i < length; i++) tokenTypes[i * batchSize + row] = 1;
-    const { positions, labels, numMasked } = this.masker;
+    const { positions, labels, numMasked } = this.#masker;
     for (let i = 0; i < numMasked; i++) {
       const slot = draft.numMasked++;
       draft.maskedPositions[slot] = positions[i]! * batchSize + row;
@@ -124,22 +181,38 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
   }
 
   lengthOf(sample: number): number {
-    const { firstSentence: first, endSentence: end, targetLength } = this.sentences.rangeOf(sample);
-    const tokens = Math.min(this.sentences.tokensOf({ first, end }), targetLength);
+    const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.rangeOf(sample);
+    const tokens = Math.min(this.#sentences.tokensOf({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
     // wherever it is split in two, both parts have tokens, of which truncation leaves one each, as every
     // target has room for two: if not, a draw tells where it is split
     const isEmpty = (sentence: number): boolean =>
-      this.sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
+      this.#sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
     return isSure ? tokens + numSpecialTokens : this.#draw(sample).length;
+  }
+
+  sample(sample: number): MaskedTokenBatch {
+    return assembleBatch(this, [sample]);
+  }
+
+  documentsOf(sample: number): SampleDocuments {
+    return { source: this.#sentences.prefix, documents: [this.#sentences.documentOf(sample)] };
+  }
+
+  close(): void {
+    this.#sentences.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   /** Draws a sample into `tokens` and `masker`, in Megatron's order of random numbers. */
   #draw(sample: number): DrawnSample {
     const { seed, sentencePairs, vocabulary } = this.description;
-    const { tokens: sentences, firstSentence, endSentence, targetLength } = this.sentences.read(sample);
-    const random = this.random;
+    const { tokens: sentences, firstSentence, endSentence, targetLength } = this.#sentences.read(sample);
+    const random = this.#random;
     random.reseed(seed + sample);
     const numSentences = endSentence - firstSentence;
     let pivot = numSentences;
@@ -148,12 +221,12 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
       pivot = numSentences >= 3 ? random.randint(1, numSentences) : 1;
       isRandom = random.double() < 0.5;
     }
-    const boundary = this.sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
+    const boundary = this.#sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
     let first = { from: 0, to: boundary };
     let second = { from: boundary, to: sentences.length };
     if (isRandom) [first, second] = [second, first];
     const truncated = truncatePair({ first, second, targetLength, random });
-    const tokens = this.tokens;
+    const tokens = this.#tokens;
     tokens[0] = vocabulary.classification;
     tokens.set(sentences.subarray(first.from, first.to), 1);
     const firstLength = first.to - first.from + 2;
@@ -164,7 +237,7 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
       length += second.to - second.from + 1;
       tokens[length - 1] = vocabulary.separator;
     }
-    this.masker.mask({ tokens, length, targetLength, random, replace: this.#replace });
+    this.#masker.mask({ tokens, length, targetLength, random, replace: this.#replace });
     return { length, firstLength, isRandom, truncated };
   }
 
@@ -204,7 +277,19 @@ function truncatePair(options: {
 
 /** The text whose md5 names a BERT dataset's cache files, as Megatron composes it. */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
-  return maskedIndexIdentifiers(withTokenizerIdentifiers(options), bertKind(options));
+  const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
+  const masking = { ...bertMasking, ...options.masking };
+  return {
+    ...datasetIdentifiers(className, { ...options, tokenizerIdentifiers }),
+    masking_probability: new PythonFloat(masking.probability),
+    short_sequence_probability: new PythonFloat(options.shortSequenceProbability ?? 0.1),
+    masking_max_ngram: masking.maximumNgram,
+    masking_do_full_word: masking.wholeWords,
+    masking_do_permutation: false,
+    masking_use_longer_ngrams: masking.favorLongerNgrams,
+    masking_use_geometric_distribution: masking.geometric,
+    classification_head: sentencePairs,
+  };
 }
 
 /**
@@ -214,29 +299,44 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
  */
 export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;
-  const kind = bertKind(options);
-  checkMasking(kind.masking);
+  const masking = { ...bertMasking, ...options.masking };
+  checkMasking(masking);
   const vocabulary = maskingVocabulary(tokenizer);
-  const { index, mapping, documents } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
   return new BertDataset({
     kind: 'bert',
-    index,
-    mapping,
-    documents,
+    ...openSentences(options),
     sequenceLength,
     seed,
     sentencePairs,
-    masking: kind.masking,
+    masking,
     vocabulary,
   });
 }
 
-function bertKind({ sentencePairs = true, masking }: BertDatasetSettings) {
-  return {
-    className: 'BERTMaskedWordPieceDataset',
-    numSpecialTokens,
+/** Opens the sentences of one part and builds or loads the mapping of its samples. */
+function openSentences(
+  options: BertDatasetOptions,
+): Pick<BertDatasetDescription, 'index' | 'mapping' | 'documents'> {
+  const { prefix, numSamples, sequenceLength, seed, cacheDirectory, sentencePairs = true } = options;
+  using indexed = IndexedDataset.open(prefix);
+  const { first, end } = splitSequences({ ...options, count: indexed.numDocuments });
+  const mappingOptions = {
+    documentIndices: indexed.documentIndices.subarray(first, end + 1),
+    sizes: indexed.sequenceLengths,
+    numSamples,
+    maximumLength: sequenceLength - numSpecialTokens,
+    shortSequenceProbability: options.shortSequenceProbability ?? 0.1,
+    seed,
     minimumSentences: sentencePairs ? 2 : 1,
-    masking: { ...bertMasking, ...masking },
-    identifiers: { classification_head: sentencePairs },
   };
+  const arrays = cachedIndex({
+    directory: indexCacheDirectory({ prefix: indexed.prefix, cacheDirectory }, className),
+    className,
+    description: pythonJson(bertDatasetIdentifiers(options)),
+    arrays: { sample_index: { descr: '<u4', shape: [undefined, 3] } },
+    build: () => ({ sample_index: inPart(options, () => buildSentenceMapping(mappingOptions)) }),
+    check: (loaded) => checkSentenceMapping({ ...mappingOptions, mapping: loaded.sample_index }),
+    onEvent: options.onCacheEvent,
+  });
+  return { index: indexed.index, mapping: arrays.sample_index, documents: countDocuments(mappingOptions) };
 }

@@ -8,7 +8,6 @@ import {
   type BertDatasetOptions,
   buildBertDatasets,
   buildSentenceMapping,
-  buildT5Datasets,
   createBatchLoader,
   createTokenizer,
   type IndexCacheEvent,
@@ -16,7 +15,6 @@ import {
   type MaskedTokenBatch,
   maskingVocabulary,
   openBertDataset,
-  openT5Dataset,
   parseDataPath,
   type SampleDataset,
   type Tokenizer,
@@ -26,10 +24,9 @@ import { RandomState } from '../random/index.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[BOS]', '[EOS]'];
-const sentinels = Array.from({ length: 30 }, (_, i) => `<extra_id_${i}>`);
+const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const pieces = Array.from({ length: 90 }, (_, i) => (i % 3 === 2 ? `##piece${i}` : `word${i}`));
-const firstPiece = special.length + sentinels.length;
+const firstPiece = special.length;
 let tokenizer: Tokenizer;
 
 function vocabulary(name: string, tokens: readonly string[]): Promise<Tokenizer> {
@@ -62,7 +59,7 @@ const someDocuments = (count: number) =>
 let prefix: string;
 let base: BertDatasetOptions;
 beforeAll(async () => {
-  tokenizer = await vocabulary('vocab.txt', [...special, ...sentinels, ...pieces]);
+  tokenizer = await vocabulary('vocab.txt', [...special, ...pieces]);
   prefix = corpus('corpus', someDocuments(60));
   base = { prefix, split: 'train', sequenceLength: 48, seed: 11, tokenizer, cacheDirectory: false };
 });
@@ -362,7 +359,7 @@ describe('loading', () => {
     },
   );
 
-  it('reads blends and T5 in a thread', async () => {
+  it('reads blends in a thread', async () => {
     const options = {
       ...base,
       blend: parseDataPath(['1', prefix, '1', prefix]),
@@ -381,18 +378,6 @@ describe('loading', () => {
       dataset.close();
     };
     await check(buildBertDatasets(options).train!);
-    const spans = buildT5Datasets({ ...options, decoderSequenceLength: 48 }).train!;
-    const batches = await take(createBatchLoader({ dataset: spans, sampler: one }));
-    expect(batches).toHaveLength(2);
-    for (const { batchSize, labels, lossMask, decoderLengths } of batches) {
-      for (let row = 0; row < batchSize; row++) {
-        const last = (decoderLengths[row]! - 1) * batchSize + row;
-        // [EOS] ends the output of the decoder; nothing behind it counts.
-        expect([labels[last], lossMask[last]]).toEqual([6, 1]);
-        expect(lossMask[last + batchSize] ?? 0).toBe(0);
-      }
-    }
-    spans.close();
   });
 });
 
@@ -461,21 +446,15 @@ describe('errors', () => {
       'MTL_DATA_SPECIAL_TOKEN',
       /ByteLevelTokenizer has no list of tokens/,
     );
-    const withoutSentinels = await vocabulary('plain.txt', [...special, ...pieces]);
-    throwsCode(
-      () => openT5Dataset({ ...base, tokenizer: withoutSentinels, decoderSequenceLength: 20 }),
-      'MTL_DATA_SPECIAL_TOKEN',
-      /no token <extra_id_0>/,
-    );
   });
 
   it('names the place of a token beyond the vocabulary', async () => {
-    const small = await vocabulary('small.txt', [...special, ...sentinels, ...pieces.slice(0, 89)]);
+    const small = await vocabulary('small.txt', [...special, ...pieces.slice(0, 89)]);
     using dataset = openBertDataset({ ...base, tokenizer: small });
     const all = () => {
       for (let sample = 0; sample < dataset.length; sample++) dataset.sample(sample);
     };
-    throwsCode(all, 'MTL_DATA_TOKEN_OUT_OF_VOCABULARY', /sequence \d+, position \d+ holds token 126/);
+    throwsCode(all, 'MTL_DATA_TOKEN_OUT_OF_VOCABULARY', /sequence \d+, position \d+ holds token 94/);
   });
 
   it('refuses settings that cannot work', () => {
@@ -492,22 +471,6 @@ describe('errors', () => {
     expect(() => dataset.sample(dataset.length)).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
     );
-  });
-
-  it('reports that a decoder or the sentinels do not suffice for the spans of a sample', async () => {
-    using short = openT5Dataset({ ...base, decoderSequenceLength: 3 });
-    throwsCode(() => short.sample(0), 'MTL_DATA_SPANS', /needs \d+ tokens in the decoder/);
-    const one = await vocabulary('one.txt', [
-      ...special,
-      '<extra_id_0>',
-      ...sentinels.slice(1).map((s) => `x${s}`),
-      ...pieces,
-    ]);
-    using few = openT5Dataset({ ...base, tokenizer: one, sequenceLength: 128, decoderSequenceLength: 128 });
-    const all = () => {
-      for (let sample = 0; sample < few.length; sample++) few.sample(sample);
-    };
-    throwsCode(all, 'MTL_DATA_SPANS', /has \d+ spans/);
   });
 });
 

@@ -5,13 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   bertDatasetIdentifiers,
-  buildBlockMapping,
   buildSentenceMapping,
   createTokenizer,
   IndexedDatasetWriter,
   type MaskingOptions,
   openBertDataset,
-  openT5Dataset,
   type Tokenizer,
 } from '../index.js';
 import { pythonJson } from '../samples/python-json.js';
@@ -28,15 +26,10 @@ interface MappingFixture {
   minimumSentences: number;
   numRows: number;
   rows: string;
-  titleSizes: number[];
-  oneSentenceBlocks: boolean;
-  numBlocks: number | null;
-  blocks: string | null;
 }
 
 interface SampleFixture {
   sequenceLength: number;
-  decoderSequenceLength: number;
   seed: number;
   shortSequenceProbability: number;
   sentencePairs: boolean;
@@ -57,7 +50,6 @@ const fixture = JSON.parse(
   sizes: number[];
   tokens: number[];
   bert: SampleFixture[];
-  t5: SampleFixture[];
 };
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
@@ -130,20 +122,6 @@ describe('mappings of sentences to samples', () => {
     expect(md5(rows)).toBe(f.rows);
   });
 
-  it.each(numbered(fixture.mappings.filter((f) => f.blocks !== null)))(
-    'of blocks are bit for bit Megatron (case %i)',
-    (_, f) => {
-      const blocks = buildBlockMapping({
-        ...f,
-        sizes: Int32Array.from(f.sizes),
-        titleSizes: Int32Array.from(f.titleSizes),
-        numSamples: f.numSamples ?? undefined,
-      });
-      expect(blocks.length).toBe(4 * f.numBlocks!);
-      expect(md5(blocks)).toBe(f.blocks);
-    },
-  );
-
   it('gives the worked example', () => {
     const rows = buildSentenceMapping({
       documentIndices: [0, 3, 5, 9],
@@ -210,16 +188,5 @@ describe('bertDatasetIdentifiers', () => {
       tokenizerIdentifiers: { class: 'x', vocab_size: '128' },
     });
     expect(pythonJson(identifiers)).toBe(fixture.description);
-  });
-});
-
-describe('T5 samples', () => {
-  it.each(numbered(fixture.t5))('are bit for bit Megatron (case %i)', (_, f) => {
-    using dataset = openT5Dataset({ ...f, ...whole, tokenizer });
-    expect(dataset.length).toBe(f.numSamples);
-    expect(Object.keys(dataset.megatronSample(0))).toEqual(Object.keys(f.first));
-    expect([...dataset.megatronSample(0).encoderText]).toEqual(f.first.encoderText);
-    expect([...dataset.megatronSample(0).labels]).toEqual(f.first.labels);
-    expectSamples(f, (index) => dataset.megatronSample(index));
   });
 });

@@ -4,13 +4,12 @@ import { UsageError } from '@mtl/errors';
 export interface MaskingOptions {
   /** Share of the tokens to mask (`--mask-prob`, default 0.15). */
   readonly probability: number;
-  /** Longest run of words masked together (default 3 for BERT, 10 for T5). */
+  /** Longest run of words masked together (default 3). */
   readonly maximumNgram: number;
   /** Mask all tokens of a word or none (default true). */
   readonly wholeWords: boolean;
   /**
-   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default for
-   * T5).
+   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default false).
    */
   readonly geometric: boolean;
   /** Draw longer runs more often than shorter ones, instead of the reverse (default false). */
@@ -25,9 +24,6 @@ export const bertMasking: MaskingOptions = {
   geometric: false,
   favorLongerNgrams: false,
 };
-
-/** T5's masks as Megatron makes them. */
-export const t5Masking: MaskingOptions = { ...bertMasking, maximumNgram: 10, geometric: true };
 
 /** Throws `MTL_DATA_MASKING` for settings that cannot work. */
 export function checkMasking({ probability, maximumNgram }: MaskingOptions): void {

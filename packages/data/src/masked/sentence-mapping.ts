@@ -41,16 +41,5 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
       return drawn % ratio === 0 ? 2 + (drawn % (maximumLength - 1)) : maximumLength;
     };
   };
-  return walkSentences({
-    ...options,
-    columns: 3,
-    refuseLongSingle: false,
-    leastRemaining: 2,
-    start,
-    write: (rows, row, sample) => {
-      rows[3 * row] = sample.start;
-      rows[3 * row + 1] = sample.end;
-      rows[3 * row + 2] = sample.target;
-    },
-  });
+  return walkSentences({ ...options, start });
 }

@@ -20,9 +20,6 @@ export class TokenMasker {
   /** int32: what stood there. */
   readonly labels: Int32Array;
   numMasked = 0;
-  /** int32: for every n-gram, in ascending order of position, the index in `positions` at which it starts. */
-  readonly spanStarts: Int32Array;
-  numSpans = 0;
   readonly #vocabulary: MaskingVocabulary;
   readonly #options: MaskingOptions;
   /** P(length <= n) for n = 1, 2, ... */
@@ -32,8 +29,8 @@ export class TokenMasker {
   /** First member of each candidate, and the end of the last one. */
   readonly #firstMembers: Int32Array;
   readonly #order: Int32Array;
-  /** By position: 0 not masked, 1 masked, 2 masked and the first of its n-gram. */
-  readonly #state: Uint8Array;
+  /** By position: 1 where masked. */
+  readonly #isMasked: Uint8Array;
   readonly #labelAt: Int32Array;
 
   constructor(options: { vocabulary: MaskingVocabulary; masking: MaskingOptions; maximumLength: number }) {
@@ -44,12 +41,11 @@ export class TokenMasker {
     const room = () => new Int32Array(maximumLength + 1);
     this.positions = room();
     this.labels = room();
-    this.spanStarts = room();
     this.#members = room();
     this.#firstMembers = room();
     this.#order = room();
     this.#labelAt = room();
-    this.#state = new Uint8Array(maximumLength + 1);
+    this.#isMasked = new Uint8Array(maximumLength + 1);
   }
 
   /**
@@ -69,7 +65,7 @@ export class TokenMasker {
     const order = this.#order.subarray(0, numCandidates);
     for (let i = 0; i < numCandidates; i++) order[i] = i;
     random.shuffle(order);
-    this.#state.fill(0, 0, length);
+    this.#isMasked.fill(0, 0, length);
     let numMasked = 0;
     for (let i = 0; i < numCandidates && numMasked < limit; i++) {
       const first = this.#firstMembers[order[i]!]!;
@@ -78,7 +74,7 @@ export class TokenMasker {
       for (let member = first; member < end; member++) {
         const position = this.#members[member]!;
         const label = tokens[position]!;
-        this.#state[position] = member === first ? 2 : 1;
+        this.#isMasked[position] = 1;
         this.#labelAt[position] = label;
         tokens[position] = replace(random, label);
       }
@@ -136,24 +132,19 @@ export class TokenMasker {
 
   #overlaps(first: number, end: number): boolean {
     for (let member = first; member < end; member++) {
-      if (this.#state[this.#members[member]!] !== 0) return true;
+      if (this.#isMasked[this.#members[member]!] === 1) return true;
     }
     return false;
   }
 
   #collect(length: number): void {
     let count = 0;
-    let spans = 0;
     for (let position = 0; position < length; position++) {
-      const state = this.#state[position]!;
-      if (state === 0) continue;
-      if (state === 2) this.spanStarts[spans++] = count;
+      if (this.#isMasked[position] === 0) continue;
       this.positions[count] = position;
       this.labels[count++] = this.#labelAt[position]!;
     }
-    this.spanStarts[spans] = count;
     this.numMasked = count;
-    this.numSpans = spans;
   }
 }
 

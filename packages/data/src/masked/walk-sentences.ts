@@ -4,7 +4,9 @@ import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
 
 /** Documents of several sentences one of which is longer than this give no samples. */
 const longestSentence = 512;
-// Four columns a row must fit one typed array.
+/** Columns of a row: first sentence, end sentence, target length. */
+const columns = 3;
+// All rows have to fit one typed array.
 const maximumRows = 0x1fffffff;
 
 /** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
@@ -23,33 +25,16 @@ export interface SentenceDocuments {
   readonly seed: number;
 }
 
-/** How to split documents into samples. */
+/** Documents and the target lengths of their samples. */
 export interface WalkSentencesOptions extends SentenceDocuments {
-  readonly columns: number;
-  /** Whether a document of one long sentence is left out too. */
-  readonly refuseLongSingle: boolean;
-  /** Sentences that a sample must leave to the next one, or else take along. */
-  readonly leastRemaining: number;
   /** Starts a walk (there are two, which must go the same way); gives the target length of each sample. */
-  readonly start: () => (document: number) => number;
-  /** Called before each epoch. */
-  readonly onEpoch?: () => void;
-  /** Writes row number `row`. */
-  readonly write: (rows: Uint32Array, row: number, sample: WalkedSample) => void;
-}
-
-/** Sentences [start, end) of a document. */
-export interface WalkedSample {
-  start: number;
-  end: number;
-  target: number;
-  document: number;
+  readonly start: () => () => number;
 }
 
 /**
- * The walk of Megatron's mappings: sentences are gathered until a sample reaches its target, at the end of
- * the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws `MTL_DATA_NO_SENTENCES`
- * when no document can give a sample, where Megatron would look for one without end.
+ * Walks the sentences as Megatron's mapping does: they are gathered until a sample reaches its target, at the
+ * end of the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws
+ * `MTL_DATA_NO_SENTENCES` when no document can give a sample, where Megatron would look for one without end.
  */
 export function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
@@ -63,9 +48,9 @@ export function walkSentences(options: WalkSentencesOptions): Uint32Array {
       remedy: 'ask for fewer samples, or split the dataset',
     });
   }
-  const rows = sharedUint32Array(options.columns * numRows);
+  const rows = sharedUint32Array(columns * numRows);
   walkEpochs(options, usable, rows);
-  shuffleRows({ rows, columns: options.columns, seed: options.seed });
+  shuffleRows(rows, options.seed);
   return rows;
 }
 
@@ -107,7 +92,7 @@ export interface DocumentCounts {
 
 /** Counts the documents that the walk leaves out. */
 export function countDocuments(
-  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'minimumSentences' | 'refuseLongSingle'>,
+  options: Pick<SentenceDocuments, 'documentIndices' | 'sizes' | 'minimumSentences'>,
 ): DocumentCounts {
   const { documentIndices, minimumSentences } = options;
   const numDocuments = Math.max(0, documentIndices.length - 1);
@@ -121,13 +106,12 @@ export function countDocuments(
 }
 
 function isTooLong(
-  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'refuseLongSingle'>,
+  { documentIndices, sizes }: Pick<SentenceDocuments, 'documentIndices' | 'sizes'>,
   document: number,
 ): boolean {
-  const { documentIndices, sizes, refuseLongSingle } = options;
   const first = documentIndices[document]!;
   const end = documentIndices[document + 1]!;
-  if (end - first === 1 && !refuseLongSingle) return false;
+  if (end - first === 1) return false;
   for (let sentence = first; sentence < end; sentence++) {
     if (sizes[sentence]! > longestSentence) return true;
   }
@@ -140,28 +124,29 @@ function walkEpochs(
   usable: Int32Array,
   rows: Uint32Array | undefined,
 ): number {
-  const { documentIndices, sizes, numSamples, minimumSentences, leastRemaining, write } = options;
+  const { documentIndices, sizes, numSamples, minimumSentences } = options;
   const drawTarget = options.start();
-  const sample: WalkedSample = { start: 0, end: 0, target: 0, document: 0 };
   let count = 0;
   do {
-    options.onEpoch?.();
     for (const document of usable) {
       const end = documentIndices[document + 1]!;
-      sample.document = document;
-      sample.start = documentIndices[document]!;
-      sample.target = drawTarget(document);
+      let start = documentIndices[document]!;
+      let target = drawTarget();
       let length = 0;
-      for (let sentence = sample.start; sentence < end; sentence++) {
+      for (let sentence = start; sentence < end; sentence++) {
         length += sizes[sentence]!;
         const remaining = end - sentence - 1;
-        const enough = length >= sample.target && sentence + 1 - sample.start >= minimumSentences;
-        if (remaining > 0 && !(enough && remaining >= leastRemaining)) continue;
-        sample.end = sentence + 1;
-        if (rows !== undefined) write(rows, count, sample);
+        const enough = length >= target && sentence + 1 - start >= minimumSentences;
+        // A sample must leave two sentences to the next one, or else take them along.
+        if (remaining > 0 && !(enough && remaining >= 2)) continue;
+        if (rows !== undefined) {
+          rows[columns * count] = start;
+          rows[columns * count + 1] = sentence + 1;
+          rows[columns * count + 2] = target;
+        }
         count++;
-        sample.start = sentence + 1;
-        sample.target = drawTarget(document);
+        start = sentence + 1;
+        target = drawTarget();
         length = 0;
       }
     }
@@ -170,8 +155,7 @@ function walkEpochs(
 }
 
 /** Fisher-Yates from the end over whole rows, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws. */
-function shuffleRows(options: { rows: Uint32Array; columns: number; seed: number }): void {
-  const { rows, columns, seed } = options;
+function shuffleRows(rows: Uint32Array, seed: number): void {
   const random = new MersenneTwister64(seed + 1);
   for (let i = rows.length / columns - 1; i > 0; i--) {
     const j = random.modulo(i + 1);

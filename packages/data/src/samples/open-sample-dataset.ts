@@ -4,7 +4,6 @@ import {
   type ConversationDatasetDescription,
 } from '../conversations/conversation-dataset.js';
 import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset.js';
-import { T5Dataset, type T5DatasetDescription } from '../masked/t5-dataset.js';
 import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
 import { BlendedDataset, type BlendedDatasetDescription } from './blended-dataset.js';
 import { GptDataset, type GptDatasetDescription } from './gpt-dataset.js';
@@ -15,7 +14,6 @@ import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './s
 type KnownDescription =
   | GptDatasetDescription
   | BertDatasetDescription
-  | T5DatasetDescription
   | TaskDatasetDescription
   | ConversationDatasetDescription
   | BlendedDatasetDescription;
@@ -39,8 +37,6 @@ function open(description: KnownDescription): unknown {
       return new GptDataset(description);
     case 'bert':
       return new BertDataset(description);
-    case 't5':
-      return new T5Dataset(description);
     case 'task':
       return new TaskDataset(description);
     case 'conversations':
@@ -53,7 +49,7 @@ function open(description: KnownDescription): unknown {
     default: {
       const { kind } = description as SampleDatasetDescription;
       throw new UsageError('MTL_DATA_KIND', `unknown kind of dataset: ${String(kind)}`, {
-        expected: 'gpt, bert, t5, task, conversations or blended',
+        expected: 'gpt, bert, task, conversations or blended',
       });
     }
   }

@@ -25,7 +25,7 @@ export interface TrainWordPieceOptions {
   readonly minFrequency?: number;
   /** Lower-case and strip accents (default true, as bert-base-uncased). */
   readonly lowercase?: boolean;
-  /** Ids right after BERT's own five, such as `[BOS]`, `[EOS]` and `<extra_id_0>` for T5 (default: none). */
+  /** Ids right after BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
   readonly additionalSpecialTokens?: readonly string[];
   /** Keep only the most frequent characters, the rest become [UNK] (default 1000, as BERT's trainer). */
   readonly limitAlphabet?: number;

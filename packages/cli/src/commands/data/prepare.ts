@@ -39,7 +39,7 @@ export function prepareCommand(): Command {
     .requiredOption('--output-prefix <prefix>', 'Writes PREFIX_KEY_document.bin and .idx (or _sentence).')
     .option('--json-keys <keys...>', 'Keys of JSON lines, or columns of Parquet; a dataset each.', ['text'])
     .option('--append-eod', 'Ends every document with the end-of-document token.')
-    .option('--split-sentences', 'Makes a sequence of every sentence, as BERT and T5 need it.')
+    .option('--split-sentences', 'Makes a sequence of every sentence, as BERT needs it.')
     .option('--lang <tag>', 'Language of the sentences.', 'en')
     .addOption(
       countOption(

@@ -1,10 +1,19 @@
 import { isUtf8 } from 'node:buffer';
 import { closeSync } from 'node:fs';
-import { type DataError, MtlError } from '@mtl/errors';
+import { type DataError, MtlError, nearestName } from '@mtl/errors';
+import {
+  type FileMetaData,
+  parquetMetadata,
+  parquetSchema,
+  type RowGroup,
+  type SchemaElement,
+} from 'hyparquet';
 import { fileProblem, openRegularFile } from '../../files/open-regular-file.js';
+import { readFully } from '../../files/read-fully.js';
 import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
-import { openTextColumn } from './open-text-column.js';
-import { readColumnPages, type TextPage } from './read-column-pages.js';
+import { type ColumnChunk, countOf, readColumnPages } from './column-pages.js';
+
+const magic = 'PAR1';
 
 // A text becomes one string; V8 holds at most 512 MiB in one.
 const maximumTextBytes = 1 << 28;
@@ -30,18 +39,19 @@ export function* readTextColumn(options: {
   const { path, key, onBadRow } = options;
   const { descriptor, size } = attempt(path, () => openRegularFile(path), fileProblem);
   try {
-    const column = attempt(path, () => openTextColumn({ descriptor, size, path, key }), damage);
+    const chunks = attempt(path, () => openTextColumn({ descriptor, size, path, key }), damage);
+    const decode = utf8Decoder();
     let row = 0;
-    for (const [number, chunk] of column.chunks.entries()) {
-      const pages = readColumnPages({ descriptor, chunk, optional: column.optional });
+    for (const [number, chunk] of chunks.entries()) {
+      const pages = readColumnPages(descriptor, chunk);
       const ofGroup = (error: unknown) => damage(`row group ${number}: ${messageOf(error)}`);
       for (;;) {
         const next = attempt(path, () => pages.next(), ofGroup);
         if (next.done) break;
-        const page = next.value;
-        for (let i = 0; i < page.starts.length; i++, row++) {
-          const text = textOf({ page, i, row, path, key });
-          if (typeof text === 'string') yield { text, bytes: page.end };
+        const { values, end } = next.value;
+        for (const value of values) {
+          const text = textOf({ value, decode, row: row++, path, key });
+          if (typeof text === 'string') yield { text, bytes: end };
           else reportBadLine(text, onBadRow);
         }
       }
@@ -53,28 +63,42 @@ export function* readTextColumn(options: {
 
 /** The text of a row, or what is wrong with it. */
 function textOf(options: {
-  page: TextPage;
-  i: number;
+  value: Uint8Array | undefined;
+  decode: (text: Uint8Array) => string;
   row: number;
   path: string;
   key: string;
 }): string | DataError {
-  const { page, i, row, path, key } = options;
-  const at = `row ${row} of column "${key}"`;
-  if (page.present?.[i] === 0) {
-    return corpusError({ path, what: `${at} is null`, expected: 'texts only', remedy: 'remove such rows' });
+  const { value, decode, row, path, key } = options;
+  const at = () => `row ${row} of column "${key}"`;
+  if (value === undefined) {
+    return corpusError({ path, what: `${at()} is null`, expected: 'texts only', remedy: 'remove such rows' });
   }
-  const start = page.starts[i]!;
-  const end = page.ends[i]!;
-  if (end - start > maximumTextBytes) {
-    return corpusError({ path, what: `${at} is longer than ${maximumTextBytes} bytes` });
+  if (value.length > maximumTextBytes) {
+    return corpusError({ path, what: `${at()} is longer than ${maximumTextBytes} bytes` });
   }
-  const text = page.bytes.toString('utf8', start, end);
+  const text = decode(value);
   // Decoding puts U+FFFD where bytes are not UTF-8; the check itself is slower.
-  if (text.includes(replacement) && !isUtf8(page.bytes.subarray(start, end))) {
-    return corpusError({ path, what: `${at} is not UTF-8`, remedy: 'get the file again, or repair the row' });
+  if (text.includes(replacement) && !isUtf8(value)) {
+    return corpusError({
+      path,
+      what: `${at()} is not UTF-8`,
+      remedy: 'get the file again, or repair the row',
+    });
   }
   return text;
+}
+
+/**
+ * Makes a decoder that keeps a view of the page: one of every text would take longer than decoding short
+ * texts.
+ */
+function utf8Decoder(): (text: Uint8Array) => string {
+  let page: Buffer = Buffer.alloc(0);
+  return ({ buffer, byteOffset, length }) => {
+    if (page.buffer !== buffer) page = Buffer.from(buffer);
+    return page.toString('utf8', byteOffset, byteOffset + length);
+  };
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -92,5 +116,131 @@ function attempt<T>(path: string, step: () => T, what: (error: unknown) => strin
       cause,
       remedy: 'get the file again, or check how it was written',
     });
+  }
+}
+
+/** A file that is open, and the column that is wanted of it. */
+interface TextColumnOptions {
+  readonly descriptor: number;
+  readonly size: number;
+  readonly path: string;
+  readonly key: string;
+}
+
+/**
+ * Reads the footer of a Parquet file and checks the column `key` against it: row groups add up to the rows of
+ * the file, each column chunk has a value for each row of its group, and chunks are inside the file without
+ * overlapping. Throws an Error that describes what does not match, or `MTL_DATA_CORPUS` for a column that is
+ * missing or is not one of texts.
+ */
+function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
+  const { path, key } = options;
+  const { metadata, footerStart } = readFooter(options);
+  const { children, count } = parquetSchema(metadata);
+  if (count !== metadata.schema.length) {
+    throw new Error(`its schema has ${metadata.schema.length - count} elements too many`);
+  }
+  const names = children.map(({ element }) => element.name);
+  const column = children.find(({ element }) => element.name === key);
+  if (column === undefined) throw noSuchColumn(options, names);
+  const { element } = column;
+  const kind = column.children.length > 0 ? 'a struct, list or map' : kindOf(element);
+  if (kind !== undefined) {
+    throw corpusError({ path, what: `column "${key}" is ${kind}`, expected: 'a column of texts' });
+  }
+  const isOptional = element.repetition_type === 'OPTIONAL';
+  const chunks = metadata.row_groups.map((group, i) => {
+    try {
+      return columnChunk({ group, key, isOptional, footerStart });
+    } catch (cause) {
+      throw new Error(`row group ${i}: ${messageOf(cause)}`, { cause });
+    }
+  });
+  const numRows = countOf(metadata.num_rows, 'number of rows');
+  const total = chunks.reduce((sum, { numValues }) => sum + numValues, 0);
+  if (total !== numRows) throw new Error(`its footer gives ${numRows} rows, its row groups have ${total}`);
+  checkDisjoint(chunks);
+  return chunks;
+}
+
+function readFooter({ descriptor, size }: TextColumnOptions): {
+  metadata: FileMetaData;
+  footerStart: number;
+} {
+  const tail = Buffer.alloc(8);
+  if (size < 12 || readFully(descriptor, tail, size - 8) < 8 || tail.toString('latin1', 4) !== magic) {
+    throw new Error(`it does not end in ${magic}`);
+  }
+  const length = tail.readUInt32LE(0);
+  if (length > size - 12) throw new Error(`its footer of ${length} bytes is longer than the file`);
+  const footerStart = size - 8 - length;
+  const footer = new Uint8Array(length + 8);
+  if (readFully(descriptor, footer, footerStart) < footer.length) {
+    throw new Error('it became shorter while it was read');
+  }
+  return { metadata: parquetMetadata(footer, { geoparquet: false }), footerStart };
+}
+
+/** Names what a column without children holds, or nothing for texts. */
+function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): string | undefined {
+  if (repetition_type === 'REPEATED') return 'a list';
+  if (repetition_type !== 'REQUIRED' && repetition_type !== 'OPTIONAL') {
+    throw new Error(`it has the repetition ${String(repetition_type)}`);
+  }
+  if (type !== 'BYTE_ARRAY') return type ?? 'of an unknown type';
+  const types = [converted_type, logical_type?.type];
+  const isText = types.every((name) => name === undefined || ['UTF8', 'STRING', 'ENUM'].includes(name));
+  return isText ? undefined : 'BYTE_ARRAY of something else than texts';
+}
+
+function noSuchColumn({ path, key }: TextColumnOptions, names: readonly string[]): Error {
+  const near = nearestName(key, names);
+  return corpusError({
+    path,
+    what: `has no column "${key}"`,
+    expected: names.map((name) => `"${name}"`).join(', ') || 'a column of texts; the file has no columns',
+    remedy: `choose the column of the text${near === undefined ? '' : `, for example "${near}"`}`,
+  });
+}
+
+function columnChunk(options: {
+  group: RowGroup;
+  key: string;
+  isOptional: boolean;
+  footerStart: number;
+}): ColumnChunk {
+  const { group, key, isOptional, footerStart } = options;
+  if (group.columns.some(({ crypto_metadata }) => crypto_metadata !== undefined)) {
+    throw new Error('it is encrypted');
+  }
+  const named = group.columns.filter(
+    ({ meta_data }) => meta_data?.path_in_schema.length === 1 && meta_data.path_in_schema[0] === key,
+  );
+  if (named.length !== 1) throw new Error(`it has ${named.length} columns "${key}"`);
+  const { file_path, meta_data } = named[0]!;
+  if (file_path !== undefined) throw new Error('its columns are in another file');
+  const { type, codec, num_values, data_page_offset, dictionary_page_offset } = meta_data!;
+  if (type !== 'BYTE_ARRAY') throw new Error('its type is not that of the schema');
+  const numRows = countOf(group.num_rows, 'number of rows');
+  const numValues = countOf(num_values, 'number of values');
+  if (numValues !== numRows) throw new Error(`its column has ${numValues} values for ${numRows} rows`);
+  const dataStart = countOf(data_page_offset, 'data page offset');
+  const start = countOf(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
+  const length = countOf(meta_data!.total_compressed_size, 'compressed size');
+  // without rows pyarrow writes a dictionary alone, and 0 for the data page that there is not
+  const isBeforeData = start <= dataStart || numValues === 0;
+  const isInFile = start >= magic.length && start + length <= footerStart;
+  if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {
+    throw new Error(`its column is at bytes ${start} to ${start + length} of ${footerStart}`);
+  }
+  return { start, length, codec, numValues, isOptional };
+}
+
+/** Refuses row groups that share bytes: they would give the same texts twice. */
+function checkDisjoint(chunks: readonly ColumnChunk[]): void {
+  let end = 0;
+  for (const { start, length } of [...chunks].sort((a, b) => a.start - b.start)) {
+    if (length > 0 && start < end) throw new Error(`two of its row groups share the bytes from ${start} on`);
+    end = Math.max(end, start + length);
   }
 }

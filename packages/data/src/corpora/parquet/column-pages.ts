@@ -1,0 +1,406 @@
+import { brotliDecompressSync, crc32, gunzipSync } from 'node:zlib';
+import { Decompress as ZstdStream } from 'fzstd';
+import type { CompressionCodec, Compressors, Encoding, PageHeader } from 'hyparquet';
+import { parquetHeader } from 'hyparquet/src/column.js';
+import { decompressPage } from 'hyparquet/src/datapage.js';
+import { deltaBinaryUnpack, deltaLengthByteArray } from 'hyparquet/src/delta.js';
+import { readRleBitPackedHybrid } from 'hyparquet/src/encoding.js';
+import { readPlain } from 'hyparquet/src/plain.js';
+import { readVarInt } from 'hyparquet/src/thrift.js';
+import { compressors } from 'hyparquet-compressors';
+import { readFully } from '../../files/read-fully.js';
+
+// hyparquet decodes. It trusts what a page announces, so that a damaged page could give other texts, or take
+// all memory or time: counts, runs and lengths are checked here, before and after it decodes.
+
+/** The part of a column in one row group. */
+export interface ColumnChunk {
+  /** Offset of its first page in the file. */
+  readonly start: number;
+  /** Bytes of its pages. */
+  readonly length: number;
+  readonly codec: CompressionCodec;
+  /** Its rows: one value each, null or not. */
+  readonly numValues: number;
+  /** Whether a value may be null. */
+  readonly isOptional: boolean;
+}
+
+/** The values of one data page. */
+export interface TextPage {
+  /** Bytes of each text; undefined for null. */
+  readonly values: readonly (Uint8Array | undefined)[];
+  /** Bytes of the file up to the end of this page. */
+  readonly end: number;
+}
+
+/** Where hyparquet's functions read next. */
+interface Reader {
+  readonly view: DataView;
+  offset: number;
+}
+
+// A header with its statistics is short; it is read with more bytes when it turns out to be longer.
+const headerBytes = 1 << 12;
+/** Beyond what any writer makes, and what a damaged header may claim without taking memory. */
+const maximumPageBytes = 1 << 30;
+const maximumPageValues = 1 << 26;
+// A block of lengths is usually 128 values in 4 miniblocks; a block of millions is damage.
+const maximumBlockValues = 1 << 20;
+// hyparquet unpacks integers up to this width without losing bits; a dictionary of 16 million texts has 24.
+const maximumIndexBits = 24;
+
+/**
+ * Decodes a column chunk page by page, with memory for one page and the dictionary. Its pages must fill the
+ * chunk exactly and hold `numValues` values together. Throws an Error that describes what does not match.
+ */
+export function* readColumnPages(
+  descriptor: number,
+  chunk: ColumnChunk,
+): Generator<TextPage, void, undefined> {
+  const end = chunk.start + chunk.length;
+  let position = chunk.start;
+  let dictionary: readonly Uint8Array[] | undefined;
+  let numValues = 0;
+  while (position < end) {
+    const { header, headerLength } = readPageHeader({ descriptor, position, end });
+    position += headerLength;
+    const { type, data_page_header: v1, data_page_header_v2: v2, dictionary_page_header } = header;
+    const { length, compressedLength } = pageSizes(header, end - position);
+    const bytes = readBytes({ descriptor, position, length: compressedLength });
+    position += compressedLength;
+    if (header.crc !== undefined && (crc32(bytes) | 0) !== header.crc) {
+      throw new Error('a page does not have its checksum');
+    }
+    if (type === 'DICTIONARY_PAGE') {
+      if (dictionary !== undefined || numValues > 0) throw new Error('it has a dictionary in its middle');
+      const count = pageValues(dictionary_page_header);
+      dictionary = readPlainTexts(readerOf(decompress(bytes, length, chunk.codec)), count);
+      continue;
+    }
+    if (type !== 'DATA_PAGE' && type !== 'DATA_PAGE_V2') {
+      throw new Error(`it has a page of the type ${String(type)}`);
+    }
+    const count = pageValues(type === 'DATA_PAGE' ? v1 : v2);
+    if (count > chunk.numValues - numValues) {
+      throw new Error(`its pages have more values than the ${chunk.numValues} that the footer gives`);
+    }
+    numValues += count;
+    const page = { header, bytes, length, numValues: count, chunk };
+    const { levels, reader } = type === 'DATA_PAGE' ? openPage(page) : openPageV2(page);
+    const { encoding } = (type === 'DATA_PAGE' ? v1 : v2)!;
+    const texts = readTexts({ reader, encoding, count: numPresent(levels, count), dictionary });
+    yield { values: withNulls(texts, levels), end: position };
+  }
+  if (numValues !== chunk.numValues) {
+    throw new Error(`its pages have ${numValues} values, the footer gives ${chunk.numValues}`);
+  }
+}
+
+function readPageHeader(options: { descriptor: number; position: number; end: number }): {
+  header: PageHeader;
+  headerLength: number;
+} {
+  const { descriptor, position, end } = options;
+  for (let room = headerBytes; ; room *= 8) {
+    const length = Math.min(room, end - position);
+    const reader = readerOf(readBytes({ descriptor, position, length }));
+    try {
+      const header = parquetHeader(reader);
+      if (reader.offset <= length) return { header, headerLength: reader.offset };
+    } catch (cause) {
+      if (length === end - position) {
+        throw new Error(`it has a malformed page header (${(cause as Error).message})`, { cause });
+      }
+    }
+  }
+}
+
+function pageSizes(
+  { uncompressed_page_size, compressed_page_size }: PageHeader,
+  available: number,
+): { length: number; compressedLength: number } {
+  const length = countOf(uncompressed_page_size, 'page size');
+  const compressedLength = countOf(compressed_page_size, 'compressed page size');
+  if (compressedLength > available) {
+    throw new Error(`it has a page of ${compressedLength} bytes where ${available} are left`);
+  }
+  if (length > maximumPageBytes) {
+    throw new Error(`it has a page of ${length} bytes; at most ${maximumPageBytes} can be read`);
+  }
+  return { length, compressedLength };
+}
+
+function pageValues(header: { readonly num_values: number } | undefined): number {
+  const count = countOf(header?.num_values, 'number of values in a page');
+  if (count <= maximumPageValues) return count;
+  throw new Error(`it has a page of ${count} values; at most ${maximumPageValues} can be read`);
+}
+
+/** Checks that a number of a header or footer is an integer of 0 or more, and below 2^53. */
+export function countOf(value: unknown, name: string): number {
+  const count = typeof value === 'bigint' ? Number(value) : value;
+  if (Number.isSafeInteger(count) && (count as number) >= 0) return count as number;
+  throw new Error(`its ${name} is ${value === undefined ? 'missing' : String(value)}`);
+}
+
+function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
+  // A page has a buffer of its own: a text that is longer than its page leaves the buffer, which is an error.
+  const bytes = Buffer.allocUnsafeSlow(options.length);
+  if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
+  throw new Error('it became shorter while it was read');
+}
+
+function readerOf(bytes: Uint8Array): Reader {
+  return { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
+}
+
+const remaining = ({ view, offset }: Reader): number => view.byteLength - offset;
+
+interface DataPage {
+  readonly header: PageHeader;
+  readonly bytes: Uint8Array;
+  /** Bytes of the page when it is decompressed. */
+  readonly length: number;
+  readonly numValues: number;
+  readonly chunk: ColumnChunk;
+}
+
+/** The levels of a page (1 for a value, 0 for null; undefined where no value is null) and its values. */
+interface OpenPage {
+  readonly levels: Uint8Array | undefined;
+  readonly reader: Reader;
+}
+
+/** Opens a page of version 1, in which levels and values are compressed together. */
+function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
+  const page = decompress(bytes, length, chunk.codec);
+  const reader = readerOf(page);
+  if (!chunk.isOptional) return { levels: undefined, reader };
+  const encoding = header.data_page_header!.definition_level_encoding;
+  if (encoding !== 'RLE') {
+    throw new Error(`its levels have the encoding ${String(encoding)}, which is not supported`);
+  }
+  const levelBytes = reader.view.getUint32(0, true);
+  reader.offset = 4 + levelBytes;
+  if (remaining(reader) < 0) throw new Error('it has levels that are longer than the page');
+  return { levels: readLevels(page.subarray(4, 4 + levelBytes), numValues), reader };
+}
+
+/** Opens a page of version 2: levels come first and are not compressed; the header counts nulls and rows. */
+function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
+  const settings = header.data_page_header_v2!;
+  const numNulls = countOf(settings.num_nulls, 'number of nulls');
+  const numRows = countOf(settings.num_rows, 'number of rows');
+  const levelBytes = countOf(settings.definition_levels_byte_length, 'length of levels');
+  if (numRows !== numValues) throw new Error(`it has a page of ${numValues} values for ${numRows} rows`);
+  if (settings.repetition_levels_byte_length !== 0) throw new Error('it has repetition levels');
+  if (levelBytes > bytes.length || levelBytes > length) {
+    throw new Error('it has levels that are longer than the page');
+  }
+  const levels = chunk.isOptional ? readLevels(bytes.subarray(0, levelBytes), numValues) : undefined;
+  const nullLevels = numValues - numPresent(levels, numValues);
+  if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header gives ${numNulls}`);
+  const rest = bytes.subarray(levelBytes);
+  // A page of nulls may leave out the compressed nothing.
+  if (rest.length === 0 && length === levelBytes) return { levels, reader: readerOf(rest) };
+  const codec = settings.is_compressed === false ? 'UNCOMPRESSED' : chunk.codec;
+  return { levels, reader: readerOf(decompress(rest, length - levelBytes, codec)) };
+}
+
+function readLevels(bytes: Uint8Array, numValues: number): Uint8Array {
+  const levels = new Uint8Array(numValues);
+  readIntegers(readerOf(bytes), 1, levels);
+  return levels;
+}
+
+function numPresent(levels: Uint8Array | undefined, numValues: number): number {
+  return levels === undefined ? numValues : levels.reduce((sum, level) => sum + level, 0);
+}
+
+/** Puts texts at the positions that are not null. */
+function withNulls(
+  texts: readonly Uint8Array[],
+  levels: Uint8Array | undefined,
+): readonly (Uint8Array | undefined)[] {
+  if (levels === undefined || levels.length === texts.length) return texts;
+  let next = 0;
+  return Array.from(levels, (level) => (level === 1 ? texts[next++] : undefined));
+}
+
+function readTexts(options: {
+  readonly reader: Reader;
+  readonly encoding: Encoding;
+  readonly count: number;
+  readonly dictionary: readonly Uint8Array[] | undefined;
+}): readonly Uint8Array[] {
+  const { reader, encoding, count, dictionary } = options;
+  switch (encoding) {
+    case 'PLAIN':
+      return readPlainTexts(reader, count);
+    case 'PLAIN_DICTIONARY':
+    case 'RLE_DICTIONARY':
+      return lookUp({ reader, count, dictionary });
+    case 'DELTA_LENGTH_BYTE_ARRAY': {
+      checkLengths(reader, count);
+      const texts = new Array<Uint8Array>(count);
+      deltaLengthByteArray(reader, count, texts);
+      checkEnd(reader);
+      return texts;
+    }
+    case 'DELTA_BYTE_ARRAY':
+      return readSharedPrefixes(reader, count);
+    default:
+      throw new Error(`its texts have the encoding ${String(encoding)}, which is not supported`);
+  }
+}
+
+function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
+  // Four bytes of length each: a count that the page cannot hold takes no memory.
+  if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
+  const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
+  checkEnd(reader);
+  return texts;
+}
+
+function lookUp(options: {
+  readonly reader: Reader;
+  readonly count: number;
+  readonly dictionary: readonly Uint8Array[] | undefined;
+}): readonly Uint8Array[] {
+  const { reader, count, dictionary } = options;
+  if (dictionary === undefined) throw new Error('it has no dictionary');
+  // A page of nulls may have nothing here.
+  if (count === 0) return [];
+  const bitWidth = reader.view.getUint8(reader.offset++);
+  if (bitWidth > maximumIndexBits) throw new Error(`it has integers of ${bitWidth} bits`);
+  const indices = new Uint32Array(count);
+  readIntegers(reader, bitWidth, indices);
+  return Array.from(indices, (index) => {
+    const text = dictionary[index];
+    if (text !== undefined) return text;
+    throw new Error(`it names entry ${index} of a dictionary of ${dictionary.length}`);
+  });
+}
+
+/**
+ * Decodes integers of `bitWidth` bits: runs of one value, and bit-packed groups of eight (Parquet's RLE /
+ * bit-packing hybrid). Throws an Error where a run is empty or the bytes end before the integers do.
+ */
+function readIntegers(reader: Reader, bitWidth: number, integers: Uint8Array | Uint32Array): void {
+  const runs = { ...reader };
+  for (let seen = 0; seen < integers.length; ) {
+    const header = readVarInt(runs) >>> 0;
+    const isPacked = header % 2 === 1;
+    const length = isPacked ? (header >>> 1) * 8 : header >>> 1;
+    if (length === 0) throw new Error('it has a run of no values');
+    seen += length;
+    // The last group is filled up to eight; its padding counts no value.
+    if (seen - integers.length > (isPacked ? 7 : 0)) {
+      throw new Error(`it has a run of ${length} values beyond its end`);
+    }
+    runs.offset += isPacked ? (length / 8) * bitWidth : Math.ceil(bitWidth / 8);
+    if (remaining(runs) < 0) throw new Error(`it ends ${-remaining(runs)} bytes early`);
+  }
+  if (bitWidth > 0) readRleBitPackedHybrid(reader, bitWidth, integers, remaining(reader));
+}
+
+/** Decodes texts that are each what they share with the start of the one before, and the rest. */
+function readSharedPrefixes(reader: Reader, count: number): readonly Uint8Array[] {
+  const shared = readLengths(reader, count);
+  const lengths = readLengths(reader, count);
+  let total = 0;
+  for (let i = 0; i < count; i++) {
+    const before = i === 0 ? 0 : shared[i - 1]! + lengths[i - 1]!;
+    if (shared[i]! > before) throw new Error(`it shares ${shared[i]} bytes with a text of ${before}`);
+    total += shared[i]! + lengths[i]!;
+  }
+  if (total > maximumPageBytes) {
+    throw new Error(`it has a page of ${total} bytes; at most ${maximumPageBytes}`);
+  }
+  const { buffer, byteOffset, byteLength } = reader.view;
+  const page = new Uint8Array(buffer, byteOffset, byteLength);
+  const bytes = new Uint8Array(total);
+  const texts = new Array<Uint8Array>(count);
+  let filled = 0;
+  for (let i = 0, before = 0; i < count; i++) {
+    const start = filled;
+    bytes.copyWithin(start, before, before + shared[i]!);
+    const end = reader.offset + lengths[i]!;
+    bytes.set(page.subarray(reader.offset, end), start + shared[i]!);
+    reader.offset = end;
+    filled += shared[i]! + lengths[i]!;
+    texts[i] = bytes.subarray(start, filled);
+    before = start;
+  }
+  checkEnd(reader);
+  return texts;
+}
+
+function readLengths(reader: Reader, count: number): Int32Array {
+  checkLengths(reader, count);
+  const lengths = new Int32Array(count);
+  deltaBinaryUnpack(reader, count, lengths);
+  const negative = lengths.find((length) => length < 0);
+  if (negative !== undefined) throw new Error(`it has a text of ${negative} bytes`);
+  return lengths;
+}
+
+/** Checks the header of lengths in DELTA_BINARY_PACKED, which blocks of no values would never leave. */
+function checkLengths({ view, offset }: Reader, count: number): void {
+  const header = { view, offset };
+  const blockValues = readVarInt(header);
+  const miniblocks = readVarInt(header);
+  const total = readVarInt(header);
+  if (
+    !(blockValues > 0 && blockValues <= maximumBlockValues && miniblocks > 0) ||
+    (blockValues / miniblocks) % 32 !== 0
+  ) {
+    throw new Error(`it has blocks of ${blockValues} values in ${miniblocks} miniblocks`);
+  }
+  if (total !== count) throw new Error(`it has ${total} lengths for ${count} values`);
+}
+
+/** Only indices may be padded: bytes after other values are those of a value that is missing. */
+function checkEnd(reader: Reader): void {
+  const left = remaining(reader);
+  if (left > 0) throw new Error(`it has ${left} bytes behind the values of a page`);
+  if (left < 0) throw new Error(`it ends ${-left} bytes early`);
+}
+
+/** Decompresses a page into exactly `length` bytes; throws an Error when it holds more or fewer. */
+function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec): Uint8Array {
+  return decompressPage(bytes, length, codec, boundedCompressors);
+}
+
+/** Decompressors that take no more memory than a page of the announced length. */
+const boundedCompressors: Compressors = {
+  SNAPPY: snappy,
+  GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),
+  BROTLI: (bytes, length) => brotliDecompressSync(bytes, { maxOutputLength: Math.max(1, length) }),
+  ZSTD: zstd,
+  LZ4: compressors.LZ4!,
+  LZ4_RAW: compressors.LZ4_RAW!,
+};
+
+/** The preamble of the bytes is their decompressed length, which the decompressor trusts. */
+function snappy(bytes: Uint8Array, length: number): Uint8Array {
+  const announced = readVarInt(readerOf(bytes));
+  if (announced !== length) {
+    throw new Error(`it decompresses to ${announced} bytes, its header gives ${length}`);
+  }
+  return length === 0 ? new Uint8Array(0) : compressors.SNAPPY!(bytes, length);
+}
+
+/** As a stream: given a whole buffer, the decoder fills up a frame that is too short with zeros. */
+function zstd(bytes: Uint8Array, length: number): Uint8Array {
+  const output = new Uint8Array(length);
+  let filled = 0;
+  const stream = new ZstdStream((part) => {
+    if (part.length > length - filled) throw new Error('it decompresses to more bytes than its header gives');
+    output.set(part, filled);
+    filled += part.length;
+  });
+  stream.push(bytes, true);
+  return output.subarray(0, filled);
+}
