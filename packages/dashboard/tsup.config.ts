@@ -1,4 +1,4 @@
 import { library } from '@mtl/tooling/tsup';
 import { buildPage } from './build-page.mjs';
 
-export default library(['src/index.ts'], { addFiles: buildPage });
+export default library(undefined, { addFiles: buildPage });

@@ -73,7 +73,7 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { values } = parseArgs({ options: { out: { type: 'string' } } });
   const out = resolve(values.out ?? join(root, 'tooling/build/api'));
-  const tsconfig = join(root, 'tooling/tsconfig/everything.json');
+  const tsconfig = join(root, 'tsconfig.json');
   if (!(await buildApi({ repository: root, out, tsconfig }))) process.exit(1);
   console.log(`API reference: ${pathToFileURL(join(out, 'index.html'))}`);
 }

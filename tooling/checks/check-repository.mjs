@@ -19,7 +19,7 @@ const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
 // a formatter makes of a marker a quotation seven deep
 const conflictMarker = /^(<{7}|(> ?){7})/;
-const packageFiles = ['package.json', 'README.md', 'tsconfig.json', 'vitest.config.ts', 'src/index.ts'];
+const packageFiles = ['package.json', 'README.md', 'vitest.config.ts', 'src/index.ts'];
 
 /** Problems of one file: its length and its name. */
 function checkFile(path, text) {

@@ -21,9 +21,6 @@ if (existsSync(join(directory, 'package.json'))) {
 mkdirSync(join(directory, 'src'), { recursive: true });
 
 const json = (value) => `${JSON.stringify(value, null, 2)}\n`;
-/** Lists of texts on one line, as the formatter has them everywhere but in a package.json. */
-const formatted = (value) =>
-  json(value).replace(/\[\s+([^[\]{}]*?)\s+\]/g, (_, list) => `[${list.replaceAll(/\s*\n\s*/g, ' ')}]`);
 const built = { types: './dist/index.d.ts', default: './dist/index.js' };
 const files = {
   'package.json': json({
@@ -40,7 +37,6 @@ const files = {
     scripts: {
       prepack: 'node ../../tooling/packaging/refuse-npm-pack.mjs',
       build: 'node ../../tooling/tsup/build-packages.mjs --declarations',
-      typecheck: 'tsc -p .',
       test: 'vitest run',
     },
     dependencies: Object.fromEntries(dependencies.map((dependency) => [`@mtl/${dependency}`, 'workspace:*'])),
@@ -52,8 +48,6 @@ const files = {
       vitest: '4.1.12',
     },
   }),
-  'tsconfig.json': formatted({ extends: '@mtl/tooling/tsconfig.json', include: ['src', 'test'] }),
-  'tsup.config.ts': "import { library } from '@mtl/tooling/tsup';\n\nexport default library();\n",
   'vitest.config.ts': "import { library } from '@mtl/tooling/vitest';\n\nexport default library();\n",
   'README.md': `# @mtl/${name}\n\n${description}.\n`,
   'src/index.ts': 'export {};\n',

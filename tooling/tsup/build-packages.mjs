@@ -15,6 +15,10 @@ import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { atMostAtOnce } from '../processes/at-most-at-once.mjs';
 import { filesOf, isDeclaration, publishFolder, stampsOf } from './publish-folder.mjs';
 
+const defaultConfig = fileURLToPath(new URL('./default.config.mjs', import.meta.url));
+/** The configuration of the package in `folder`: its own, where it has one. */
+const configOf = (folder) => [join(folder, 'tsup.config.ts'), defaultConfig].find((path) => existsSync(path));
+
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
 /** Where packages are built, next to dist/ so that paths in source maps fit; the process follows. */
@@ -66,14 +70,14 @@ function packagesOf(root) {
   );
   const manifests = new Map(
     folders
-      .filter((folder) => existsSync(join(folder, 'tsup.config.ts')))
+      .filter((folder) => existsSync(join(folder, 'src')))
       .map((folder) => [folder, readJson(join(folder, 'package.json'))]),
   );
   const folderOf = new Map([...manifests].map(([folder, { name }]) => [name, folder]));
   // bundled into some packages, and what all are built with
   const common = hashOf(
-    ['native', 'tsup', 'tsconfig'].map((entry) => join(root, 'tooling', entry)),
-    [readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8')],
+    ['native', 'tsup'].map((entry) => join(root, 'tooling', entry)),
+    ['pnpm-lock.yaml', 'tsconfig.json'].map((entry) => readFileSync(join(root, entry), 'utf8')),
   );
   const ordered = new Map();
   const visit = (folder) => {
@@ -100,8 +104,8 @@ function removeOldAsides(folder) {
 async function buildCode({ name, folder }, aside) {
   const { build } = await import('tsup');
   Object.assign(process.env, { MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '0' });
-  process.chdir(folder); // tsup reads the configuration of the working directory
-  await build({ silent: true }).catch((error) => {
+  process.chdir(folder); // tsup builds the package of the working directory
+  await build({ silent: true, config: configOf(folder) }).catch((error) => {
     throw new Error(`${name}: ${error.message}`, { cause: error });
   });
 }
@@ -117,10 +121,15 @@ function buildAll({ name, folder }, aside) {
   );
   const env = { ...process.env, MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '1' };
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [tsup, '--silent'], { cwd: folder, env }, (error, stdout, stderr) => {
-      if (error === null) resolve();
-      else reject(new Error(`${name}: ${stdout}${stderr}${error.message}`));
-    });
+    execFile(
+      process.execPath,
+      [tsup, '--silent', '--config', configOf(folder)],
+      { cwd: folder, env },
+      (error, stdout, stderr) => {
+        if (error === null) resolve();
+        else reject(new Error(`${name}: ${stdout}${stderr}${error.message}`));
+      },
+    );
   });
 }
 

@@ -14,16 +14,16 @@ const build = () => buildPackages({ root, stamps: join(root, 'tooling/build/pack
 const outputOf = (folder) => readFileSync(join(root, folder, 'dist/index.js'), 'utf8');
 
 function writePackage(folder, manifest, source) {
-  const config = `import { library } from ${JSON.stringify(join(import.meta.dirname, 'preset.mjs'))};`;
-  write(`${folder}/package.json`, JSON.stringify({ type: 'module', ...manifest }));
-  write(`${folder}/tsup.config.ts`, `${config}\nexport default library();\n`);
+  const exports = { '.': { '@mtl/source': './src/index.ts' } };
+  write(`${folder}/package.json`, JSON.stringify({ type: 'module', exports, ...manifest }));
   write(`${folder}/src/index.ts`, source);
 }
 
 beforeAll(() => {
   symlinkSync(join(import.meta.dirname, '../node_modules'), join(root, 'node_modules'));
   write('pnpm-lock.yaml', 'lock');
-  for (const folder of ['native', 'tsup', 'tsconfig']) write(`tooling/${folder}/file`, folder);
+  write('tsconfig.json', '{ "compilerOptions": { "module": "nodenext" } }');
+  for (const folder of ['native', 'tsup']) write(`tooling/${folder}/file`, folder);
   writePackage(
     'apps/top',
     { name: 'top', dependencies: { upper: 'workspace:*' } },
@@ -52,6 +52,8 @@ it('builds what changed again, and what is above it', async () => {
   expect(await build()).toEqual([]);
   write('tooling/tsup/file', 'changed');
   expect(await build()).toHaveLength(4);
+  write('tsconfig.json', '{ "compilerOptions": { "module": "nodenext", "strict": true } }');
+  expect(await build()).toHaveLength(4);
 });
 
 it('builds again what another program wrote to dist, but leaves declarations alone', async () => {
@@ -72,7 +74,6 @@ it('names the package that does not build, and builds it when it does', async ()
 
 it('builds declarations on request, and again when they are gone', { tags: ['whole'] }, async () => {
   const stamps = join(root, 'tooling/build/packages.json');
-  write('packages/c/tsconfig.json', '{ "compilerOptions": { "module": "nodenext" } }');
   const buildTypes = () => buildPackages({ root, stamps, declarations: true });
   for (const folder of ['apps/top', 'packages/a', 'packages/b'])
     rmSync(join(root, folder), { recursive: true });

@@ -143,9 +143,9 @@ function typeErrors(text: string): ReadonlyArray<readonly [line: number, message
     ],
   ]);
   const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile(pathOf('../tsconfig.json'), ts.sys.readFile).config,
+    ts.readConfigFile(pathOf('../../../tsconfig.json'), ts.sys.readFile).config,
     ts.sys,
-    pathOf('..'),
+    pathOf('../../..'),
   );
   const host = ts.createCompilerHost(options);
   const { readFile, fileExists } = host;
