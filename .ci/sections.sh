@@ -9,7 +9,7 @@ section() {
   printf '\n== %s (%ss)\n' "$1" "$SECONDS"
 }
 
-# What tests start for real or link to (the page of mtl watch in Chromium, too). They skip without it, which CI does
+# Installs what tests start for real or link to (Chromium for the page of mtl watch, too). They skip without it, which CI does
 # not allow. And a compiler cache: native code is compiled once more from the packed packages, elsewhere, so paths are
 # taken relative to this folder.
 install_needed() {

@@ -9,6 +9,9 @@ const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 /**
  * Bundles the page into the folder page of a build: page.html, page.js, page.css, and the licence of what is
  * bundled.
+ *
+ * @param {string} build the folder of the build
+ * @returns {Promise<void>}
  */
 export async function buildPage(build) {
   const out = resolve(build, 'page');

@@ -74,7 +74,7 @@ function hasOneDnn() {
   );
 }
 
-/** What this machine has, and who we are on it. */
+/** Tells what this machine has, and who we are on it. */
 const thisMachine = {
   hasCommand: (command) => succeeds(command, ['--version']),
   hasOneDnn,

@@ -41,7 +41,7 @@ describe('system packages', () => {
 });
 
 describe('the commands of package.json', () => {
-  /** What a script imports, and what those import, that is neither Node's nor in the repository. */
+  /** Lists what a script imports, and what those import, that is neither Node's nor in the repository. */
   function importsOf(path, seen = new Set()) {
     if (seen.has(path)) return [];
     seen.add(path);
@@ -162,7 +162,9 @@ describe('the script, started by a user without root', () => {
     return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
   }
 
-  /** Whether this machine lets us become another user and mount over a folder, both of which need root. */
+  /**
+   * Tells whether this machine lets us become another user and mount over a folder, both of which need root.
+   */
   const isPossible =
     spawnSync('unshare', [
       '--mount',

@@ -9,9 +9,9 @@ import { addonFoldersHere } from '../release/platform-folders.mjs';
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
 
 /**
- * Whether nothing needs to be compiled in the checkout `root`: each native package has no local build, and
- * its platform package is there, or can be downloaded, compiled from the same sources. What is downloaded is
- * checked by platforms/NAME/released.json, which the release has written: no registry is trusted.
+ * Tells whether nothing needs to be compiled in the checkout `root`: each native package has no local build,
+ * and its platform package is there, or can be downloaded, compiled from the same sources. What is downloaded
+ * is checked by platforms/NAME/released.json, which the release has written: no registry is trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
   const platforms = addonFoldersHere(root);

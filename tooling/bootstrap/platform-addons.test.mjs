@@ -15,7 +15,7 @@ let folder;
 let said;
 let server;
 let registry;
-/** What npm downloads, in a folder that the registry serves. */
+/** The folder that the registry serves, with the packages that npm downloads. */
 const served = testFolder('served-addons');
 
 const use = () => usePlatformAddons({ root: folder.path, say: (line) => said.push(line) });

@@ -60,7 +60,7 @@ function build(words, cwd) {
 for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
-/** What does not take minutes where every thread of a kernel is a fiber. */
+/** Trainings that do not take minutes where every thread of a kernel is a fiber. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
 /** The tests of ranks and some training runs, with the CUDA library that `env` names. */

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** What tests start or open where it is there, by name: without it they skip, or take another way. */
+/** Names of commands that tests start where they are there: without one they skip, or take another way. */
 const commands = [
   'mpirun',
   'srun',

@@ -12,10 +12,10 @@ const noteNames = {
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
 /**
- * What the tests of all packages, apps and the tooling have left in their `build` folders. `clear` removes
- * what an earlier run left; `read` counts passed tests, names failed ones, skipped ones and those with the
- * tag `whole` that the run left out, as `path: name`, and lists by folder the engines that ranks communicated
- * over, and the instruction sets whose kernels ran on this processor.
+ * Reads what the tests of all packages, apps and the tooling have left in their `build` folders. `clear`
+ * removes what an earlier run left; `read` counts passed tests, names failed ones, skipped ones and those
+ * with the tag `whole` that the run left out, as `path: name`, and lists by folder the engines that ranks
+ * communicated over, and the instruction sets whose kernels ran on this processor.
  */
 export function testOutcomes(root) {
   const folders = [

@@ -5,7 +5,7 @@
  * half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkOpenings, checkPhrases } from './phrases.mjs';
@@ -207,7 +207,8 @@ if (!process.argv.includes('--self-test')) {
     encoding: 'utf8',
   })
     .split('\n')
-    .filter((path) => path !== '');
+    // git lists files that are deleted but not committed, too
+    .filter((path) => path !== '' && existsSync(join(root, path)));
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
   );

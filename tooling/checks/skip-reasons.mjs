@@ -28,8 +28,8 @@ export function skipsByReason(skipped, reasons) {
 }
 
 /**
- * What `npm test` prints of skips, a line for each reason, and each skip of no reason; `list` names the file
- * of all.
+ * Writes what `npm test` prints of skips, a line for each reason, and each skip of no reason; `list` names
+ * the file of all.
  */
 export function textOfSkips({ byReason, others }, list) {
   const counts = [...byReason].map(([reason, names]) => [names.length, reason]);

@@ -22,7 +22,7 @@ function linesThatName(name, ownFile) {
   return Object.fromEntries(entries);
 }
 
-/** What a new one of a kind costs outside of its own file: the lines that name one that there is. */
+/** Counts what a new one of a kind costs outside of its own file: the lines that name one that there is. */
 describe('lines that something new touches outside of its own file', () => {
   it.each(['tensor', 'pipeline', 'data', 'expert'])(
     '%s parallelism: an import, and a place in the list',

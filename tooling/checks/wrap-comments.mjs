@@ -52,7 +52,7 @@ function continuation({ indentation, text }) {
   return tag.test(text) ? indentation + 2 : indentation;
 }
 
-/** Whether `next` goes on with the paragraph of `line`. */
+/** Tells whether `next` goes on with the paragraph of `line`. */
 function isContinued(line, next) {
   if (next === undefined || next.prefix !== line.prefix || next.text === '' || isDrawn(next.text))
     return false;
@@ -68,7 +68,7 @@ function lastBreak(line, start) {
   return end > start ? end : -1;
 }
 
-/** Whether the line is part of a comment that can be broken. */
+/** Tells whether the line is part of a comment that can be broken. */
 function isTooLong(line) {
   if (line.length <= maximumWidth) return false;
   if (blockInOneLine.test(line)) return true;

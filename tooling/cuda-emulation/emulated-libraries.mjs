@@ -7,7 +7,7 @@ const library = join(build, 'Release/libmtl_cuda_emulated.so');
 const cublasLt = join(build, 'Release/libcublaslt_emulated.so');
 const folder = join(build, 'emulated');
 
-/** What `build-native.mjs --target` builds in @mtl/kernels. */
+/** Targets that `build-native.mjs --target` builds in @mtl/kernels. */
 export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
 
 /** The files of these targets. */

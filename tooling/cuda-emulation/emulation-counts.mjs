@@ -11,16 +11,38 @@ const names = [
   'graphLaunches',
 ];
 
-/** Whether this process's emulated CUDA device keeps counts (`npm run dev -- test:cuda --emulation` does). */
+/**
+ * Counts of what a host has asked of the emulated CUDA device.
+ *
+ * @typedef {object} EmulationCounts
+ * @property {number} kernels
+ * @property {number} synchronizations calls that may wait for the device
+ * @property {number} copiesToDevice
+ * @property {number} copiesToHost
+ * @property {number} memoryCalls calls for memory from the driver, and back to it: these wait, too
+ * @property {number} enqueued calls that enqueue something: kernels, matmuls, copies, graphs
+ * @property {number} graphLaunches
+ */
+
+/** Is true if this process's emulated device keeps counts (`npm run dev -- test:cuda --emulation` does). */
 export const hasEmulationCounts = process.env.MTL_EMULATION_COUNTS !== undefined;
 
-/** What the host has asked of the emulated CUDA device so far. */
+/**
+ * Returns the counts since the process began.
+ *
+ * @returns {EmulationCounts}
+ */
 export function emulationCounts() {
   const bytes = readFileSync(`${process.env.MTL_EMULATION_COUNTS}.${process.pid}`);
   return Object.fromEntries(names.map((name, index) => [name, Number(bytes.readBigUInt64LE(8 * index))]));
 }
 
-/** What `body` asks of it. */
+/**
+ * Returns the counts of the calls of `body` alone.
+ *
+ * @param {() => void} body
+ * @returns {EmulationCounts}
+ */
 export function countEmulated(body) {
   const before = emulationCounts();
   body();

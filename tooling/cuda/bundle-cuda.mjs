@@ -105,7 +105,7 @@ for (const path of builds) {
   fail(`${path} is not built`, remedy);
 }
 
-/** Whether the engine nccl was compiled; NCCL itself may be missing here. */
+/** Tells whether the engine nccl was compiled; NCCL itself may be missing here. */
 function hasNcclEngine() {
   const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
   const script = `import { ncclInformation } from ${index};

@@ -11,8 +11,8 @@ function packagesIn(modules) {
 }
 
 /**
- * What of `node_modules` a set of workspace packages needs to run: the links of their dependencies (and of
- * `alsoNeeded`, where a package has them), and pnpm's folder of every package that these reach. Paths are
+ * Lists what a set of workspace packages needs of `node_modules` to run: the links of their dependencies (and
+ * of `alsoNeeded`, where a package has them), and pnpm's folder of every package that these reach. Paths are
  * relative to `root`.
  * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }}
  *   options `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
 
-// Of every system; their versions are what a bundle requires.
+// Libraries of every system; their versions are what a bundle requires.
 const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
 /** A machine's own are better, when they are new enough: other libraries there may need them. */
 const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;

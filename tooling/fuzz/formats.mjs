@@ -332,7 +332,7 @@ const float32Tensors = (parameters, prefix = '') =>
     return checkpoint.hostTensor({ name: `${prefix}${name}`, dtype: 'F32', globalShape, memory });
   });
 
-/** Of every format; torch-dist-llama with the state of AdamW. */
+/** Checkpoints of every format; torch-dist-llama with the state of AdamW. */
 const megatronFixtures = [
   ...['torch-gpt-0', 'torch-gpt-1', 'torch-llama'],
   ...['torch-dist-bert', 'torch-dist-qwen3', 'torch-dist-llama'],
@@ -413,7 +413,7 @@ async function readChats(directory) {
   }
 }
 
-/** What a function gives; undefined where a template is refused. */
+/** Returns what a function gives; undefined where a template is refused. */
 function attempt(run) {
   try {
     return run();

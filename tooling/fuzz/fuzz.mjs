@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Damages valid files of every format that is read and gives each to its reader, in a process of its own.
- * What fails: a crash, a hang, an error without a code, more than 2 GB, and another result than that of the
+ * These fail: a crash, a hang, an error without a code, more than 2 GB, and another result than that of the
  * untouched file where the format stores it twice. See `npm run dev -- fuzz --help`.
  */
 import { fork } from 'node:child_process';

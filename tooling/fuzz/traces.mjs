@@ -39,7 +39,7 @@ export function makeTrace(schedules) {
   );
 }
 
-/** What `mtl schedule --compare` does with a trace. */
+/** Does what `mtl schedule --compare` does with a trace. */
 export function readTraceFile(schedules, path) {
   return schedules.readTrace(readFileSync(path, 'utf8'), { name: 'trace' }).map(({ steps }) => {
     const [measured] = steps;

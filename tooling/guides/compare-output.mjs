@@ -50,10 +50,10 @@ function findRun({ matchers, lines, from }) {
 }
 
 /**
- * How printed output differs from what a guide shows: undefined, or a message. A shown line that is only …
- * stands for any number of lines, … within a line for any characters, ~5 for any number, ≈5 for a number
- * within 2 % of it, and ≃5 for one within 10 %. White space at the ends of lines, and empty lines at the end,
- * do not count.
+ * Tells how printed output differs from what a guide shows: undefined, or a message. A shown line that is
+ * only … stands for any number of lines, … within a line for any characters, ~5 for any number, ≈5 for a
+ * number within 2 % of it, and ≃5 for one within 10 %. White space at the ends of lines, and empty lines at
+ * the end, do not count.
  */
 export function outputDifference({ shown, printed }) {
   const lines = linesOf(printed);

@@ -30,7 +30,7 @@ const words = {
   reduceScatter: 'reduce-scatter',
 };
 /**
- * Of operations on shards of heads or features, of those between the tensor-parallel regions, of collectives.
+ * Colours of operations on shards of heads or features, of others between them, and of collectives.
  */
 const colours = { inside: '#b9cdf8', between: '#d9dee8', collective: '#b4530f' };
 const [margin, top, rowHeight, boxHeight, laneWidth, gap] = [10, 64, 34, 26, 215, 10];
@@ -63,7 +63,7 @@ function drawPanel({ title, events }, x) {
   ];
 }
 
-/** What rank 0 of two does in each pass. */
+/** Lists what rank 0 of two does in each pass. */
 function trace(sequenceParallel) {
   const events = [];
   const onOperation = ({ operation, bytes }) => events.push({ collective: operation, bytes });

@@ -1,4 +1,4 @@
-/** What the fenced blocks of a guide are, as `docs/guides/README.md` describes. */
+/** Kinds of the fenced blocks of a guide, as `docs/guides/README.md` describes. */
 
 const usages = {
   sh: '```sh runs; add status=N for a command that must fail, or not-run="reason"',

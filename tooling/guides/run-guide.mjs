@@ -19,7 +19,10 @@ const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 const defaultTimeoutMs = 300_000; // commands take seconds; other work on the machine can make them slow
 const markName = 'MTL_GUIDE_RUN';
 
-/** What the guides tell readers to set in their shell, and a mark by which started processes are found. */
+/**
+ * Variables that the guides tell readers to set in their shell, and a mark by which started processes are
+ * found.
+ */
 const environmentOf = (mark) => ({
   ...process.env,
   MTL: root,

@@ -18,7 +18,7 @@ const header = join(sources, 'backends/cuda/instructions/hopper.h');
 
 const registersIn = (list) => list.split(',').map((register) => register.trim());
 
-/** What is wrong with one matmul, or undefined. */
+/** Says what is wrong with one matmul; undefined where nothing is. */
 function problemOf([text, columns, types, accumulators, left, immediates]) {
   const sums = registersIn(accumulators);
   const expected = Number(columns) / 2;

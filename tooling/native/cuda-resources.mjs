@@ -105,7 +105,7 @@ function countBuilt(path) {
   return totals;
 }
 
-/** What ptxas -v reports for each kernel. */
+/** Reads what ptxas -v reports for each kernel. */
 function readReport(text) {
   const kernels = [];
   for (const part of text.split(/Compiling entry function '/).slice(1)) {
@@ -127,8 +127,8 @@ function readReport(text) {
 }
 
 /**
- * What goes through memory by the report on a kernel, stored or loaded, whichever is more; NaN where it does
- * not say.
+ * Returns the bytes that go through memory by the report on a kernel, stored or loaded, whichever is more;
+ * NaN where it does not say.
  */
 function spilledBytes(report) {
   const [, stored, loaded] = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(report) ?? [];

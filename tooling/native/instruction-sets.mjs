@@ -17,8 +17,9 @@ export function instructionSetOf(cpuinfo) {
 }
 
 /**
- * What to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training run
- * waits: only what this machine runs, next to what the build folder was configured for before (`configured`;
+ * Returns what to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training
+ * run waits: only what this machine runs, next to what the build folder was configured for before
+ * (`configured`;
  * undefined: it is new). Else all. A build that contains all keeps all.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {

@@ -6,10 +6,36 @@ import { lowestGlibc } from './lowest-glibc.mjs';
 const readManifest = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
+ * An addon, and the file that it was loaded from.
+ *
+ * @template Addon
+ * @typedef {{ readonly addon: Addon, readonly path: string }} LoadedAddon
+ */
+
+/**
+ * The places that were tried for an addon, each with the reason why it failed, in one line.
+ *
+ * @typedef {object} MissingAddon
+ * @property {undefined} [addon]
+ * @property {readonly string[]} failures
+ * @property {string} remedy
+ */
+
+/**
  * Loads the native addon of the package in `directory` from the first place that has it: the file `explicit`
  * if one is given, the local build, the platform package (NAME-linux-x64). What is there must load: a broken
  * local build is not replaced by the platform package in silence. Where there is nothing to load, or it does
  * not load, the result has no addon but `failures`, one line each, and the remedy.
+ *
+ * @template Addon
+ * @param {object} options
+ * @param {string} options.directory the folder of the package, which holds its package.json
+ * @param {string} options.file the name of the addon's file, such as mtl_kernels.node
+ * @param {string | undefined} options.explicit a file to load in place of any other
+ * @param {string} options.command the command that compiles the addon
+ * @param {string} options.needs what the command needs, in words
+ * @param {(addon: Addon) => void} [options.accept] throws where an addon that was loaded cannot be used
+ * @returns {LoadedAddon<Addon> | MissingAddon}
  */
 export function loadNativeAddon({ directory, file, explicit, command, needs, accept }) {
   const require = createRequire(join(directory, 'package.json'));

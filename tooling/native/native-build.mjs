@@ -45,7 +45,7 @@ CXX names another compiler. Kernels are compiled for all instruction sets. MTL_I
 those of this machine alone, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
-/** What CMake and Ninja or Make leave in a build folder that names other folders. */
+/** Files that CMake and Ninja or Make leave in a build folder that names other folders. */
 const configuredNames = [
   ...['CMakeCache.txt', 'CMakeFiles', 'cmake_install.cmake', 'build.ninja', 'Makefile'],
   ...['.ninja_deps', '.ninja_log'],
@@ -63,8 +63,8 @@ function cacheEntry(buildDirectory, name) {
 }
 
 /**
- * What CMake is told about instruction sets. `buildDirectory` names one that an older version configured,
- * too.
+ * Returns what CMake is told about instruction sets. `buildDirectory` names one that an older version
+ * configured, too.
  */
 function instructionSetOption(buildDirectory) {
   const isConfigured = cacheEntry(buildDirectory, 'CMAKE_HOME_DIRECTORY') !== undefined;
@@ -76,8 +76,8 @@ function instructionSetOption(buildDirectory) {
 }
 
 /**
- * What CMake reads after project(): a linker writes next to a shared library, and a rename puts it into
- * place, so that a command that starts meanwhile finds the old one or the new one, whole.
+ * The code that CMake reads after project(): a linker writes next to a shared library, and a rename puts it
+ * into place, so that a command that starts meanwhile finds the old one or the new one, whole.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)

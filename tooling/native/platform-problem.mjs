@@ -1,4 +1,17 @@
-/** What decides whether the native code can run here. */
+/**
+ * A platform, by what decides whether the native code can run there.
+ *
+ * @typedef {object} Platform
+ * @property {string} platform `process.platform`
+ * @property {string} arch `process.arch`
+ * @property {string | undefined} glibc the version of glibc; undefined with another C library
+ */
+
+/**
+ * Returns the platform of this process.
+ *
+ * @returns {Platform}
+ */
 export function thisPlatform() {
   // without it the report looks up the names of network interfaces, which can take seconds
   process.report.excludeNetwork = true;
@@ -7,8 +20,11 @@ export function thisPlatform() {
 }
 
 /**
- * Why the native code cannot run on a platform, with the remedy; undefined on Linux, x86-64, glibc, the only
- * platform that is built and tested.
+ * Says why the native code cannot run on a platform, with the remedy; undefined on Linux, x86-64, glibc, the
+ * only platform that is built and tested.
+ *
+ * @param {Platform} [given] this platform unless given
+ * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}
  */
 export function platformProblem({ platform, arch, glibc } = thisPlatform()) {
   const isMusl = platform === 'linux' && glibc === undefined;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What is in `native` and does not end up in an addon. */
+/** Entries of `native` that do not end up in an addon. */
 const isLeftOut = (path) => path.startsWith('tests/') || path === 'build-addon.mjs';
 
 /** Folders of other packages whose headers an addon is compiled with. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
-/** What precedes an example, for readers who have not run a TypeScript file yet. */
+/** The line that precedes an example, for readers who have not run a TypeScript file yet. */
 const howToRun =
   'Saved as `example.mts`, `npx tsx example.mts` runs it (Node 22.18 and newer: `node example.mts`):';
 

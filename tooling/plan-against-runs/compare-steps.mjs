@@ -70,7 +70,7 @@ export function comparisonTable(rows) {
   ].join('\n');
 }
 
-/** Whether the table keeps what was asked: median error of time 10 %, worst 20 %, memory 1 %. */
+/** Tells whether the table keeps what was asked: median error of time 10 %, worst 20 %, memory 1 %. */
 export function isWithinBars(rows) {
   const errors = rows.map(({ predicted, measured }) => errorsOf(predicted, measured));
   const times = errors.map(({ time }) => Math.abs(time));

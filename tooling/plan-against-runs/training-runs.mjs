@@ -8,7 +8,7 @@ const tensor = ['--tensor-model-parallel-size', '2'];
 const pipeline = (schedule) => ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', schedule];
 const chunks = ['--num-virtual-stages-per-pipeline-rank', '2'];
 
-/** What is predicted and measured; none of these shapes is among those that a calibration times. */
+/** Runs that are predicted and measured; none of these shapes is among those that a calibration times. */
 const layouts = [
   ['gpt', 'small', 1, 'one process', []],
   ['gpt', 'medium', 1, 'one process', []],

@@ -1,7 +1,13 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Where a command is, as a shell would find it, or undefined; daemons are in sbin. */
+/**
+ * Returns where a command is, as a shell would find it, or undefined. Daemons are in sbin, which it reads
+ * too.
+ *
+ * @param {string} name
+ * @returns {string | undefined}
+ */
 export function commandPath(name) {
   const paths = `${process.env.PATH}:/usr/sbin`.split(delimiter).map((folder) => join(folder, name));
   return paths.find((path) => {

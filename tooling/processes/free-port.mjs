@@ -5,12 +5,16 @@ import { createServer } from 'node:net';
  * none of these away between the check and the use of a port.
  */
 const [first, count] = [12_000, 20_000];
-/** Between the first ports of two processes that started one after the other. */
+/** The distance between the first ports of two processes that started one after the other. */
 const stride = 61;
 
 let next = process.pid * stride;
 
-/** A port of the loopback that no process listens on, another one in each call. */
+/**
+ * Returns a port of the loopback that no process listens on, another one in each call.
+ *
+ * @returns {Promise<number>}
+ */
 export async function freePort() {
   for (let tried = 0; tried < count; tried++) {
     const port = first + (next++ % count);

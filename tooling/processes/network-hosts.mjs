@@ -10,7 +10,11 @@ function ip(...args) {
 function must(problem) {
   if (problem !== undefined) throw new Error(problem);
 }
-/** Why this machine cannot play two hosts, or undefined. */
+/**
+ * Says why this machine cannot play two hosts; undefined where it can.
+ *
+ * @returns {string | undefined}
+ */
 export function networkHostsProblem() {
   const name = `mtl-probe-${process.pid}`;
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
@@ -26,7 +30,24 @@ function waitUntilUp(name) {
     if (Date.now() > deadline) throw new Error(`${socketInterface} does not come up: ${stdout}`);
   }
 }
-/** Names are unique to this process; what is not removed by hand goes with it. */
+/**
+ * Two hosts on one machine: network namespaces joined by a cable.
+ *
+ * @typedef {object} NetworkHosts
+ * @property {(host: number) => readonly string[]} prefixOf the command that runs a program on host 0 or 1, in
+ *   its place
+ * @property {(host: number) => string} addressOf the address of host 0 or 1
+ * @property {string} socketInterface the name of the interface, on both
+ * @property {() => void} cut takes the cable out: packets get lost without an error
+ * @property {() => void} remove
+ */
+
+/**
+ * Makes two hosts. Needs root and iproute2. Their names are unique to this process; they go with it unless
+ * they are removed before.
+ *
+ * @returns {NetworkHosts}
+ */
 export function createNetworkHosts() {
   const names = ['a', 'b'].map((letter) => `mtl-${process.pid}-${numCreated}-${letter}`);
   numCreated += 1;

@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs';
 
-/** The steps in a metrics.jsonl, which holds records of evaluations too. */
+/**
+ * Returns the steps in a metrics.jsonl, which holds records of evaluations too.
+ *
+ * @param {string} path
+ * @returns {Record<string, number>[]}
+ */
 export function readMetrics(path) {
   return readFileSync(path, 'utf8')
     .trim()

@@ -1,6 +1,11 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 
-/** Notes that tests have run the kernels of an instruction set on this processor; `npm test` lists them. */
+/**
+ * Notes that tests have run the kernels of an instruction set on this processor; `npm test` lists them.
+ *
+ * @param {string} name
+ * @returns {void}
+ */
 export function reportInstructionSet(name) {
   mkdirSync('build', { recursive: true });
   appendFileSync('build/instruction-sets.txt', `${name}\n`);

@@ -9,13 +9,31 @@ import { until } from './until.mjs';
 
 const commands = ['srun', 'sbatch', 'sinfo', 'munged', 'slurmctld', 'slurmd'];
 
-/** Why this machine cannot run a Slurm of its own, or undefined. */
+/**
+ * Says why this machine cannot run a Slurm of its own; undefined where it can.
+ *
+ * @returns {string | undefined}
+ */
 export function slurmProblem() {
   const missing = commands.filter((name) => commandPath(name) === undefined);
   return missing.length === 0 ? undefined : `not installed: ${missing.join(', ')}`;
 }
 
-/** Starts munged, slurmctld and slurmd in `directory`. One node with room for `numCpus` tasks. */
+/**
+ * A Slurm of this machine alone, with its own keys, ports and folders.
+ *
+ * @typedef {object} SlurmCluster
+ * @property {Readonly<Record<string, string>>} env for srun and sbatch
+ * @property {() => Promise<void>} stop
+ */
+
+/**
+ * Starts munged, slurmctld and slurmd in `directory`: one node with room for `numCpus` tasks.
+ *
+ * @param {string} directory
+ * @param {{ readonly numCpus: number }} options
+ * @returns {Promise<SlurmCluster>}
+ */
 export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
   // munged wants its socket in a folder that others can enter but not write

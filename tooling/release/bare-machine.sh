@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What testBareMachine runs in a network and a process space of its own:
+# testBareMachine runs this in a network and a process space of its own:
 #   bare-machine.sh SYSTEM MANAGER NODE REGISTRY FOLDER...
 # The registry runs outside SYSTEM and serves the tarballs of the folders on loopback, the only network there is.
 set -euo pipefail

@@ -13,7 +13,7 @@ const entryPoints = fileURLToPath(new URL('entry-points.map', import.meta.url));
 const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${entryPoints} -s`;
 
 /**
- * What each part brings: libraries that are linked statically, CMake options (`cudaOptions` where CUDA's
+ * The needs of each part: libraries that are linked statically, CMake options (`cudaOptions` where CUDA's
  * parts are released too), and files next to what is built.
  */
 const parts = {

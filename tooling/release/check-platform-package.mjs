@@ -4,9 +4,9 @@ import { lowestGlibc } from '../native/lowest-glibc.mjs';
 import { isAbove, readDynamic } from './read-dynamic.mjs';
 
 const mebibyte = 1 << 20;
-/** What a person waits for: 40 MB in all. */
+/** A person waits for a download of at most 40 MB in all. */
 const maximumBytes = 40e6;
-/** What every machine with glibc and Node.js has: Node.js itself needs libgcc. */
+/** Libraries that every machine with glibc and Node.js has: Node.js itself needs libgcc. */
 const ofEveryMachine = [
   'libc.so.6',
   'libm.so.6',
@@ -23,8 +23,8 @@ const offered =
   /^(napi_register_module_v\d+|node_api_module_get_api_version_v\d+|mtl_cuda_library|mtl_gloo_api)$/;
 
 /**
- * Why a shared library of a platform package would not run on every machine of its platform, or would disturb
- * others in its process: one line for each reason. `bundled` are the files next to it.
+ * Says why a shared library of a platform package would not run on every machine of its platform, or would
+ * disturb others in its process: one line for each reason. `bundled` are the files next to it.
  */
 export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   const { needed, runPath, versions, defined, missing } = readDynamic(path);
@@ -47,7 +47,7 @@ export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   ];
 }
 
-/** What is wrong with the manifest of a platform package. */
+/** Says what is wrong with the manifest of a platform package. */
 export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, ...rest }, versionOfPackage) {
   const [, platform, arch] = /-(\w+)-(\w+)$/.exec(name);
   return [

@@ -18,14 +18,14 @@ export function platformFolders(root) {
   });
 }
 
-/** Those that are for the machine at hand. */
+/** Platform packages that are for the machine at hand. */
 export function platformFoldersHere(root) {
   return platformFolders(root).filter(
     ({ manifest: { os, cpu } }) => os.includes(process.platform) && cpu.includes(process.arch),
   );
 }
 
-/** Those with an addon, which a checkout does without compiling. */
+/** Platform packages with an addon, which a checkout does without compiling. */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);
 }

@@ -1,7 +1,7 @@
 import { runStep } from './run-step.mjs';
 
 /**
- * What a shared library needs and offers, from the text of
+ * Reads what a shared library needs and offers, from the text of
  * `readelf --dynamic --version-info --dyn-syms --wide`: the libraries it needs, where it looks for them, the
  * versions of symbols it needs ('GLIBC_2.34'), and the names it defines for others.
  */
@@ -28,7 +28,7 @@ export function readDynamic(path) {
   return parseDynamic(runStep('readelf', ['--dynamic', '--version-info', '--dyn-syms', '--wide', path]));
 }
 
-/** Whether the version '2.4' of a library is above '2.34': part by part, as numbers. */
+/** Tells whether the version '2.4' of a library is above '2.34': part by part, as numbers. */
 export function isAbove(version, limit) {
   const [parts, limits] = [version, limit].map((text) => text.split('.').map(Number));
   const at = parts.findIndex((part, index) => part !== (limits[index] ?? 0));

@@ -1,5 +1,6 @@
 /**
- * What is wrong with the versions of packages that are released together, from the tag `tag` if there is one.
+ * Says what is wrong with the versions of packages that are released together, from the tag `tag` if there is
+ * one.
  */
 export function versionProblems({ versions, tag }) {
   const distinct = [...new Set(versions)];
@@ -16,8 +17,8 @@ export function distTagOf(version) {
 }
 
 /**
- * What would stop npm at one of the packages of these manifests, or leave half of them published. `changes`
- * is what is not committed.
+ * Says what would stop npm at one of the packages of these manifests, or leave half of them published.
+ * `changes` is what is not committed.
  */
 export function releaseProblems({ manifests, isDry, changes }) {
   const problems = changes === '' ? [] : [`the checkout has changes, commit them:\n${changes}`];

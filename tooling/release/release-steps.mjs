@@ -101,7 +101,7 @@ function publish(packed) {
 }
 
 /**
- * What a fresh checkout compares with its sources, and checks the download by
+ * Records what a fresh checkout compares with its sources, and checks the download by
  * (tooling/bootstrap/platform-addons.mjs).
  */
 function recordPlatformPackages(packed) {

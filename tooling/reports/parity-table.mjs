@@ -46,9 +46,9 @@ const largest = (values) => {
 };
 
 /**
- * What `npm run dev -- parity --json FILE` has written as Markdown: a table by mesh and, of the layouts with
- * a pipeline, one by schedule. Numbers are the largest relative differences to one process over all steps and
- * all layouts of a row.
+ * Writes the results of `npm run dev -- parity --json FILE` as Markdown: a table by mesh and, of the layouts
+ * with a pipeline, one by schedule. Numbers are the largest relative differences to one process over all
+ * steps and all layouts of a row.
  *
  * @throws {Error} when a layout was out of bounds: such results are no report
  */

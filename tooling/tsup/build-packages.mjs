@@ -51,7 +51,10 @@ function hashOf(folders, others = []) {
   return hash.digest('hex');
 }
 
-/** What is in dist/: the files that run, or the declarations; without what earlier builds left there. */
+/**
+ * A digest of what is in dist/: the files that run, or the declarations; without what earlier builds left
+ * there.
+ */
 function outputsOf(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
   const paths = filesOf(dist).filter((path) => isWanted(path) && superseded[path] === undefined);
@@ -111,8 +114,8 @@ async function buildCode({ name, folder }, aside) {
 }
 
 /**
- * The same with declarations, which take ten times as long: a process for each package, so that cores share
- * them.
+ * Builds a package aside with declarations, which take ten times as long: a process for each package, so that
+ * cores share them.
  */
 function buildAll({ name, folder }, aside) {
   const tsup = join(

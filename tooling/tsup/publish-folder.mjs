@@ -2,8 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } 
 import { dirname, join, relative } from 'node:path';
 
 /**
- * How long a file that no build makes any more stays. A command that started before the build may still
- * import it: those that it finds at once, within a second, and those that it imports when it needs them.
+ * Milliseconds for which a file stays that no build makes any more. A command that started before the build
+ * may still import it: those that it finds at once, within a second, and those that it imports when it needs
+ * them.
  */
 const keptMs = 3_600_000;
 

@@ -13,7 +13,7 @@ afterEach(() => {
   fc.resetConfigureGlobal();
 });
 
-/** What a property is tried with in a test file that starts with this seed. */
+/** Lists what a property is tried with in a test file that starts with this seed. */
 async function casesOf(seed) {
   vi.stubEnv('MTL_TEST_SEED', seed);
   vi.resetModules();

@@ -11,31 +11,45 @@ const areBuilds = process.env.MTL_TEST_BUILDS !== undefined;
 
 /**
  * Options of `runInMemoryRanks` with which its threads run TypeScript and find the packages of the workspace.
+ *
+ * @type {{ readonly preload: URL, readonly execArgv: readonly string[] }}
  */
 export const typescriptThreads = { preload, execArgv };
 
-/** The same for a process: flags of Node. */
+/**
+ * Flags of Node with which a process runs TypeScript and finds the packages of the workspace.
+ *
+ * @type {readonly string[]}
+ */
 export const typescriptFlags = [...execArgv, '--import', preload.href];
 
 /**
  * Flags of Node for a process that runs JavaScript with the packages of the workspace: on builds it needs no
  * loader, which takes as long to start as the packages.
+ *
+ * @type {readonly string[]}
  */
 export const workspaceFlags = areBuilds ? execArgv : typescriptFlags;
 
 /**
  * Options of `runInMemoryRanks` that run the TypeScript module at `url`, of a package that depends on
  * @mtl/comm.
+ *
+ * @param {URL} url
+ * @returns {{ readonly module: URL, readonly preload?: URL, readonly execArgv: readonly string[] }}
  */
 export function rankThreads(url) {
   return { ...(areBuilds ? { execArgv } : typescriptThreads), module: rankModule(url) };
 }
 
 /**
- * Where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds, it and
- * what it imports of its own package are compiled into one file, on which a rank starts in a third of the
- * time that the loader takes. The file is in the folder `build` of the package: as deep as its sources, which
- * look for other files.
+ * Returns where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds,
+ * it and what it imports of its own package are compiled into one file, on which a rank starts in a third of
+ * the time that the loader takes. The file is in the folder `build` of the package: as deep as its sources,
+ * which look for other files.
+ *
+ * @param {URL} url
+ * @returns {URL}
  */
 export function rankModule(url) {
   if (!areBuilds) return url;

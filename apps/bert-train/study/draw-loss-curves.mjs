@@ -3,15 +3,25 @@ import { line } from 'd3-shape';
 
 const panel = { width: 260, height: 200 };
 const margin = { top: 44, right: 28, bottom: 40, left: 48 };
-/** Told apart by people who see no red or no green too. */
+/** Colours that people who see no red or no green tell apart, too. */
 const colours = { pre: '#0072b2', post: '#d55e00' };
 const names = { pre: 'layer norm before sublayers', post: 'layer norm after sublayers' };
 
 /**
- * Loss curves as an SVG: a panel a depth, a line a run, a colour a place of layer norm. All panels have the
- * same axes.
+ * A run of the study with its loss curve.
  *
- * @param {{ depth: number, placement: 'pre' | 'post', points: { step: number, loss: number }[] }[]} runs
+ * @typedef {object} StudiedRun
+ * @property {number} depth
+ * @property {'pre' | 'post'} placement
+ * @property {readonly { readonly step: number, readonly loss: number }[]} points
+ */
+
+/**
+ * Draws loss curves as an SVG: a panel a depth, a line a run, a colour a place of layer norm. All panels have
+ * the same axes.
+ *
+ * @param {readonly StudiedRun[]} runs
+ * @returns {string}
  */
 export function drawLossCurves(runs) {
   const depths = [...new Set(runs.map(({ depth }) => depth))].sort((a, b) => a - b);

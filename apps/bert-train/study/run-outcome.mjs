@@ -1,7 +1,13 @@
 /** Steps whose losses are averaged: one batch's loss says little. */
 export const window = 50;
 
-/** What a run came to: how it ended, its last loss and its largest rise above the lowest. */
+/**
+ * Returns how a run ended (`isWhole`: all steps are there, and all finite), its last loss and its largest
+ * rise above the lowest.
+ *
+ * @param {{ readonly losses: readonly number[], readonly numSteps: number }} run
+ * @returns {{ readonly isWhole: boolean, readonly last: number, readonly rise: number }}
+ */
 export function runOutcome({ losses, numSteps }) {
   const points = smoothed(losses);
   const last = points.at(-1)?.loss ?? Number.NaN;
@@ -9,7 +15,12 @@ export function runOutcome({ losses, numSteps }) {
   return { isWhole, last, rise: largestRise(points) };
 }
 
-/** Means of the last `window` losses, at every fifth of a window. */
+/**
+ * Returns means of the last `window` losses, at every fifth of a window.
+ *
+ * @param {readonly number[]} losses
+ * @returns {{ step: number, loss: number }[]}
+ */
 export function smoothed(losses) {
   const points = [];
   for (let step = window; step <= losses.length; step += window / 5) {

@@ -215,7 +215,7 @@ static const std::vector<double>& times_of_candidates() {
   return *all;
 }
 
-// What is in an algorithm: the alignments that it was selected for, so that cublasLtMatmul can check the
+// The content of an algorithm: the alignments that it was selected for, so that cublasLtMatmul can check the
 // caller's pointers, and which candidate it is.
 constexpr int kCandidate = 4;
 // The candidate with number n sums in n + 1 parts, whose partial sums need workspace: other bits, as on a

@@ -32,7 +32,7 @@ void wait_for_phase(uint64_t* barrier, int parity, int slot, Site site);
 
 // --- tensor maps and bulk copies
 
-// What the emulated driver writes into the 128 bytes of a tensor map: the innermost dimension first.
+// The 128 bytes of a tensor map, as the emulated driver writes them: the innermost dimension first.
 struct TensorMapFacts {
   static constexpr uint64_t kMagic = 0x70616d726f736e65;
   uint64_t magic;

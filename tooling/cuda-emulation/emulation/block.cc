@@ -258,7 +258,7 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Whether a block that waits for others may find that they have come.
+// Tells whether a block that waits for others may find that they have come.
 bool may_continue(const Resident& resident) {
   return resident.has_passed || resident.changes_checked != machine().num_changes;
 }

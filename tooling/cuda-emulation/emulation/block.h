@@ -55,7 +55,8 @@ void clear_error();
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
 int thread_number();  // in its block
-// Whether asynchronous work (async_work.h) happens immediately; and which of `count` such items comes first.
+// Tells whether asynchronous work (async_work.h) happens immediately; and which of `count` such items comes
+// first.
 bool happens_now();
 uint32_t draw(uint32_t count);
 // A phase of a barrier of Hopper, by the barrier's address in shared memory.

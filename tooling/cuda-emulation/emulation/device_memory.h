@@ -13,11 +13,11 @@ void* take_device_memory(size_t bytes, bool is_written);
 void* take_pinned_memory(size_t bytes, bool is_written);
 // False for memory that was not allocated here.
 bool give_memory_back(void* data);
-// Of all bytes from `data` on; memory that ends within them has no owner.
+// The owner of all bytes from `data` on; memory that ends within them has no owner.
 Owner owner_of(const void* data, size_t bytes);
 
-// Whether host access to device memory is forbidden from here on, except within a DeviceMemoryInReach. An
-// access ends the process with a message.
+// Tells whether host access to device memory is forbidden from here on, except within a DeviceMemoryInReach.
+// An access ends the process with a message.
 void keep_from_host(bool is_kept);
 
 class DeviceMemoryInReach {

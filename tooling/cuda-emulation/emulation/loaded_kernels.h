@@ -5,7 +5,7 @@
 namespace mtl::emulation {
 
 void load(const void* kernel);
-// Whether kernels are loaded, and this one is not.
+// Tells whether kernels are loaded, and this one is not.
 bool is_left_out(const void* kernel);
 
 }  // namespace mtl::emulation

@@ -1,4 +1,4 @@
-// What block.cc and meetings.cc know of the running blocks and their threads.
+// The state that block.cc and meetings.cc keep of the running blocks and their threads.
 #pragma once
 
 #include <memory>

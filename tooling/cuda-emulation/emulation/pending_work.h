@@ -38,8 +38,8 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// What the work between two events of a stream declares to take on a device; where it declares nothing, the
-// time between them here.
+// The time that the work between two events of a stream declares to take on a device; where it declares
+// nothing, the time between them here.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

@@ -40,7 +40,7 @@ struct Capture {
 };
 Capture captures[kMaxStreams];
 
-// Whether the stream, or any (null), is being captured; invalidates the capture.
+// Tells whether the stream, or any (null), is being captured; invalidates the capture.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -191,7 +191,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Whether the driver accepts a copy of this kind between these.
+// Tells whether the driver accepts a copy of this kind between these.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);

@@ -61,7 +61,7 @@ MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   EXPECT(cudaGraphExecDestroy(executable) == cudaSuccess);
 }
 
-// Whether a call while a stream is captured returns `expected` and invalidates the capture.
+// Tells whether a call while a stream is captured returns `expected` and invalidates the capture.
 bool spoils(cudaError_t expected, const std::function<cudaError_t(cudaStream_t)>& call) {
   const cudaStream_t stream = new_stream();
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);

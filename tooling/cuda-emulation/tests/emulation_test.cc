@@ -17,7 +17,7 @@ using emulation::Order;
 constexpr unsigned kAll = 0xffffffffu;
 constexpr Order kOrders[] = {Order::kAscending, Order::kDescending, Order::kShuffled};
 
-// Whether the launch failed with an error whose message contains `text`.
+// Tells whether the launch failed with an error whose message contains `text`.
 bool rejected(cudaError_t status, const char* text) {
   const bool as_expected = status == cudaErrorLaunchFailure && std::strstr(emulation::error(), text) != nullptr;
   if (!as_expected) std::printf("  got status %d: %s\n", status, emulation::error());

@@ -27,7 +27,7 @@ void in_every_order(const Body& body) {
   emulation::set_order(Order::kAscending);
 }
 
-// Whether the launch failed with an error whose message contains `text`.
+// Tells whether the launch failed with an error whose message contains `text`.
 bool rejected(cudaError_t status, const char* text) {
   const bool as_expected = status == cudaErrorLaunchFailure && std::strstr(emulation::error(), text) != nullptr;
   if (!as_expected) std::printf("  got status %d: %s\n", status, emulation::error());

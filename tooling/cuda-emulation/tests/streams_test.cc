@@ -127,7 +127,7 @@ MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
 }
 
-// What one stream reads of another's without waiting for it, in both orders that a GPU may choose.
+// Reads what one stream sees of another's without waiting for it, in both orders that a GPU may choose.
 float read_by_other(bool waits, uint32_t seed) {
   const AtPace drawn(Pace::kDrawn, seed);
   static const Stream writer, reader;  // the emulation has few, and does not reuse them
@@ -208,7 +208,7 @@ MTL_TEST(pageable_memory_is_read_before_a_copy_returns_and_written_before_it_doe
   EXPECT(copies(&result, value.data, cudaMemcpyDeviceToHost, stream) && result == 7.0f);
 }
 
-// Whether a separate process succeeds.
+// Tells whether a separate process succeeds.
 template <typename Body>
 bool ends_well(const Body& body) {
   std::fflush(nullptr);

@@ -34,7 +34,7 @@ __global__ void write_in_turn(Counters* counters, uint32_t* places, Turns how) {
 
 constexpr uint32_t kBlocks = 9;
 
-// Whether the turns of all blocks came in order.
+// Tells whether the turns of all blocks came in order.
 bool are_in_order(Turns how, Order order, uint32_t seed) {
   Counters counters = {};
   std::vector<uint32_t> places(kBlocks, ~0u);

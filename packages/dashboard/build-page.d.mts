@@ -1,2 +1,0 @@
-/** Bundles the page into the folder page of a build. */
-export function buildPage(build: string): Promise<void>;

@@ -1,1 +1,0 @@
-export declare function digestOfDirectory(directory: string): string;
