@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
+import { parameterTensors, writeHuggingFaceBert } from '@mtl/formats';
 import { operationStatistics } from '@mtl/kernels';
-import { BertStage, parameterTensors, writeHuggingFaceBert } from '@mtl/models';
+import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
 /** bert-base, with the layer norms where transformers has them. */

@@ -1,12 +1,11 @@
 import {
-  GptStage,
   isAdapter,
   loraSpecificationOf,
   parameterTensors,
-  sequenceFirst,
   writeHuggingFaceGpt,
   writeLoraDirectory,
-} from '@mtl/models';
+} from '@mtl/formats';
+import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 
 /** A Llama of the size of SmolLM-135M. */

@@ -14,7 +14,7 @@ import {
 const directory = mkdtempSync(join(tmpdir(), 'mtl-convert-experts-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const at = (name: string): string => join(directory, name);
-const fixtures = fileURLToPath(new URL('../../models/fixtures/', import.meta.url));
+const fixtures = fileURLToPath(new URL('../../formats/fixtures/', import.meta.url));
 const onNotice = (): void => {};
 
 /** The bytes of all tensors of a directory, by name. */

@@ -117,7 +117,9 @@ describe('fineTune', () => {
 
   it('starts from a directory of the transformers library, in bfloat16', async () => {
     const heard: string[] = [];
-    const loadHuggingFace = fileURLToPath(new URL('../../models/fixtures/huggingface-bert', import.meta.url));
+    const loadHuggingFace = fileURLToPath(
+      new URL('../../formats/fixtures/huggingface-bert', import.meta.url),
+    );
     const start = { ...tasks.configuration('qqp').start, scratch: undefined, loadHuggingFace };
     const changes = { start, epochs: 1, sequenceLength: undefined, precision: 'bf16' } as const;
     const report = await fineTune({

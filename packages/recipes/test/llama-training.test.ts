@@ -13,7 +13,7 @@ import {
 import { Adamw, ModelOptimizer, ReplicatedStore } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 
-const directory = fileURLToPath(new URL('../../models/fixtures/llama-training', import.meta.url));
+const directory = fileURLToPath(new URL('../../formats/fixtures/llama-training', import.meta.url));
 
 interface Curve {
   readonly losses: readonly number[];

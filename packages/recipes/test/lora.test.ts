@@ -3,15 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import {
-  gptParameters,
-  isAdapter,
-  readHuggingFaceGpt,
-  readLoraConfiguration,
-  readMegatron,
-} from '@mtl/models';
+import { gptParameters } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { savedWeights } from '../src/checkpoints/saved-weights.js';

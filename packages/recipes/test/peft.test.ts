@@ -4,10 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
-import { numLiveTensors } from '@mtl/kernels';
 import {
-  GptLanguageModel,
-  GptStage,
   isAdapter,
   loraSpecificationOf,
   mergedWeights,
@@ -15,9 +12,10 @@ import {
   readHuggingFaceGpt,
   readLoraConfiguration,
   readLoraDirectory,
-  sequenceFirst,
   writeLoraDirectory,
-} from '@mtl/models';
+} from '@mtl/formats';
+import { numLiveTensors } from '@mtl/kernels';
+import { GptLanguageModel, GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { weightTensors } from '@mtl/trainer';
@@ -33,7 +31,7 @@ interface Expected {
 }
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 const expectedOf = (name: string): Expected =>
   JSON.parse(readFileSync(join(fixture(name), 'expected.json'), 'utf8')) as Expected;
 
@@ -183,7 +181,7 @@ describe.each(bases)('%s', (name, base, checked) => {
     expect([...((parameters as string[]) ?? [])].sort()).toEqual(theirParameters ?? []);
     expect(config(fixture(name))).toMatchObject(others);
     dispose();
-    const folder = 'packages/models/fixtures';
+    const folder = 'packages/formats/fixtures';
     expect(
       digestOfDirectory(written),
       `other bytes than PEFT has loaded: run this test with MTL_TEST_WRITTEN=DIR, then python3 tooling/fixtures/lora.py --check DIR/${name} ${folder}/${base} ${folder}/${name}; if it passes, put the digest here with the new date`,

@@ -1,6 +1,6 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter } from '@mtl/models';
+import { isAdapter } from '@mtl/formats';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**

@@ -1,5 +1,6 @@
 import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
-import { type GptModelConfiguration, type LoraConfiguration, mergedWeights } from '@mtl/models';
+import { type LoraConfiguration, mergedWeights } from '@mtl/formats';
+import type { GptModelConfiguration } from '@mtl/models';
 import { checkSavedWeights } from './check-saved-weights.js';
 import { fillTensors } from './fill-tensors.js';
 import { savedWeights } from './saved-weights.js';

@@ -7,12 +7,11 @@ import {
 } from '@mtl/checkpoint';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
+import { isAdapter, type LoraDirectory } from '@mtl/formats';
 import {
   denseModelOf,
   denseNameOf,
   type GptModelConfiguration,
-  isAdapter,
-  type LoraDirectory,
   type TransformerConfiguration,
   upcycledTensors,
 } from '@mtl/models';

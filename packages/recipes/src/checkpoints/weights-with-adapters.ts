@@ -1,13 +1,7 @@
 import { dtypeBytes, hostTensor, type LogicalTensor } from '@mtl/checkpoint';
+import { isAdapter, loraSpecificationOf, mergedWeights, readLoraDirectory } from '@mtl/formats';
 import { sizeOf } from '@mtl/kernels';
-import {
-  type GptModelConfiguration,
-  gptParameters,
-  isAdapter,
-  loraSpecificationOf,
-  mergedWeights,
-  readLoraDirectory,
-} from '@mtl/models';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 
 /** Fills float32 tensors by their logical names. */
 interface TensorLoader {

@@ -13,7 +13,8 @@ import {
 } from '@mtl/configuration';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '@mtl/formats';
+import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { layersOfChunks } from '../models/layers-of-chunks.js';

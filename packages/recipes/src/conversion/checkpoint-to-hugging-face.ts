@@ -1,7 +1,8 @@
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type GptModelConfiguration, mergedWeights, type WritableDtype } from '@mtl/models';
+import { mergedWeights, type WritableDtype } from '@mtl/formats';
+import type { GptModelConfiguration } from '@mtl/models';
 import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';

@@ -1,6 +1,6 @@
 import { readSavedConfiguration } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { writeLoraDirectory } from '@mtl/models';
+import { writeLoraDirectory } from '@mtl/formats';
 import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';

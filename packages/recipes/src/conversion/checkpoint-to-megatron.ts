@@ -1,12 +1,7 @@
 import { readAnySavedConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import {
-  type BertModelConfiguration,
-  type GptModelConfiguration,
-  mergedWeights,
-  type WritableDtype,
-  writeMegatron,
-} from '@mtl/models';
+import { mergedWeights, type WritableDtype, writeMegatron } from '@mtl/formats';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';

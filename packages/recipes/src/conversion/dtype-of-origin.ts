@@ -1,4 +1,4 @@
-import type { HuggingFaceOrigin, WritableDtype } from '@mtl/models';
+import type { HuggingFaceOrigin, WritableDtype } from '@mtl/formats';
 
 const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
 

@@ -1,6 +1,6 @@
 import { tokenizerFiles } from '@mtl/configuration';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
-import type { TokenizerFileSource } from '@mtl/models';
+import type { TokenizerFileSource } from '@mtl/formats';
 
 /**
  * What a Hugging Face directory holds of a tokenizer, by the names of its files: copies of those that it

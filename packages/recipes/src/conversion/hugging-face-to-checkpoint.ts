@@ -1,6 +1,6 @@
 import type { ModelKind } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
-import { huggingFaceModelKind } from '@mtl/models';
+import { huggingFaceModelKind } from '@mtl/formats';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { beginCheckpoint, configurationOfWholeModel } from './begin-checkpoint.js';

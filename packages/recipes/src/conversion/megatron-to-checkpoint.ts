@@ -1,4 +1,4 @@
-import { type MegatronModel, readMegatron } from '@mtl/models';
+import { type MegatronModel, readMegatron } from '@mtl/formats';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
 import { beginCheckpoint, type TrainedState } from './begin-checkpoint.js';
 import type { BegunCheckpoint } from './hugging-face-to-checkpoint.js';

@@ -1,4 +1,4 @@
-import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/models';
+import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
 import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
 import { dtypeOfOrigin } from './dtype-of-origin.js';
 

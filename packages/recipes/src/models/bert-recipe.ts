@@ -1,5 +1,6 @@
 import { bertModelOf, bertOf } from '@mtl/configuration';
 import { buildBertDatasets, mostRoomForMasked, type SampleDataset } from '@mtl/data';
+import { readHuggingFaceBert, writeHuggingFaceBert } from '@mtl/formats';
 import {
   type BertModelConfiguration,
   type BertStage,
@@ -9,8 +10,6 @@ import {
   buildBertStages,
   type MaskedStageBatch,
   numBertParameters,
-  readHuggingFaceBert,
-  writeHuggingFaceBert,
 } from '@mtl/models';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
 import { bertTokenizerSettings } from './bert-tokenizer-settings.js';

@@ -1,5 +1,5 @@
 import type { Tokenizer } from '@mtl/data';
-import type { WriteHuggingFaceBertOptions } from '@mtl/models';
+import type { WriteHuggingFaceBertOptions } from '@mtl/formats';
 
 /** The tokenizer settings of a BERT in a Hugging Face directory. */
 export function bertTokenizerSettings({

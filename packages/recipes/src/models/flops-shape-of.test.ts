@@ -8,7 +8,7 @@ import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../models/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../formats/fixtures/${name}`, import.meta.url));
 const sizes: RunOptions = {
   checkpoint: { loadHf: fixture('huggingface-gpt2') },
   data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },

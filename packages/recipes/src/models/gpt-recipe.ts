@@ -1,5 +1,6 @@
 import { gptModelOf } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
+import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import {
   buildGptStages,
   type GptModelConfiguration,
@@ -11,9 +12,7 @@ import {
   numLayerWeights,
   numLossTokens,
   numParameters,
-  readHuggingFaceGpt,
   type StageBatch,
-  writeHuggingFaceGpt,
 } from '@mtl/models';
 import { endTokensOf } from '../conversations/end-tokens-of.js';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';

@@ -1,11 +1,9 @@
+import { isAdapter, type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
 import {
   type ExpertVariants,
   type GptModelConfiguration,
   gptParameters,
-  isAdapter,
-  type LoraConfiguration,
   type LoraSpecification,
-  loraSpecificationOf,
   type TransformerConfiguration,
 } from '@mtl/models';
 

@@ -2,15 +2,13 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type { HuggingFaceOrigin, TokenizerFileSource, WritableDtype } from '@mtl/formats';
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
-  HuggingFaceOrigin,
   LoraSpecification,
   Stages,
-  TokenizerFileSource,
   TransformerConfiguration,
-  WritableDtype,
 } from '@mtl/models';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { PreparedCorpus } from '../data/default-corpus.js';

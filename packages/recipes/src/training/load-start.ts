@@ -1,6 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
-import type { HuggingFaceOrigin, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '@mtl/formats';
+import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProgress } from '@mtl/trainer';
 import { loadTraining } from '../checkpoints/load-training.js';

@@ -1,10 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import {
-  type GptModelConfiguration,
-  type LoraDirectory,
-  readLoraDirectory,
-  type TransformerConfiguration,
-} from '@mtl/models';
+import { type LoraDirectory, readLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
 
 /** Opens what --load-lora names, and checks before the run that --save-lora can be written after it. */

@@ -15,7 +15,7 @@ import {
   tokenizerFlagsOf,
 } from '@mtl/configuration';
 import { MtlError } from '@mtl/errors';
-import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/models';
+import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/formats';
 import type { BatchPosition } from '@mtl/optimizer';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';

@@ -1,13 +1,8 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
-import {
-  type GptModelConfiguration,
-  type HuggingFaceOrigin,
-  mergedWeights,
-  type TransformerConfiguration,
-  writeLoraDirectory,
-} from '@mtl/models';
+import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
 import { recipeOf } from '../models/recipe-of.js';

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Checkpoint, loadCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
+import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
-import { type GptModelConfiguration, GptStage, readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/models';
+import { type GptModelConfiguration, GptStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
 import { savedWeights } from '../../src/checkpoints/saved-weights.js';

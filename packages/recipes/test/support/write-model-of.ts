@@ -1,7 +1,8 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
-import { gptParameters, parameterTensors, writeHuggingFaceGpt } from '@mtl/models';
+import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
+import { gptParameters } from '@mtl/models';
 import { mergeOptions } from './merge-options.mjs';
 
 /** Writes the model of a run with initial values, for adapters to be trained of. */

@@ -1,13 +1,8 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import type { RunOptions } from '@mtl/configuration';
 import { exportTokenizer } from '@mtl/data';
-import {
-  type GptModelConfiguration,
-  gptParameters,
-  parameterTensors,
-  type WriteHuggingFaceGptOptions,
-  writeHuggingFaceGpt,
-} from '@mtl/models';
+import { parameterTensors, type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from '@mtl/formats';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 
 /** With groups of heads, and tokens for all bytes and more. */
 const llama: GptModelConfiguration = {

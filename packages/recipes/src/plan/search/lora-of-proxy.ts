@@ -1,5 +1,5 @@
 import { gptModelOf, type PretrainingConfiguration } from '@mtl/configuration';
-import { type LoraConfiguration, loraModules } from '@mtl/models';
+import { type LoraConfiguration, loraModules } from '@mtl/formats';
 
 /**
  * The adapters of a run whose layers are all of one kind, as those of a run with several kinds: targets that

@@ -259,7 +259,7 @@ describe('searchLayouts', () => {
 
   it('estimates adapters of experts alone, which layers of the other kind do not have', async () => {
     // two of three layers have experts
-    const base = new URL('../../../../models/fixtures/huggingface-qwen3-moe', import.meta.url);
+    const base = new URL('../../../../formats/fixtures/huggingface-qwen3-moe', import.meta.url);
     const options: RunOptions = {
       checkpoint: { loadHf: fileURLToPath(base) },
       lora: { loraRank: 8, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
