@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
-import type { TrackedRun } from '@mtl/trainer';
+import type { TrackedRun } from '@mtl/tracking';
 import { libraryVersion } from '../library-version.js';
 import type { ModelSample } from '../models/model-sample.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { type DeliveryResult, sendKeptMetrics, trackingCredentials } from '@mtl/trainer';
+import { type DeliveryResult, sendKeptMetrics, trackingCredentials } from '@mtl/tracking';
 import { metricsPath } from './metrics-path.js';
 import { readRun } from './read-run.js';
 import { trackedRun } from './tracked-run.js';

@@ -1,4 +1,4 @@
-import type { TrackedRun } from '@mtl/trainer';
+import type { TrackedRun } from '@mtl/tracking';
 import type { RunRecord } from './run-record.js';
 
 /** What tracking services are told about the run of a record. */

@@ -1,4 +1,5 @@
-import { type MetricsSink, TrackingSink, trackingCredentials } from '@mtl/trainer';
+import { TrackingSink, trackingCredentials } from '@mtl/tracking';
+import type { MetricsSink } from '@mtl/trainer';
 import { metricsPath } from '../runs/metrics-path.js';
 import type { RunLog } from '../runs/run-log.js';
 import { type TrackedConfiguration, trackingOfRun } from './tracking-of-run.js';

@@ -1,8 +1,8 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { type TrackingSettings, trackingCredentials, type WandbSettings } from '@mtl/trainer';
-import { missingWandbKey } from '@mtl/trainer/internal';
+import { type TrackingSettings, trackingCredentials, type WandbSettings } from '@mtl/tracking';
+import { missingWandbKey } from '@mtl/tracking/internal';
 
 /** The tracking services of a run, by its flags and the environment. */
 export interface TrackingOfRun {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { type PretrainingConfiguration, presetsOf } from '@mtl/configuration';
+import { TensorboardWriter } from '@mtl/tracking';
 import {
   ConsoleReporter,
   type ConsoleStream,
@@ -7,7 +8,6 @@ import {
   type MetricsSink,
   type RunOutcome,
   type SummaryRow,
-  TensorboardWriter,
   type TrainingProgress,
   type TrainingReporter,
   TrainingSummary,

@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '@mtl/tooling/until';
+import { MetricsJsonlWriter, type RunOutcome } from '@mtl/trainer';
+import { exampleStep } from '@mtl/trainer/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { exampleStep } from '../../test/support/example-step.js';
 import {
   type Answer,
   mlflowAnswer,
@@ -11,8 +12,6 @@ import {
   RecordingServer,
   wandbAnswer,
 } from '../../test/support/recording-server.js';
-import { MetricsJsonlWriter } from '../metrics/metrics-jsonl-writer.js';
-import type { RunOutcome } from '../metrics/metrics-sink.js';
 import { beginTracking } from './begin-tracking.js';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { deliveryText } from './delivery-text.js';

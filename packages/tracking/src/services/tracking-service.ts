@@ -1,4 +1,4 @@
-import type { RunOutcome } from '../metrics/metrics-sink.js';
+import type { RunOutcome } from '@mtl/trainer';
 import type { MetricsRow } from './metrics-row.js';
 import type { TrackedRun } from './tracking-settings.js';
 

@@ -1,4 +1,4 @@
-import { expertScalars } from '../experts/expert-scalars.js';
+import { expertScalars } from '../expert-scalars.js';
 
 /**
  * What tracking services are told about one step: its metrics, and those of an evaluation and of experts

@@ -2,11 +2,10 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
-import { expertScalars } from '../experts/expert-scalars.js';
-import type { TrainingEvent } from '../training-event.js';
+import type { MetricsSink, StepMetrics, TrainingEvent, ValidationLoss } from '@mtl/trainer';
+import { validationMetrics } from '@mtl/trainer/internal';
+import { expertScalars } from '../expert-scalars.js';
 import { encodeEventRecord, type TensorboardEvent } from './event-records.js';
-import type { MetricsSink } from './metrics-sink.js';
-import type { StepMetrics } from './step-metrics.js';
 import {
   olderFiles,
   type ResumePoint,
@@ -14,8 +13,6 @@ import {
   samplesSuffix,
   writerName,
 } from './tensorboard-resume.js';
-import type { ValidationLoss } from './validation-loss.js';
-import { validationMetrics } from './validation-metrics.js';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */

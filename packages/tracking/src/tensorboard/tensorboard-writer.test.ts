@@ -1,10 +1,10 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { StepMetrics } from '@mtl/trainer';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeEventRecord, readEventRecords } from './event-records.js';
-import type { StepMetrics } from './step-metrics.js';
 import { TensorboardWriter } from './tensorboard-writer.js';
 
 let directory: string;

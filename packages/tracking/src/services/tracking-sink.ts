@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { MetricsSink, RunOutcome, SummaryRow } from '../metrics/metrics-sink.js';
+import type { MetricsSink, RunOutcome, SummaryRow } from '@mtl/trainer';
 import { type BeginTrackingOptions, beginTracking } from './begin-tracking.js';
 import type { DeliveryResult, DeliveryState, DeliveryTimes } from './delivery.js';
 import { deliveryText } from './delivery-text.js';
@@ -126,12 +126,12 @@ async function keptResults(
 }
 
 /**
- * Starts the thread. Built, it is JavaScript in `tracking/` next to this code; inside the repository this
+ * Starts the thread. Built, it is JavaScript in `services/` next to this code; inside the repository this
  * file is TypeScript, and so is the thread's, which then needs a loader.
  */
 function startWorker(workerData: TrackingWorkerData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
-    return new Worker(new URL('./tracking/tracking-worker.js', import.meta.url), { workerData });
+    return new Worker(new URL('./services/tracking-worker.js', import.meta.url), { workerData });
   }
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
   const entry = new URL('./tracking-worker.ts', import.meta.url).href;

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { RunOutcome } from '../metrics/metrics-sink.js';
+import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult } from './delivery.js';
 import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js';
 

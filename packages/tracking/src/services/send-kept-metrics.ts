@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { RunOutcome } from '../metrics/metrics-sink.js';
+import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
 import { missingWandbKey } from './missing-wandb-key.js';
