@@ -13,14 +13,13 @@ import {
   loadStart,
   modelOfRun,
   type OpenedRun,
-  optimizerOfRun,
-  partOfRun,
   pretraining,
   runTrainingProgram,
   showResults,
   trainerOfRun,
   trainingProfiler,
 } from '@mtl/recipes';
+import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
 
 /** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainBert(run: OpenedRun): Promise<void> {

@@ -4,7 +4,7 @@
  * dropout is 0.1 in all of them.
  */
 
-import { mergeOptions } from '../test/support/merge-options.mjs';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 
 const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
 /** Sizes along axes that only some models and layouts have. */

@@ -14,9 +14,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { atMostAtOnce } from '@mtl/tooling/at-most-at-once';
-
-import { mergeOptions } from '../test/support/merge-options.mjs';
 import { compareRuns, compareSteps, readRun } from './compare-runs.mjs';
 import {
   allLayouts,

@@ -1,31 +1,15 @@
 export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
 export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
 export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
-export { type OpenedConversations, openConversations } from './conversations/open-conversations.js';
-export { stopTokensOf } from './conversations/stop-tokens-of.js';
 export {
   type CheckpointToHuggingFaceOptions,
   checkpointToHuggingFace,
 } from './conversion/checkpoint-to-hugging-face.js';
 export { type CheckpointToLoraOptions, checkpointToLora } from './conversion/checkpoint-to-lora.js';
 export { checkpointToMegatron } from './conversion/checkpoint-to-megatron.js';
-export {
-  type BegunCheckpoint,
-  huggingFaceToCheckpoint,
-} from './conversion/hugging-face-to-checkpoint.js';
+export { type BegunCheckpoint, huggingFaceToCheckpoint } from './conversion/hugging-face-to-checkpoint.js';
 export { megatronToCheckpoint } from './conversion/megatron-to-checkpoint.js';
 export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
-export {
-  type DefaultCorpusOptions,
-  type PreparedCorpus,
-  prepareDefaultCorpus,
-} from './data/default-corpus.js';
-export { defaultCorpusFiles } from './data/default-corpus-files.js';
-export {
-  type OpenTrainingDataOptions,
-  openTrainingData,
-  type TrainingData,
-} from './data/open-training-data.js';
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
 export {
   type CommunicationScope,
@@ -39,16 +23,13 @@ export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/task-set.js';
-export { defaultSampling } from './inference/default-sampling.js';
 export {
   type LoadedGpt,
   type LoadGptForInferenceOptions,
   loadGptForInference,
 } from './inference/load-gpt-for-inference.js';
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
-export { type SampleTextOptions, sampleText } from './inference/sample-text.js';
 export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/smaller-runs.js';
-export { loadModelBlocks } from './models/load-model-blocks.js';
 export type { LibraryMemory } from './plan/library-memory.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';
@@ -78,7 +59,6 @@ export type { RunState } from './runs/state-of-run.js';
 export { type BegunReports, beginReports } from './training/begin-reports.js';
 export { batchesOfRun, type DataOfRun, dataOfRun } from './training/data-of-run.js';
 export { endWithoutOutput } from './training/end-without-output.js';
-export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './training/join-processes.js';
 export { loadStart, type StartOfRun } from './training/load-start.js';
 export { modelOfRun } from './training/model-of-run.js';
 export { type OpenedRun, type OpenTrainingOptions, openRun } from './training/open-run.js';
@@ -88,8 +68,6 @@ export {
   type PretrainingParts,
   pretraining,
 } from './training/open-training.js';
-export { optimizerOfRun, type PartOfRun, partOfRun } from './training/part-of-run.js';
-export type { Job } from './training/read-job.js';
 export { readLoadedFlags } from './training/read-loaded-flags.js';
 export {
   type RunTrainingProgramOptions,
@@ -101,5 +79,4 @@ export { shellWord } from './training/shell-word.js';
 export { type TrainOptions, train } from './training/train.js';
 export { type TrainerOfRunOptions, trainerOfRun } from './training/trainer-of-run.js';
 export { Training } from './training/training.js';
-export { TrainingProcesses, type TrainingProcessesOptions } from './training/training-processes.js';
 export { trainingProfiler } from './training/training-profiler.js';

@@ -1,6 +1,6 @@
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import {
   numbersOf,

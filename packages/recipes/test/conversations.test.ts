@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { scoreTokens } from '@mtl/inference';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadGptForInference } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { ReplicatedStore } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };

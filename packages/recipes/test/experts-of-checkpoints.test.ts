@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { FineTuningConfiguration, RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';

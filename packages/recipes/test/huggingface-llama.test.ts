@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { generateAll, scoreTokens } from '@mtl/inference';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -5,10 +5,10 @@ import {
   type RunOptions,
   validateConfiguration,
 } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '../src/index.js';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';

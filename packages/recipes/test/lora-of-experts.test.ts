@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor } from '@mtl/checkpoint';
 import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
@@ -17,7 +18,6 @@ import {
   readLoadedFlags,
 } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.mjs';
 import {
   numbersOf,
   printedTwice,

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const muon: RunOptions = {

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ObservedStep, OverflowCase } from './ranks/overflow-in-one-stage.js';
-import { mergeOptions } from './support/merge-options.mjs';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { tolerances } from './support/training-runs.js';
 

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { loadModelBlocks } from '@mtl/run-parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun, loadModelBlocks, readLoadedFlags } from '../src/index.js';
-import { mergeOptions } from './support/merge-options.mjs';
+import { dryRun, readLoadedFlags } from '../src/index.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 

@@ -1,6 +1,6 @@
+import { mergeOptions } from '@mtl/configuration/testing';
 import { describe, expect, it } from 'vitest';
 import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
-import { mergeOptions } from './support/merge-options.mjs';
 
 /** The value of every choice that a layout makes. */
 function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {

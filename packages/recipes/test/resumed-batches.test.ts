@@ -1,7 +1,7 @@
 import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from './support/merge-options.mjs';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 
 const trainSamples = 64;

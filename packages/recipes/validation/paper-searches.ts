@@ -1,7 +1,7 @@
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { loadProfile } from '@mtl/planner';
 import { type LayoutSearch, planRun, searchLayouts, withDeviceOfProfile } from '../src/index.js';
-import { mergeOptions } from '../test/support/merge-options.mjs';
 
 /** A model of a paper, and the layout that it was published with. */
 export interface PaperModel {

@@ -1,7 +1,7 @@
 import { configure, type RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { type MeasuredRates, type Operation, parseProfile } from '@mtl/planner';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { planRun } from '../plan/plan-run.js';
 import { recordRun } from '../plan/record-run.js';
 import { calibratedProfile } from './calibrated-profile.js';

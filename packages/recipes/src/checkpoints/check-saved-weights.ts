@@ -2,7 +2,7 @@ import type { Checkpoint } from '@mtl/checkpoint';
 import type { SavedConfiguration } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { modelParameters } from '@mtl/models';
-import { loraOf } from '../models/lora-of.js';
+import { loraOf } from '@mtl/run-parts/internal';
 
 /**
  * Refuses a checkpoint without a weight or a low-rank adapter of the model that it describes, before anything

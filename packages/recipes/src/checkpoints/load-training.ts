@@ -16,10 +16,10 @@ import {
   upcycledTensors,
 } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { TrainingProcesses } from '@mtl/run-parts';
+import type { HuggingFaceModel } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
 import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
-import type { HuggingFaceModel } from '../models/model-recipe.js';
-import type { TrainingProcesses } from '../training/training-processes.js';
 import { checkSameModel } from './check-same-model.js';
 import { checkSavedAdapters } from './check-saved-adapters.js';
 import { checkSavedOptimizer } from './check-saved-optimizer.js';

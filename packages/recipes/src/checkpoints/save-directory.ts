@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { OwnedDirectory, prepareSaveDirectory } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
-import type { Job } from '../training/read-job.js';
-import type { TrainingProcesses } from '../training/training-processes.js';
+import type { Job, TrainingProcesses } from '@mtl/run-parts';
 import { type RunPlaces, refuseOtherRuns } from './refuse-other-runs.js';
 
 export interface SaveDirectoryOptions {

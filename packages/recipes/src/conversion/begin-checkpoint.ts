@@ -16,11 +16,9 @@ import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { TrainingProcesses } from '@mtl/run-parts';
+import { layersOfChunks, recipeOf, trainingOptimizer } from '@mtl/run-parts/internal';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
-import { layersOfChunks } from '../models/layers-of-chunks.js';
-import { recipeOf } from '../models/recipe-of.js';
-import { trainingOptimizer } from '../training/training-optimizer.js';
-import { TrainingProcesses } from '../training/training-processes.js';
 
 /** How far a model was trained. */
 export interface TrainedState {

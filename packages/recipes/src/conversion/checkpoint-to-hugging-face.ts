@@ -3,10 +3,10 @@ import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { mergedWeights, type WritableDtype } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
+import { recipeOf } from '@mtl/run-parts/internal';
 import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
-import { recipeOf } from '../models/recipe-of.js';
 import { dtypeOfOrigin } from './dtype-of-origin.js';
 import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 

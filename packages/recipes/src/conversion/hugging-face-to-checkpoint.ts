@@ -1,8 +1,8 @@
 import type { ModelKind } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { huggingFaceModelKind } from '@mtl/formats';
+import { recipeOf } from '@mtl/run-parts/internal';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
-import { recipeOf } from '../models/recipe-of.js';
 import { beginCheckpoint, configurationOfWholeModel } from './begin-checkpoint.js';
 import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
 

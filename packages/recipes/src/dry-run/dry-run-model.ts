@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
-import { openHuggingFace, trainingModel } from '../training/training-model.js';
+import { openHuggingFace, trainingModel } from '@mtl/run-parts/internal';
 
 /** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
 const bundledVocabularySize = 4096;

@@ -5,13 +5,9 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ParallelGroups } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
+import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/run-parts/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
-import { flopsShapeOf } from '../models/flops-shape-of.js';
-import type { AssumedRouting } from '../models/model-part.js';
-import { recipeOf } from '../models/recipe-of.js';
-import { newTrainer } from '../training/new-trainer.js';
-import { optimizerOfRun, partOfRun } from '../training/part-of-run.js';
-import { TrainingProcesses } from '../training/training-processes.js';
 import { type MemoryByKind, PeakMemory } from './memory-by-kind.js';
 import type { MetaRun } from './meta-run.js';
 

@@ -7,9 +7,9 @@ import {
   type PretrainingConfiguration,
   type RunOptions,
 } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
 import { type DryRun, dryRun } from './dry-run.js';
 import { dryRunRank } from './dry-run-rank.js';

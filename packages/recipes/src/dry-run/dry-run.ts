@@ -1,8 +1,6 @@
 import type { MeshCoordinates } from '@mtl/comm';
 import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
-import { recipeOf } from '../models/recipe-of.js';
-import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
-import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
+import { checkSaveForHuggingFace, recipeOf, setThreadsOfRank } from '@mtl/run-parts/internal';
 import { type DryRunModel, dryRunModel } from './dry-run-model.js';
 import { type DryRunListener, type DryRunRank, dryRunRank } from './dry-run-rank.js';
 import { enoughMicroBatches } from './enough-micro-batches.js';

@@ -1,7 +1,7 @@
 import { layoutText, type PretrainingConfiguration } from '@mtl/configuration';
+import { activeText } from '@mtl/run-parts/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
-import { activeText } from '../training/description-of-run.js';
 import type { DryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 

@@ -7,8 +7,7 @@ import {
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
-import { openConversations } from '../conversations/open-conversations.js';
-import { loadModelBlocks } from '../models/load-model-blocks.js';
+import { loadModelBlocks, openConversations } from '@mtl/run-parts';
 import { readLoadedFlags } from '../training/read-loaded-flags.js';
 import { dryRun } from './dry-run.js';
 import { formatDryRun } from './format-dry-run.js';

@@ -3,7 +3,7 @@ import { broadcastJson } from '@mtl/comm/internal';
 import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';
-import type { TrainingProcesses } from '../training/training-processes.js';
+import type { TrainingProcesses } from '@mtl/run-parts';
 import { withoutPadding } from './task-batches.js';
 import type { IndexRange, TaskSet } from './task-set.js';
 

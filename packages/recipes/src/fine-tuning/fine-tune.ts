@@ -5,16 +5,13 @@ import type { World } from '@mtl/comm';
 import { type FineTuningConfiguration, foldNotices } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
+import { type Job, TrainingProcesses } from '@mtl/run-parts';
+import { openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
-import type { ThreadChoice } from '../threads/choose-threads.js';
-import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { type MetricsFiles, openMetricsFiles } from '../training/metrics-files.js';
-import { openDeviceOfRank } from '../training/open-device-of-rank.js';
 import { openTracking } from '../training/open-tracking.js';
-import type { Job } from '../training/read-job.js';
 import { trackingOfRun } from '../training/tracking-of-run.js';
-import { TrainingProcesses } from '../training/training-processes.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,

@@ -6,11 +6,13 @@ import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { huggingFaceTaskClass, writeHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration } from '@mtl/models';
+import {
+  bertTokenizerSettings,
+  checkHuggingFaceTarget,
+  checkSaveForHuggingFace,
+} from '@mtl/run-parts/internal';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
-import { bertTokenizerSettings } from '../models/bert-tokenizer-settings.js';
-import { checkHuggingFaceTarget } from '../training/check-hugging-face-target.js';
-import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
 import { seedDirectory } from './seed-folder.js';

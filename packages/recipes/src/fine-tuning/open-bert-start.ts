@@ -4,10 +4,10 @@ import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/dat
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
+import { checkTokenizerFits } from '@mtl/run-parts/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
-import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
 export interface BertStart {

@@ -18,18 +18,20 @@ import {
   type TransformerConfiguration,
 } from '@mtl/models';
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
+import type { Job, TrainingProcesses } from '@mtl/run-parts';
+import {
+  dtypeOfPrecision,
+  type ModelPart,
+  modelPart,
+  optimizerOfPart,
+  type ThreadChoice,
+} from '@mtl/run-parts/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
 import { loadTraining } from '../checkpoints/load-training.js';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
-import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
-import { type ModelPart, modelPart } from '../models/model-part.js';
 import { RunLog } from '../runs/run-log.js';
 import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
-import type { ThreadChoice } from '../threads/choose-threads.js';
-import type { Job } from '../training/read-job.js';
 import { Training } from '../training/training.js';
-import { optimizerOfPart } from '../training/training-optimizer.js';
-import type { TrainingProcesses } from '../training/training-processes.js';
 import type { RunReporters } from '../training/training-reporters.js';
 import type { FineTuningLayout } from './fine-tuning-layout.js';
 import type { EpochResult } from './fine-tuning-results.js';

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TrainingProcesses } from '@mtl/run-parts';
 import type { EvaluatedLoss } from '@mtl/trainer';
-import type { TrainingProcesses } from '../training/training-processes.js';
 import { type EvaluateTaskSetOptions, evaluateTaskSet } from './evaluate-task-set.js';
 import {
   type EpochResult,

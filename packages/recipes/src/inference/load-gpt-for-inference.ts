@@ -16,9 +16,8 @@ import {
   type PipelinedGpt,
   partitionLayers,
 } from '@mtl/models';
-import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
-import { openDeviceOfRank } from '../training/open-device-of-rank.js';
-import type { TrainingProcesses } from '../training/training-processes.js';
+import type { TrainingProcesses } from '@mtl/run-parts';
+import { checkTokenizerFits, openDeviceOfRank } from '@mtl/run-parts/internal';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 
 export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {

@@ -1,7 +1,7 @@
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
 import { planRun } from './plan-run.js';
 import { recordRun } from './record-run.js';

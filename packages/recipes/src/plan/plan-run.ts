@@ -12,12 +12,10 @@ import {
   type StepPrediction,
   scheduleOfLayout,
 } from '@mtl/planner';
+import { flopsShapeOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
 import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
-import { flopsShapeOf } from '../models/flops-shape-of.js';
-import { recipeOf } from '../models/recipe-of.js';
-import { microBatchesOf } from '../training/micro-batches-of.js';
 import { type LibraryMemory, libraryMemory } from './library-memory.js';
 import { listedStep } from './listed-step.js';
 import { plannedThreads } from './planned-threads.js';

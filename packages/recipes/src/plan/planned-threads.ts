@@ -1,10 +1,8 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { Profile } from '@mtl/planner';
+import { chooseThreads, flopsPerMicroBatch, flopsShapeOf } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run-model.js';
-import { flopsShapeOf } from '../models/flops-shape-of.js';
-import { chooseThreads } from '../threads/choose-threads.js';
-import { flopsPerMicroBatch } from '../threads/threads-of-training.js';
 
 /**
  * Threads of a rank's kernels that a run will choose on the machine of a measured profile, whose cores are

@@ -1,14 +1,16 @@
 import type { TransformerConfiguration } from '@mtl/models';
+import {
+  descriptionOfRun,
+  flopsShapeOf,
+  numAdapterParameters,
+  recipeOf,
+  type ThreadChoice,
+  threadsOfTraining,
+} from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
-import { flopsShapeOf } from '../models/flops-shape-of.js';
-import { numAdapterParameters } from '../models/lora-of.js';
-import { recipeOf } from '../models/recipe-of.js';
 import { RunLog } from '../runs/run-log.js';
-import type { ThreadChoice } from '../threads/choose-threads.js';
-import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { type DataOfRun, fingerprintsOf } from './data-of-run.js';
-import { descriptionOfRun } from './description-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 import { PlanComparison } from './plan-comparison.js';

@@ -5,10 +5,14 @@ import {
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
+import {
+  type JoinedProcesses,
+  joinProcesses,
+  loadModelBlocks,
+  type OpenedConversations,
+  openConversations,
+} from '@mtl/run-parts';
 import { refuseOtherRuns } from '../checkpoints/refuse-other-runs.js';
-import { type OpenedConversations, openConversations } from '../conversations/open-conversations.js';
-import { loadModelBlocks } from '../models/load-model-blocks.js';
-import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 

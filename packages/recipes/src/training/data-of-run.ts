@@ -1,16 +1,13 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch, SampleDataset, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { dataOfConversations } from '../conversations/data-of-conversations.js';
-import { openTrainingData } from '../data/open-training-data.js';
-import { recipeOf } from '../models/recipe-of.js';
-import type { StageBatches } from '../models/stage-batches.js';
+import { openTrainingData, type PartOfRun } from '@mtl/run-parts';
+import { dataOfConversations, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
 import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
 import type { RunStart } from '../runs/run-record.js';
 import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
-import type { PartOfRun } from './part-of-run.js';
 import { trainingSamplerOf } from './samplers-of.js';
 
 /** What a run learns from, and what it is evaluated on. */

@@ -1,8 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
+import { layersWithExperts } from '@mtl/run-parts/internal';
 import { ExpertBalance, Ranks } from '@mtl/trainer';
-import { layersWithExperts } from '../models/layers-with-experts.js';
-import type { PartOfRun } from './part-of-run.js';
-import type { TrainingProcesses } from './training-processes.js';
 
 /** What counts the loads of experts and moves their biases; undefined for a model without experts. */
 export function expertBalanceOf(

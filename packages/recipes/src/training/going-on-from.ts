@@ -1,6 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { microBatchesOf } from '@mtl/run-parts/internal';
 import type { TrainingProgress } from '@mtl/trainer';
-import { microBatchesOf } from './micro-batches-of.js';
 
 /**
  * A configuration with the steps that its run takes from where it really goes on: the flags know that of the

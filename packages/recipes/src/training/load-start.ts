@@ -3,10 +3,9 @@ import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configur
 import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import { loraOf, recipeOf } from '@mtl/run-parts/internal';
 import type { TrainingProgress } from '@mtl/trainer';
 import { loadTraining } from '../checkpoints/load-training.js';
-import { loraOf } from '../models/lora-of.js';
-import { recipeOf } from '../models/recipe-of.js';
 import { goingOnFrom } from './going-on-from.js';
 import { openAdapters } from './open-adapters.js';
 import type { OpenedRun } from './open-run.js';

@@ -1,9 +1,9 @@
 import { checkHuggingFaceArchitecture } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
+import { trainingModel } from '@mtl/run-parts/internal';
 import type { OpenedRun } from './open-run.js';
 import { timeMatmulsOfRun } from './time-matmuls-of-run.js';
-import { trainingModel } from './training-model.js';
 
 /**
  * The architecture that a run trains, checked against what it is to be written as; with --time-matmuls its

@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { type LoraDirectory, readLoraDirectory } from '@mtl/formats';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
-import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
+import { checkHuggingFaceTarget } from '@mtl/run-parts/internal';
 
 /** Opens what --load-lora names, and checks before the run that --save-lora can be written after it. */
 export async function openAdapters(

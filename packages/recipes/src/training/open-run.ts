@@ -1,19 +1,19 @@
 import type { World } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { TransformerConfiguration } from '@mtl/models';
+import { type Job, type OpenedConversations, TrainingProcesses } from '@mtl/run-parts';
+import {
+  checkSaveForHuggingFace,
+  type HuggingFaceModel,
+  openDeviceOfRank,
+  openHuggingFace,
+  setThreadsOfRank,
+} from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
-import type { OpenedConversations } from '../conversations/open-conversations.js';
-import type { HuggingFaceModel } from '../models/model-recipe.js';
 import type { RunPlan } from '../plan/plan-run.js';
-import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
-import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
-import { openDeviceOfRank } from './open-device-of-rank.js';
 import { planToCompare } from './plan-comparison.js';
 import type { RankWatchTimes } from './rank-watch-of.js';
-import type { Job } from './read-job.js';
-import { openHuggingFace } from './training-model.js';
-import { TrainingProcesses } from './training-processes.js';
 
 export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;

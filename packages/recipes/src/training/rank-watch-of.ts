@@ -1,8 +1,8 @@
 import type { World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { memoryStatistics } from '@mtl/kernels';
+import type { TrainingProcesses } from '@mtl/run-parts';
 import { DeviceClock, HostClock, RankWatch, type RankWatchOptions } from '@mtl/trainer';
-import type { TrainingProcesses } from './training-processes.js';
 import { waitedSeconds } from './waited-seconds.js';
 
 /** How often ranks tell what they compute, and are compared. Default: as in every run. */

@@ -12,12 +12,12 @@ import {
   processesText,
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
+import type { JoinedProcesses } from '@mtl/run-parts';
 import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { endWithoutOutput } from './end-without-output.js';
-import type { JoinedProcesses } from './join-processes.js';
 import { type OpenedRun, openRun } from './open-run.js';
 import { type Pretraining, trainingOfRun } from './open-training.js';
 import { shellWord } from './shell-word.js';

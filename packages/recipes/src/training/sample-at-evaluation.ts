@@ -1,5 +1,5 @@
 import { MtlError } from '@mtl/errors';
-import type { ModelSample } from '../models/model-sample.js';
+import type { ModelSample } from '@mtl/run-parts/internal';
 import type { RunLog } from '../runs/run-log.js';
 
 export interface SampleAtEvaluationOptions {

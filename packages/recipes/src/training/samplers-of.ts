@@ -1,6 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { MicroBatchSamplerOptions } from '@mtl/data';
-import type { TrainingProcesses } from './training-processes.js';
+import type { TrainingProcesses } from '@mtl/run-parts';
 
 /** Which samples this rank's micro-batches are made of. */
 export function samplerOf(

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { flagsOfOptions, inWordsOfOptions, type RunOptions } from '@mtl/configuration';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
+import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import { blocksOfProgram } from '../models/load-model-blocks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 

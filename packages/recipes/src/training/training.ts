@@ -5,6 +5,8 @@ import type { Tokenizer } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { TrainingProcesses } from '@mtl/run-parts';
+import type { ModelChunk, ModelPart, ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
 import {
   type RunOutcome,
   type RunTrainingOptions,
@@ -20,13 +22,8 @@ import {
 } from '@mtl/trainer';
 import { resultOf } from '@mtl/trainer/internal';
 import type { SaveDirectory } from '../checkpoints/save-directory.js';
-import type { ModelChunk } from '../models/model-chunk.js';
-import type { ModelPart } from '../models/model-part.js';
-import type { ModelSample } from '../models/model-sample.js';
 import type { RunLog } from '../runs/run-log.js';
-import type { ThreadChoice } from '../threads/choose-threads.js';
 import { outcomeOf } from './outcome-of.js';
-import type { TrainingProcesses } from './training-processes.js';
 import type { RunReporters } from './training-reporters.js';
 
 /** When a run saves, and what each checkpoint says of it. */

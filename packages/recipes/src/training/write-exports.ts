@@ -3,9 +3,9 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { recipeOf } from '@mtl/run-parts/internal';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
-import { recipeOf } from '../models/recipe-of.js';
 
 export interface WriteExportsOptions {
   readonly configuration: PretrainingConfiguration;

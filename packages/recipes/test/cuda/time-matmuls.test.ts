@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { configure, type RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
+import { TrainingProcesses } from '@mtl/run-parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
-import { dryRunRank, metaRun, TrainingProcesses } from '../../src/index.js';
+import { dryRunRank, metaRun } from '../../src/index.js';
 import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls-of-run.js';
-import { mergeOptions } from '../support/merge-options.mjs';
 
 // an emulated device then only has addresses, and what matmuls depend on
 process.env.MTL_EMULATION_IDLE = '1';

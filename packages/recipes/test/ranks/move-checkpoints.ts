@@ -5,9 +5,9 @@ import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
+import { TrainingProcesses } from '@mtl/run-parts';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
 import { savedWeights } from '../../src/checkpoints/saved-weights.js';
-import { TrainingProcesses } from '../../src/index.js';
 
 export interface MoveCheckpointsArgument {
   readonly tensorParallelSize: number;

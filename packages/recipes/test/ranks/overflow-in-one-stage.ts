@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import type { GptStage } from '@mtl/models';
-import { openTraining } from '@mtl/recipes';
+import { openTraining } from '../../src/index.js';
 
 export interface OverflowCase {
   readonly options: RunOptions;

@@ -1,14 +1,9 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import {
-  loadModelBlocks,
-  openConversations,
-  openTraining,
-  type Pretraining,
-  readLoadedFlags,
-} from '@mtl/recipes';
-import { mergeOptions } from '../support/merge-options.mjs';
+import { loadModelBlocks, openConversations } from '@mtl/run-parts';
+import { openTraining, type Pretraining, readLoadedFlags } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;

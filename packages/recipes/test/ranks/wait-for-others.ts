@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
-import { TrainingProcesses } from '@mtl/recipes';
+import { TrainingProcesses } from '@mtl/run-parts';
 
 export interface WaitForOthersArgument {
   /** How long rank 0 prepares. */

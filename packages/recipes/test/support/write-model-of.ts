@@ -1,9 +1,9 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { createTokenizer } from '@mtl/data';
 import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
 import { gptParameters } from '@mtl/models';
-import { mergeOptions } from './merge-options.mjs';
 
 /** Writes the model of a run with initial values, for adapters to be trained of. */
 export async function writeModelOf(options: RunOptions, directory: string): Promise<void> {

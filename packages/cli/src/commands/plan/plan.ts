@@ -17,7 +17,6 @@ import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/planner';
 import {
   type FoundLayout,
-  loadModelBlocks,
   planRun,
   type RunPlan,
   readLoadedFlags,
@@ -25,6 +24,7 @@ import {
   searchLayouts,
   withDeviceOfProfile,
 } from '@mtl/recipes';
+import { loadModelBlocks } from '@mtl/run-parts';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../../test/support/merge-options.mjs';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
 import { planRun } from '../plan-run.js';
 import { wholeMemory } from '../whole-memory.js';

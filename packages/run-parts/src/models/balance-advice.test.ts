@@ -1,7 +1,7 @@
 import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.mjs';
 import { balanceAdvice } from './balance-advice.js';
 
 /** What is reported of a training run of gpt2-124m with 8 micro-batches. */

@@ -11,7 +11,7 @@ import {
   type MaskedStageBatch,
   numBertParameters,
 } from '@mtl/models';
-import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import { bertTokenizerSettings } from './bert-tokenizer-settings.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';

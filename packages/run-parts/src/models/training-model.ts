@@ -12,10 +12,10 @@ import {
   type GptModelConfiguration,
   type TransformerConfiguration,
 } from '@mtl/models';
-import { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
-import type { HuggingFaceModel } from '../models/model-recipe.js';
-import { recipeOf } from '../models/recipe-of.js';
 import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
+import { checkTokenizerFits } from './check-tokenizer-fits.js';
+import type { HuggingFaceModel } from './model-recipe.js';
+import { recipeOf } from './recipe-of.js';
 
 /** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
 export async function openHuggingFace(

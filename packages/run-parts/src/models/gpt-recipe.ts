@@ -15,7 +15,7 @@ import {
   type StageBatch,
 } from '@mtl/models';
 import { endTokensOf } from '../conversations/end-tokens-of.js';
-import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import { expertLosses } from './expert-losses.js';
 import { gptSample } from './gpt-sample.js';
 import type { ModelRecipe } from './model-recipe.js';

@@ -1,12 +1,12 @@
 import { broadcastJson } from '@mtl/comm/internal';
 import { GptLanguageModel, type GptStage, type StageBatch } from '@mtl/models';
-import { type ConversationPrompt, sampleConversation } from '../conversations/sample-conversation.js';
-import { sampleContinuation } from '../inference/sample-continuation.js';
-import { endAtSentence } from './end-at-sentence.js';
+import { endAtSentence } from '../samples/end-at-sentence.js';
+import type { ModelSample } from '../samples/model-sample.js';
+import { sampleContinuation } from '../samples/sample-continuation.js';
+import { type ConversationPrompt, sampleConversation } from '../samples/sample-conversation.js';
+import { samplePrompt } from '../samples/sample-prompt.js';
+import { splitContinuation } from '../samples/split-continuation.js';
 import type { ShowOptions } from './model-recipe.js';
-import type { ModelSample } from './model-sample.js';
-import { samplePrompt } from './sample-prompt.js';
-import { splitContinuation } from './split-continuation.js';
 
 /** New tokens at the end of a run, and of a brief sample. */
 const mostTokens = 120;

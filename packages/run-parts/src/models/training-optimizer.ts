@@ -15,10 +15,10 @@ import {
   Muon,
   muonWith,
 } from '@mtl/optimizer';
-import type { ModelChunk } from '../models/model-chunk.js';
-import type { ModelPart } from '../models/model-part.js';
+import type { TrainingProcesses } from '../ranks/training-processes.js';
+import type { ModelChunk } from './model-chunk.js';
+import type { ModelPart } from './model-part.js';
 import { storeOf } from './store-of.js';
-import type { TrainingProcesses } from './training-processes.js';
 
 /** What of a configuration the optimizer follows from. */
 export interface OptimizedConfiguration {

@@ -17,13 +17,13 @@ import {
   type PipelineRecorder,
   type Stage,
 } from '@mtl/pipeline';
-import { storeOf } from '../training/store-of.js';
-import type { TrainingProcesses } from '../training/training-processes.js';
+import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import { loraOf } from './lora-of.js';
 import type { ModelChunk } from './model-chunk.js';
 import { recordsPasses } from './records-passes.js';
+import { storeOf } from './store-of.js';
 
 /** See `ExpertParallel`. */
 export type AssumedRouting = NonNullable<

@@ -9,8 +9,8 @@ import {
   type TrainerOptions,
   type TrainingProgress,
 } from '@mtl/trainer';
-import { microBatchesOf } from './micro-batches-of.js';
-import type { PartOfRun } from './part-of-run.js';
+import { microBatchesOf } from './data/micro-batches-of.js';
+import type { PartOfRun } from './models/part-of-run.js';
 
 export interface NewTrainerOptions {
   readonly configuration: PretrainingConfiguration;

@@ -1,14 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { flopsShapeOf } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { expect, it } from 'vitest';
-import { mergeOptions } from '../../test/support/merge-options.mjs';
-import { dryRun } from '../dry-run/dry-run.js';
-import { readLoadedFlags } from '../training/read-loaded-flags.js';
-import { flopsShapeOf } from './flops-shape-of.js';
+import { dryRun } from '../src/dry-run/dry-run.js';
+import { readLoadedFlags } from '../src/training/read-loaded-flags.js';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../formats/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 const sizes: RunOptions = {
   checkpoint: { loadHf: fixture('huggingface-gpt2') },
   data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },

@@ -2,12 +2,12 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { NumberedBatch } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
-import type { ModelChunk } from '../models/model-chunk.js';
-import { type ModelPart, type ModelPartOptions, modelPart } from '../models/model-part.js';
-import { recipeOf } from '../models/recipe-of.js';
+import type { TrainingProcesses } from '../ranks/training-processes.js';
+import { dtypeOfPrecision } from './dtype-of-precision.js';
+import type { ModelChunk } from './model-chunk.js';
+import { type ModelPart, type ModelPartOptions, modelPart } from './model-part.js';
+import { recipeOf } from './recipe-of.js';
 import { optimizerOfPart } from './training-optimizer.js';
-import type { TrainingProcesses } from './training-processes.js';
 
 /** A rank's part of the model of a run. */
 export type PartOfRun = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;

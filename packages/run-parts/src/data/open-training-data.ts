@@ -9,7 +9,7 @@ import {
 } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import { recipeOf } from '../models/recipe-of.js';
-import { microBatchesOf } from '../training/micro-batches-of.js';
+import { microBatchesOf } from './micro-batches-of.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;

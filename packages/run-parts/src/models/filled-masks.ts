@@ -1,7 +1,7 @@
 import { maskingVocabulary, type Tokenizer } from '@mtl/data';
 import type { BertStage, MaskedStageBatch, MaskedTokenBatch } from '@mtl/models';
+import type { ModelSample } from '../samples/model-sample.js';
 import type { ShowOptions } from './model-recipe.js';
-import type { ModelSample } from './model-sample.js';
 
 /** Masks that are shown, each of another sample, and those from which they are chosen. */
 const numMasks = { shown: 4, tried: 32 };
