@@ -1,15 +1,6 @@
 export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
 export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
 export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
-export {
-  type CheckpointToHuggingFaceOptions,
-  checkpointToHuggingFace,
-} from './conversion/checkpoint-to-hugging-face.js';
-export { type CheckpointToLoraOptions, checkpointToLora } from './conversion/checkpoint-to-lora.js';
-export { checkpointToMegatron } from './conversion/checkpoint-to-megatron.js';
-export { type BegunCheckpoint, huggingFaceToCheckpoint } from './conversion/hugging-face-to-checkpoint.js';
-export { megatronToCheckpoint } from './conversion/megatron-to-checkpoint.js';
-export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
 export {
   type CommunicationScope,
@@ -23,12 +14,6 @@ export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/task-set.js';
-export {
-  type LoadedGpt,
-  type LoadGptForInferenceOptions,
-  loadGptForInference,
-} from './inference/load-gpt-for-inference.js';
-export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
 export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/smaller-runs.js';
 export type { LibraryMemory } from './plan/library-memory.js';
 export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
@@ -68,7 +53,6 @@ export {
   type PretrainingParts,
   pretraining,
 } from './training/open-training.js';
-export { readLoadedFlags } from './training/read-loaded-flags.js';
 export {
   type RunTrainingProgramOptions,
   runTrainingProgram,

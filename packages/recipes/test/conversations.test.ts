@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { scoreTokens } from '@mtl/inference';
+import { loadGptForInference } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadGptForInference } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
 import {

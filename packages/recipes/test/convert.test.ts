@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { ReplicatedStore } from '@mtl/optimizer';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 

@@ -2,10 +2,10 @@ import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { flopsShapeOf } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models';
 import { modelFlops } from '@mtl/trainer';
 import { expect, it } from 'vitest';
 import { dryRun } from '../src/dry-run/dry-run.js';
-import { readLoadedFlags } from '../src/training/read-loaded-flags.js';
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));

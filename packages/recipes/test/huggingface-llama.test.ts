@@ -5,8 +5,8 @@ import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { generateAll, scoreTokens } from '@mtl/inference';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '../src/index.js';
 import {
   numbersOf,
   printedTwice,

@@ -7,16 +7,16 @@ import { mergeOptions } from '@mtl/configuration/testing';
 import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { savedWeights } from '../src/checkpoints/saved-weights.js';
 import {
   checkpointToLora,
   loadGptForInference,
   mergeLora,
   type OpenGptWeightsOptions,
   readLoadedFlags,
-} from '../src/index.js';
+} from '@mtl/saved-models';
+import { savedWeights } from '@mtl/saved-models/internal';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';

@@ -8,9 +8,6 @@ import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } fr
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
 import { gptParameters } from '@mtl/models';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { savedWeights } from '../src/checkpoints/saved-weights.js';
 import {
   checkpointToHuggingFace,
   checkpointToLora,
@@ -20,7 +17,10 @@ import {
   type OpenGptWeightsOptions,
   openGptWeights,
   readLoadedFlags,
-} from '../src/index.js';
+} from '@mtl/saved-models';
+import { savedWeights } from '@mtl/saved-models/internal';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 

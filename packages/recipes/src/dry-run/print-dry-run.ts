@@ -8,7 +8,7 @@ import {
   withLoadedFlags,
 } from '@mtl/configuration';
 import { loadModelBlocks, openConversations } from '@mtl/run-parts';
-import { readLoadedFlags } from '../training/read-loaded-flags.js';
+import { readLoadedFlags } from '@mtl/saved-models';
 import { dryRun } from './dry-run.js';
 import { formatDryRun } from './format-dry-run.js';
 

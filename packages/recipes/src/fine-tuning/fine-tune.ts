@@ -8,7 +8,7 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { type Job, TrainingProcesses } from '@mtl/run-parts';
 import { openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
-import { SaveDirectory } from '../checkpoints/save-directory.js';
+import { SaveDirectory } from '../save/save-directory.js';
 import { type MetricsFiles, openMetricsFiles } from '../training/metrics-files.js';
 import { openTracking } from '../training/open-tracking.js';
 import { trackingOfRun } from '../training/tracking-of-run.js';

@@ -11,8 +11,7 @@ import {
   checkHuggingFaceTarget,
   checkSaveForHuggingFace,
 } from '@mtl/run-parts/internal';
-import { savedWeights } from '../checkpoints/saved-weights.js';
-import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
+import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
 import { seedDirectory } from './seed-folder.js';

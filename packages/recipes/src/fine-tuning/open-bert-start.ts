@@ -5,9 +5,8 @@ import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { checkTokenizerFits } from '@mtl/run-parts/internal';
+import { openSavedCheckpoint, tokenizerOfHuggingFace } from '@mtl/saved-models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
-import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
 export interface BertStart {

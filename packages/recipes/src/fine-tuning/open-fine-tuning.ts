@@ -26,11 +26,11 @@ import {
   optimizerOfPart,
   type ThreadChoice,
 } from '@mtl/run-parts/internal';
+import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
-import { loadTraining } from '../checkpoints/load-training.js';
-import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { RunLog } from '../runs/run-log.js';
 import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
+import { SaveDirectory } from '../save/save-directory.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';
 import type { FineTuningLayout } from './fine-tuning-layout.js';

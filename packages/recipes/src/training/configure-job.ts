@@ -12,8 +12,8 @@ import {
   type OpenedConversations,
   openConversations,
 } from '@mtl/run-parts';
-import { refuseOtherRuns } from '../checkpoints/refuse-other-runs.js';
-import { readLoadedFlags } from './read-loaded-flags.js';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { refuseOtherRuns } from '../save/refuse-other-runs.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
 /** Joins the processes that the environment describes, over what the flags ask for. */

@@ -1,5 +1,5 @@
+import { isSamePlace } from '@mtl/saved-models/internal';
 import { type EvaluatedStep, MetricsJsonlWriter, type MetricsSink } from '@mtl/trainer';
-import { isSamePlace } from '../checkpoints/is-same-place.js';
 import { metricsPath } from '../runs/metrics-path.js';
 
 export interface OpenMetricsFilesOptions {

@@ -10,8 +10,8 @@ import {
   setThreadsOfRank,
 } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import { SaveDirectory } from '../checkpoints/save-directory.js';
 import type { RunPlan } from '../plan/plan-run.js';
+import { SaveDirectory } from '../save/save-directory.js';
 import { planToCompare } from './plan-comparison.js';
 import type { RankWatchTimes } from './rank-watch-of.js';
 

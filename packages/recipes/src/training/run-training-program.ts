@@ -13,9 +13,9 @@ import {
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import type { JoinedProcesses } from '@mtl/run-parts';
-import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
 import { printDryRun } from '../dry-run/print-dry-run.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
+import { chooseSaveDirectory } from '../save/choose-save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type OpenedRun, openRun } from './open-run.js';

@@ -4,8 +4,7 @@ import type { Tokenizer } from '@mtl/data';
 import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { recipeOf } from '@mtl/run-parts/internal';
-import { savedWeights } from '../checkpoints/saved-weights.js';
-import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
+import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
 
 export interface WriteExportsOptions {
   readonly configuration: PretrainingConfiguration;

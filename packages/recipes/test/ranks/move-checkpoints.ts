@@ -6,8 +6,8 @@ import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { TrainingProcesses } from '@mtl/run-parts';
+import { savedWeights } from '@mtl/saved-models/internal';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
-import { savedWeights } from '../../src/checkpoints/saved-weights.js';
 
 export interface MoveCheckpointsArgument {
   readonly tensorParallelSize: number;

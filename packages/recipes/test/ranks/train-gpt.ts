@@ -3,7 +3,8 @@ import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags
 import { mergeOptions } from '@mtl/configuration/testing';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { loadModelBlocks, openConversations } from '@mtl/run-parts';
-import { openTraining, type Pretraining, readLoadedFlags } from '../../src/index.js';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { openTraining, type Pretraining } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;

@@ -19,12 +19,12 @@ import {
   type FoundLayout,
   planRun,
   type RunPlan,
-  readLoadedFlags,
   type SearchProgress,
   searchLayouts,
   withDeviceOfProfile,
 } from '@mtl/recipes';
 import { loadModelBlocks } from '@mtl/run-parts';
+import { readLoadedFlags } from '@mtl/saved-models';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';

@@ -10,9 +10,9 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
+import { readLoadedFlags } from '@mtl/saved-models';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run-model.js';
-import { readLoadedFlags } from '../../training/read-loaded-flags.js';
 import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan } from '../plan-run.js';
 import { wholeMemory } from '../whole-memory.js';

@@ -9,7 +9,7 @@ import { fillTensors } from '../checkpoints/fill-tensors.js';
 import { loadMerged } from '../checkpoints/load-merged.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
-import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/tokenizer-of-hugging-face.js';
 
 /** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {

@@ -7,8 +7,8 @@ import { recipeOf } from '@mtl/run-parts/internal';
 import { checkSavedWeights } from '../checkpoints/check-saved-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
+import { exportedTokenizerFiles } from '../tokenizers/exported-tokenizer-files.js';
 import { dtypeOfOrigin } from './dtype-of-origin.js';
-import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 
 export interface CheckpointToHuggingFaceOptions {
   /** A directory of checkpoints of a GPT or a BERT. */

@@ -1,5 +1,4 @@
-import { isSamePlace } from './is-same-place.js';
-import { refuseCheckpoints } from './refuse-checkpoints.js';
+import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
 
 /** Where a run saves, and what it continues. */
 export interface RunPlaces {

@@ -3,8 +3,8 @@ import type { TokenizerOptions } from '@mtl/data';
 import { huggingFaceModelKind } from '@mtl/formats';
 import { recipeOf } from '@mtl/run-parts/internal';
 import { refuseCheckpoints } from '../checkpoints/refuse-checkpoints.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/tokenizer-of-hugging-face.js';
 import { beginCheckpoint, configurationOfWholeModel } from './begin-checkpoint.js';
-import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
 
 /** A checkpoint that was begun. */
 export interface BegunCheckpoint {
