@@ -1,33 +1,6 @@
-export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
-export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
-export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
-export { type DryRun, dryRun } from './dry-run/dry-run.js';
-export {
-  type CommunicationScope,
-  type DryRunRank,
-  type DryRunRankOptions,
-  dryRunRank,
-} from './dry-run/dry-run-rank.js';
-export { formatDryRun } from './dry-run/format-dry-run.js';
-export type { MemoryByKind } from './dry-run/memory-by-kind.js';
-export { type MetaRun, metaRun } from './dry-run/meta-run.js';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/task-set.js';
-export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/smaller-runs.js';
-export type { LibraryMemory } from './plan/library-memory.js';
-export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
-export { type RecordedRun, recordRun } from './plan/record-run.js';
-export type { LayoutCandidate } from './plan/search/layout-candidates.js';
-export {
-  type FoundLayout,
-  type LayoutSearch,
-  type SearchLayoutsOptions,
-  type SearchProgress,
-  searchLayouts,
-} from './plan/search/search-layouts.js';
-export { wholeMemory } from './plan/whole-memory.js';
-export { withDeviceOfProfile } from './plan/with-device-of-profile.js';
 export {
   compareRuns,
   type Difference,

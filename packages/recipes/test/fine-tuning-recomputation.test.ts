@@ -1,7 +1,7 @@
 import { configure, type FineTuningConfiguration, optionsOfFlags, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
+import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun } from '../src/index.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';

@@ -6,8 +6,8 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
+import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import {
   numbersOf,

@@ -4,7 +4,7 @@ import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/con
 import { mergeOptions } from '@mtl/configuration/testing';
 import { loadModelBlocks } from '@mtl/run-parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun } from '../src/index.js';
+import { dryRun } from '@mtl/planning';
 import { readLoadedFlags } from '@mtl/saved-models';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';

@@ -1,9 +1,7 @@
 import { parseFlags, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
+import { dryRun, formatDryRun, planRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRun } from '../src/dry-run/dry-run.js';
-import { formatDryRun } from '../src/dry-run/format-dry-run.js';
-import { planRun } from '../src/plan/plan-run.js';
 import { TrainingRuns, tolerances } from './support/training-runs.js';
 
 /**

@@ -1,6 +1,7 @@
 import type { World } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { TransformerConfiguration } from '@mtl/models';
+import type { RunPlan } from '@mtl/planning';
 import { type Job, type OpenedConversations, TrainingProcesses } from '@mtl/run-parts';
 import {
   checkSaveForHuggingFace,
@@ -10,7 +11,6 @@ import {
   setThreadsOfRank,
 } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import type { RunPlan } from '../plan/plan-run.js';
 import { SaveDirectory } from '../save/save-directory.js';
 import { planToCompare } from './plan-comparison.js';
 import type { RankWatchTimes } from './rank-watch-of.js';

@@ -1,7 +1,7 @@
 import { configure, type RunOptions } from '@mtl/configuration';
+import type { RunPlan } from '@mtl/planning';
 import type { StepMetrics } from '@mtl/trainer';
 import { describe, expect, it } from 'vitest';
-import type { RunPlan } from '../plan/plan-run.js';
 import { comparisonText, PlanComparison, planToCompare } from './plan-comparison.js';
 
 const rows = [

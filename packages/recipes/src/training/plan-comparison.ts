@@ -3,9 +3,9 @@ import { ConfigurationError } from '@mtl/errors';
 import { operationStatistics } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 import { openProfile } from '@mtl/planner';
+import { planRun, type RunPlan } from '@mtl/planning';
+import { medianWithSpread } from '@mtl/planning/internal';
 import type { StepMetrics, TrainingReporter } from '@mtl/trainer';
-import { medianWithSpread } from '../calibration/statistics.js';
-import { planRun, type RunPlan } from '../plan/plan-run.js';
 import { waitedSeconds } from './waited-seconds.js';
 
 /**

@@ -12,9 +12,8 @@ import {
   processesText,
 } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
+import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts';
-import { printDryRun } from '../dry-run/print-dry-run.js';
-import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import { chooseSaveDirectory } from '../save/choose-save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { endWithoutOutput } from './end-without-output.js';

@@ -3,11 +3,9 @@ import { ConfigurationError } from '@mtl/errors';
 import { observeOperations, resetPeakMemory } from '@mtl/kernels';
 import { MatmulCalls, type MatmulChoices, timeMatmuls, useMatmulChoices } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
+import { dryRunRank, metaRun } from '@mtl/planning';
+import { type DryRunListener, distinctRanks, enoughMicroBatches } from '@mtl/planning/internal';
 import type { TrainingProcesses } from '@mtl/run-parts';
-import { distinctRanks } from '../dry-run/dry-run.js';
-import { type DryRunListener, dryRunRank } from '../dry-run/dry-run-rank.js';
-import { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
-import { metaRun } from '../dry-run/meta-run.js';
 import { MatmulChoiceFile } from './matmul-choice-file.js';
 import { type MatmulPlatform, matmulPlatform } from './matmul-platform.js';
 

@@ -1,9 +1,12 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
 import { resetPeakMemory, trimMemory } from '@mtl/kernels';
 import { type RecordedActivity, type StepListener, StepProfiler } from '@mtl/pipeline';
-import { formatStepProfile } from '../profile/format-step-profile.js';
-import { OperationProfile, type StepProfile } from '../profile/operation-profile.js';
-import { measureRoofline } from '../profile/roofline.js';
+import {
+  formatStepProfile,
+  measureRoofline,
+  OperationProfile,
+  type StepProfile,
+} from '@mtl/planning/internal';
 import type { OpenedRun } from './open-run.js';
 import { waitedSeconds } from './waited-seconds.js';
 

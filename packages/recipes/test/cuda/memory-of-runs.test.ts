@@ -1,9 +1,9 @@
 import { configure, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
+import { dryRunRank, metaRun } from '@mtl/planning';
+import { dryRunModel } from '@mtl/planning/internal';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
-import { dryRunRank, metaRun } from '../../src/index.js';
 
 // an emulated device then keeps account of memory alone: the sizes can be larger
 process.env.MTL_EMULATION_IDLE = '1';

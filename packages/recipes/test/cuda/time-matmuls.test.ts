@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
 import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
+import { dryRunRank, metaRun } from '@mtl/planning';
+import { dryRunModel } from '@mtl/planning/internal';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dryRunModel } from '../../src/dry-run/dry-run-model.js';
-import { dryRunRank, metaRun } from '../../src/index.js';
 import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls-of-run.js';
 
 // an emulated device then only has addresses, and what matmuls depend on

@@ -1,14 +1,8 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
-import {
-  type CommunicationScope,
-  type DryRunRank,
-  dryRunRank,
-  metaRun,
-  openTraining,
-  type Pretraining,
-} from '../../src/index.js';
+import { type CommunicationScope, type DryRunRank, dryRunRank, metaRun } from '@mtl/planning';
+import { openTraining, type Pretraining } from '../../src/index.js';
 
 /** What this rank took, and what a dry run counts. */
 export interface MeasuredMemory {

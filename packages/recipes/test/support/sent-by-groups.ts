@@ -1,4 +1,4 @@
-import type { DryRunRank } from '../../src/index.js';
+import type { DryRunRank } from '@mtl/planning';
 
 /**
  * The bytes of a dry run by the groups of a run, which serve several scopes where these have the same

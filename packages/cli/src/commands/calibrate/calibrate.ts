@@ -3,7 +3,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { calibratedProfilePath, type MeasuredRates, parseProfile } from '@mtl/planner';
-import { calibratedProfile, measureRates, referenceRuns } from '@mtl/recipes';
+import { calibratedProfile, measureRates, referenceRuns } from '@mtl/planning';
 import { joinProcesses } from '@mtl/run-parts';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

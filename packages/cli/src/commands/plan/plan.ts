@@ -22,7 +22,7 @@ import {
   type SearchProgress,
   searchLayouts,
   withDeviceOfProfile,
-} from '@mtl/recipes';
+} from '@mtl/planning';
 import { loadModelBlocks } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';
 import { type Command, Option } from 'commander';
