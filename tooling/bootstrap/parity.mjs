@@ -18,7 +18,7 @@ Builds what is not built yet, and compares training runs in many layouts of proc
                Without it, layouts do whose norms alone are out of bounds, or in which a tie decided about experts.
   --json FILE  Writes the results.`);
 bootstrap(['build', 'build:native']);
-const script = join(root, 'packages/recipes/parity/parity.mjs');
+const script = join(root, 'packages/runs/parity/parity.mjs');
 const args = [script, ...process.argv.slice(2)];
 process.exit(
   spawnSync(process.execPath, args, { cwd: root, env: toolEnvironment(), stdio: 'inherit' }).status ?? 1,

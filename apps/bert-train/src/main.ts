@@ -6,6 +6,7 @@
  * here they can be read and changed.
  */
 import { LossScaler } from '@mtl/optimizer';
+import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
 import {
   batchesOfRun,
   beginReports,
@@ -18,8 +19,7 @@ import {
   showResults,
   trainerOfRun,
   trainingProfiler,
-} from '@mtl/recipes';
-import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
+} from '@mtl/runs';
 
 /** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainBert(run: OpenedRun): Promise<void> {

@@ -1,5 +1,5 @@
 import { TrainingError } from '@mtl/errors';
-import { runDirectoryOf, sendRun } from '@mtl/recipes';
+import { runDirectoryOf, sendRun } from '@mtl/runs';
 import { deliveryText } from '@mtl/tracking/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing';
-import { loadModelBlocks } from '@mtl/run-parts';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dryRun } from '@mtl/planning';
+import { loadModelBlocks } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 

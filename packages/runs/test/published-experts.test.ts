@@ -169,7 +169,7 @@ describe('at 1/64 of their width on four ranks', () => {
     await runs.run(1, [{ name: `${name} alone`, options: whole }]);
     expect(spread![0]!.output).toMatch(/GPT of [\d,]+ parameters, [\d,]+ of them active/);
     const { loss, norm } = runs.differences(name, `${name} alone`);
-    // those of parity between layouts (packages/recipes/parity/layouts.mjs)
+    // those of parity between layouts (packages/runs/parity/layouts.mjs)
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
     const losses = runs.metricsOf(name).map(({ lm_loss }) => lm_loss);

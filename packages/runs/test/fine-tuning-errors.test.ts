@@ -6,7 +6,7 @@ import { formatError } from '@mtl/errors';
 import { numLiveTensors } from '@mtl/kernels';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fineTune } from '../src/index.js';
-import { readRunRecord } from '../src/runs/run-record.js';
+import { readRunRecord } from '../src/records/run-record.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;

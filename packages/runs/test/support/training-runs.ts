@@ -60,7 +60,7 @@ export type Line = {
 export const numbersOf = (lines: readonly Line[]): number[][] =>
   lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
 
-// the bounds of parity between layouts (packages/recipes/parity/layouts.mjs)
+// the bounds of parity between layouts (packages/runs/parity/layouts.mjs)
 export const tolerances = {
   fp32: { loss: 2e-6, norm: 2e-5 },
   bf16: { loss: 2e-3, norm: 2e-2 },

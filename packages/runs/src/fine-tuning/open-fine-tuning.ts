@@ -28,8 +28,8 @@ import {
 } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
-import { RunLog } from '../runs/run-log.js';
-import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
+import { RunLog } from '../records/run-log.js';
+import { taskDataFingerprint } from '../records/task-data-fingerprint.js';
 import { SaveDirectory } from '../save/save-directory.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';

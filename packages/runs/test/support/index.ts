@@ -1,4 +1,4 @@
-// What tests of the programs share with those of this package: @mtl/recipes/testing within the repository,
+// What tests of the programs share with those of this package: @mtl/runs/testing within the repository,
 // not published.
 
 export { mergeOptions } from '@mtl/configuration/testing';

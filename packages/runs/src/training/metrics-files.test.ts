@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { metricsPath } from '../runs/metrics-path.js';
+import { metricsPath } from '../records/metrics-path.js';
 import { type OpenMetricsFilesOptions, openMetricsFiles } from './metrics-files.js';
 
 let directory: string;

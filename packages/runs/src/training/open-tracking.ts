@@ -1,7 +1,7 @@
 import { TrackingSink, trackingCredentials } from '@mtl/tracking';
 import type { MetricsSink } from '@mtl/trainer';
-import { metricsPath } from '../runs/metrics-path.js';
-import type { RunLog } from '../runs/run-log.js';
+import { metricsPath } from '../records/metrics-path.js';
+import type { RunLog } from '../records/run-log.js';
 import { type TrackedConfiguration, trackingOfRun } from './tracking-of-run.js';
 
 export interface OpenTrackingOptions {

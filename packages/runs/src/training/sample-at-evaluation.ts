@@ -1,6 +1,6 @@
 import { MtlError } from '@mtl/errors';
 import type { ModelSample } from '@mtl/run-parts/internal';
-import type { RunLog } from '../runs/run-log.js';
+import type { RunLog } from '../records/run-log.js';
 
 export interface SampleAtEvaluationOptions {
   readonly iteration: number;

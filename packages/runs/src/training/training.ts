@@ -21,7 +21,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import { resultOf } from '@mtl/trainer/internal';
-import type { RunLog } from '../runs/run-log.js';
+import type { RunLog } from '../records/run-log.js';
 import type { SaveDirectory } from '../save/save-directory.js';
 import { outcomeOf } from './outcome-of.js';
 import type { RunReporters } from './training-reporters.js';

@@ -6,14 +6,14 @@ export {
   type Difference,
   type LossComparison,
   type RunComparison,
-} from './runs/compare-runs.js';
-export { directoryOfRuns, listRuns, runDirectoryOf, runsDirectory } from './runs/list-runs.js';
-export type { MetricsRecord } from './runs/metrics-records.js';
-export { type RunInformation, readRun } from './runs/read-run.js';
-export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';
-export type { RunRecord, RunStart } from './runs/run-record.js';
-export { type SendRunOptions, sendRun } from './runs/send-run.js';
-export type { RunState } from './runs/state-of-run.js';
+} from './records/compare-runs.js';
+export { directoryOfRuns, listRuns, runDirectoryOf, runsDirectory } from './records/list-runs.js';
+export type { MetricsRecord } from './records/metrics-records.js';
+export { type RunInformation, readRun } from './records/read-run.js';
+export { contentsOfRun, type RemovedRun, removeRun } from './records/remove-run.js';
+export type { RunRecord, RunStart } from './records/run-record.js';
+export { type SendRunOptions, sendRun } from './records/send-run.js';
+export type { RunState } from './records/state-of-run.js';
 export { type BegunReports, beginReports } from './training/begin-reports.js';
 export { batchesOfRun, type DataOfRun, dataOfRun } from './training/data-of-run.js';
 export { endWithoutOutput } from './training/end-without-output.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, expect, it, vi } from 'vitest';
-import { readRun } from '../runs/read-run.js';
+import { readRun } from '../records/read-run.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { type TrainOptions, train } from './train.js';
 

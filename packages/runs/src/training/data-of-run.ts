@@ -3,9 +3,9 @@ import type { NumberedBatch, SampleDataset, SplitDatasets, Tokenizer } from '@mt
 import { ConfigurationError } from '@mtl/errors';
 import { openTrainingData, type PartOfRun } from '@mtl/run-parts';
 import { dataOfConversations, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
-import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
-import type { RunStart } from '../runs/run-record.js';
-import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
+import { datasetFingerprints } from '../records/dataset-fingerprint.js';
+import type { RunStart } from '../records/run-record.js';
+import { taskDataFingerprint } from '../records/task-data-fingerprint.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 import { trainingSamplerOf } from './samplers-of.js';

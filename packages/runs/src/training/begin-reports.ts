@@ -9,7 +9,7 @@ import {
 } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
-import { RunLog } from '../runs/run-log.js';
+import { RunLog } from '../records/run-log.js';
 import { type DataOfRun, fingerprintsOf } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';

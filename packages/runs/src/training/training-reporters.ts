@@ -12,8 +12,8 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
-import { risingValidation } from '../runs/rising-validation.js';
-import type { RunLog } from '../runs/run-log.js';
+import { risingValidation } from '../records/rising-validation.js';
+import type { RunLog } from '../records/run-log.js';
 import { openMetricsFiles } from './metrics-files.js';
 import { openTracking } from './open-tracking.js';
 import type { PlanComparison } from './plan-comparison.js';

@@ -1,6 +1,6 @@
 import { isSamePlace } from '@mtl/saved-models/internal';
 import { type EvaluatedStep, MetricsJsonlWriter, type MetricsSink } from '@mtl/trainer';
-import { metricsPath } from '../runs/metrics-path.js';
+import { metricsPath } from '../records/metrics-path.js';
 
 export interface OpenMetricsFilesOptions {
   /** The run folder, whose metrics.jsonl is written; undefined where a run has none. */
