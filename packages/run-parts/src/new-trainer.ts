@@ -9,7 +9,7 @@ import {
   type TrainerOptions,
   type TrainingProgress,
 } from '@mtl/trainer';
-import { microBatchesOf } from './data/micro-batches-of.js';
+import { microBatchesOf } from './data/training-data.js';
 import type { PartOfRun } from './models/part-of-run.js';
 
 export interface NewTrainerOptions {

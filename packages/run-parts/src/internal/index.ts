@@ -1,27 +1,25 @@
-export { dataOfConversations } from '../conversations/data-of-conversations.js';
-export { microBatchesOf } from '../data/micro-batches-of.js';
-export { bertTokenizerSettings } from '../models/bert-tokenizer-settings.js';
-export { checkHuggingFaceTarget } from '../models/check-hugging-face-target.js';
-export { checkSaveForHuggingFace } from '../models/check-save-for-hugging-face.js';
-export { checkTokenizerFits } from '../models/check-tokenizer-fits.js';
+export { dataOfConversations } from '../conversations/open-conversations.js';
+export { microBatchesOf } from '../data/training-data.js';
+export { bertTokenizerSettings } from '../models/bert-recipe.js';
+export { layersOfChunks } from '../models/chunk-layers.js';
 export { activeText, descriptionOfRun } from '../models/description-of-run.js';
-export { dtypeOfPrecision } from '../models/dtype-of-precision.js';
-export { expertLosses } from '../models/expert-losses.js';
-export { flopsShapeOf } from '../models/flops-shape-of.js';
-export { layersOfChunks } from '../models/layers-of-chunks.js';
-export { layersWithExperts } from '../models/layers-with-experts.js';
+export { expertLosses, layersWithExperts } from '../models/gpt-recipe.js';
+export { checkHuggingFaceTarget, checkSaveForHuggingFace } from '../models/hugging-face-targets.js';
 export { blocksOfProgram } from '../models/load-model-blocks.js';
 export { loraOf, numAdapterParameters } from '../models/lora-of.js';
-export type { ModelChunk } from '../models/model-chunk.js';
-export { type AssumedRouting, type ModelPart, modelPart } from '../models/model-part.js';
+export { type AssumedRouting, type ModelChunk, type ModelPart, modelPart } from '../models/model-part.js';
 export type { HuggingFaceModel } from '../models/model-recipe.js';
-export { recipeOf } from '../models/recipe-of.js';
+export { dtypeOfPrecision, optimizerOfPart, trainingOptimizer } from '../models/part-of-run.js';
+export { flopsShapeOf, recipeOf } from '../models/recipe-of.js';
 export type { StageBatches } from '../models/stage-batches.js';
-export { openHuggingFace, trainingModel } from '../models/training-model.js';
-export { optimizerOfPart, trainingOptimizer } from '../models/training-optimizer.js';
+export { checkTokenizerFits, openHuggingFace, trainingModel } from '../models/training-model.js';
 export { type NewTrainerOptions, newTrainer } from '../new-trainer.js';
-export { openDeviceOfRank } from '../ranks/open-device-of-rank.js';
-export type { ModelSample } from '../samples/model-sample.js';
-export { chooseThreads, type ThreadChoice } from '../threads/choose-threads.js';
-export { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
-export { flopsPerMicroBatch, threadsOfTraining } from '../threads/threads-of-training.js';
+export { openDeviceOfRank } from '../ranks/join-processes.js';
+export type { ModelSample } from '../samples/sample-text.js';
+export {
+  chooseThreads,
+  flopsPerMicroBatch,
+  setThreadsOfRank,
+  type ThreadChoice,
+  threadsOfTraining,
+} from '../threads/threads-of-run.js';

@@ -2,7 +2,7 @@ import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/con
 import { mergeOptions } from '@mtl/configuration/testing';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { balanceAdvice } from './balance-advice.js';
+import { balanceAdvice } from './chunk-layers.js';
 
 /** What is reported of a training run of gpt2-124m with 8 micro-batches. */
 function adviceOf(numStages: number, options: RunOptions = {}, vocabularySize = 50_257): string | undefined {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { checkTokenizerFits } from './check-tokenizer-fits.js';
+import { checkTokenizerFits } from './training-model.js';
 
 it('refuses tokens without rows in the model, and names how to give it rows', () => {
   const model = { vocabularySize: 100 };

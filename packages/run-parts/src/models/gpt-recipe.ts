@@ -1,24 +1,33 @@
+import { broadcastJson } from '@mtl/comm/internal';
 import { gptModelOf } from '@mtl/configuration';
-import { buildGptDatasets, type SampleDataset } from '@mtl/data';
+import { buildGptDatasets, type NumberedBatch, type SampleDataset } from '@mtl/data';
 import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import {
+  balancingLossNames,
   buildGptStages,
+  type ExpertVariants,
+  expertsSpecificationOf,
+  GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
   gptMatmuls,
   gptParameterNames,
+  hasExperts,
   numActiveParameters,
   numLayerWeights,
   numLossTokens,
   numParameters,
   type StageBatch,
+  type TransformerConfiguration,
 } from '@mtl/models';
-import { endTokensOf } from '../conversations/end-tokens-of.js';
+import type { LossKind } from '@mtl/trainer';
+import { endTokensOf } from '../conversations/turn-tokens.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
-import { expertLosses } from './expert-losses.js';
-import { gptSample } from './gpt-sample.js';
-import type { ModelRecipe } from './model-recipe.js';
+import { type ConversationPrompt, sampleConversation } from '../samples/sample-conversation.js';
+import { endAtSentence, samplePrompt, splitContinuation } from '../samples/sample-prompt.js';
+import { type ModelSample, sampleContinuation } from '../samples/sample-text.js';
+import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 
 /** How a GPT is trained. */
@@ -87,3 +96,101 @@ function outlineOf(
     sampleNumbers: Float64Array.from(samples),
   });
 }
+
+/** New tokens at the end of a run, and of a brief sample. */
+const mostTokens = 120;
+const mostTokensOfBrief = 48;
+
+type GptShowOptions = ShowOptions<StageBatch, GptStage>;
+
+/** What is gone on with; `text` is that of a conversation so far. */
+type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
+
+/**
+ * What a GPT goes on with, for a first look at what it has learnt: a text, or the answer to the first
+ * messages of a conversation. Undefined where there is nothing to go on with.
+ */
+async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
+  const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
+  // ids alone are nothing to read
+  if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+  const { stages, placement, pipeline } = part;
+  // stages in the middle read no data
+  const own = pipeline.isFirst ? await promptOf(options) : undefined;
+  const prompt =
+    pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
+  if (prompt === undefined) return undefined;
+  const { tokens, stopTokens, text } = prompt;
+  const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
+  const model = new GptLanguageModel(whole);
+  // the start of a conversation may fill the context
+  if (tokens.length >= model.maximumContext) return undefined;
+  const maxNewTokens = isBrief ? mostTokensOfBrief : mostTokens;
+  const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens, seed: 1 };
+  const answer = await sampleContinuation(sampling);
+  const shown = (from: readonly number[]): string => {
+    const whole = tokenizer.decode([...from, ...answer.tokens]).trimStart();
+    return answer.isEnded ? whole : endAtSentence(whole);
+  };
+  if (text !== undefined) {
+    const label = 'A conversation';
+    const completion = tokenizer.decode(answer.tokens);
+    return { label, text: `${label}:\n${text}\nassistant: ${shown([])}`, prompt: text, completion };
+  }
+  const label = 'A sample';
+  const split = splitContinuation(tokenizer, { prompt: tokens, continuation: answer.tokens });
+  return { label, text: `${label}:\n${shown(tokens)}`, ...split };
+}
+
+async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {
+  const { conversations } = configuration.data;
+  if (conversations !== undefined) {
+    const { trainData, validationData } = conversations;
+    return await sampleConversation(validationData[0] ?? trainData[0]!, tokenizer);
+  }
+  const tokens = samplePrompt({ dataset: datasets.valid ?? datasets.train, tokenizer });
+  return tokens && { tokens };
+}
+
+/** The size of a micro-batch. */
+type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
+
+/** What a balancing loss is a mean over in the global batch, and how many of them a micro-batch has. */
+const meansOver = {
+  aux_loss: { per: 'micro-batch', count: () => 1 },
+  seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
+  global_aux_loss: {
+    per: 'token',
+    count: ({ batchSize, sequenceLength }: Sized) => batchSize * sequenceLength,
+  },
+} as const;
+
+/**
+ * The losses that the routers of a model make, each a mean over its layers and over what it is of; together
+ * they count by their sum over layers, as in Megatron-LM, which reports such a mean as well.
+ */
+export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
+  if (model.numExperts === undefined) return [];
+  const numLayers = layersWithExperts(model).length;
+  const { balancingLosses, zLossCoefficient } = expertsSpecificationOf(model);
+  const kinds = balancingLosses.map(({ type, coefficient }) => ({
+    ...meansOver[type],
+    name: balancingLossNames[type],
+    coefficient,
+  }));
+  const z =
+    zLossCoefficient === undefined
+      ? []
+      : [{ ...meansOver.global_aux_loss, name: balancingLossNames.z, coefficient: zLossCoefficient }];
+  return [...kinds, ...z].map(({ name, per, count, coefficient }) => ({
+    name,
+    per,
+    count: (batch) => numLayers * count(batch),
+    weight: numLayers * coefficient,
+    isAuxiliary: true,
+  }));
+}
+
+/** The global indices of the layers with experts; none of a model that has none. */
+export const layersWithExperts = (model: TransformerConfiguration & ExpertVariants): readonly number[] =>
+  Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) => hasExperts(model, layer));

@@ -8,8 +8,14 @@ import {
 } from '@mtl/configuration';
 import { contextPartition } from '@mtl/context-parallel';
 import { type DType, hasValues } from '@mtl/kernels';
-import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
-import { stores } from '@mtl/optimizer';
+import type {
+  BuildStagesOptions,
+  EmbeddingAndHeadCost,
+  ExpertLoad,
+  Stages,
+  TransformerConfiguration,
+} from '@mtl/models';
+import { type StoreName, stores } from '@mtl/optimizer';
 import {
   GraphedStage,
   type GraphedStageOptions,
@@ -18,12 +24,8 @@ import {
   type Stage,
 } from '@mtl/pipeline';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
-import { balanceAdvice } from './balance-advice.js';
-import { layersOfChunks } from './layers-of-chunks.js';
+import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
 import { loraOf } from './lora-of.js';
-import type { ModelChunk } from './model-chunk.js';
-import { recordsPasses } from './records-passes.js';
-import { storeOf } from './store-of.js';
 
 /** See `ExpertParallel`. */
 export type AssumedRouting = NonNullable<
@@ -197,4 +199,47 @@ function refusalOf(
 ): (text: string) => void {
   if (isFirst) return onMessage;
   return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
+}
+
+/** A chunk of a model on a rank. */
+export interface ModelChunk<Batch> extends Stage<Batch> {
+  readonly parameters: readonly Parameter[];
+  /** The rows that the experts of its layers get; absent: it has no experts. */
+  readonly expertLoads?: readonly ExpertLoad[];
+  /** Gives back what passes share, between passes; parameters are their owner's. */
+  dispose(): void;
+}
+
+interface RecordsPassesOptions {
+  readonly parallel: { readonly cudaGraphs: boolean; readonly overlapGradReduce: boolean };
+  readonly numMicroBatches: number;
+  /** Whether there are other ranks with the same parameters. */
+  readonly isReplicated: boolean;
+  /** Whether parameters have their values only while a layer uses them. */
+  readonly releasesValues: boolean;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Whether any passes of a training run are to be recorded as CUDA graphs. A message tells why not where they
+ * were asked for: a recorded pass reads all parameters from where they were, and the micro-batch that starts
+ * reductions runs outside of the graph.
+ */
+export function recordsPasses(options: RecordsPassesOptions): boolean {
+  const { parallel, numMicroBatches, isReplicated, releasesValues, onMessage } = options;
+  if (!parallel.cudaGraphs) return false;
+  if (releasesValues) {
+    onMessage('--cuda-graphs has no effect where parameters are sharded: their memory changes');
+    return false;
+  }
+  if (numMicroBatches > 1 || !isReplicated || !parallel.overlapGradReduce) return true;
+  onMessage('--cuda-graphs has no effect with --overlap-grad-reduce and one micro-batch a step');
+  return false;
+}
+
+/** How a run keeps its parameters. */
+export function storeOf({
+  useDistributedOptimizer,
+}: Pick<ParallelConfiguration, 'useDistributedOptimizer'>): StoreName {
+  return useDistributedOptimizer ? 'zero1' : 'replicated';
 }

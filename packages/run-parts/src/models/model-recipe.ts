@@ -12,9 +12,8 @@ import type {
 } from '@mtl/models';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { PreparedCorpus } from '../corpus/default-corpus.js';
-import type { ModelSample } from '../samples/model-sample.js';
-import type { ModelChunk } from './model-chunk.js';
-import type { ModelPart } from './model-part.js';
+import type { ModelSample } from '../samples/sample-text.js';
+import type { ModelChunk, ModelPart } from './model-part.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
 /** A Hugging Face directory that was opened. */

@@ -1,6 +1,9 @@
-import type { ModelKind } from '@mtl/configuration';
+import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
+import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
+import type { ModelFlopsShape } from '@mtl/trainer';
 import { bertRecipe } from './bert-recipe.js';
 import { gptRecipe } from './gpt-recipe.js';
+import { numActiveAdapterParameters } from './lora-of.js';
 import type { AnyModelRecipe } from './model-recipe.js';
 
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
@@ -8,4 +11,18 @@ const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, b
 /** How the model of a configuration is trained. */
 export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
   return recipes[kind];
+}
+
+/** What the model FLOPs of one sample depend on, for a training run with the vocabulary of `model`. */
+export function flopsShapeOf(
+  configuration: PretrainingConfiguration,
+  model: TransformerConfiguration,
+): ModelFlopsShape {
+  return {
+    batchSize: 1,
+    sequenceLength: configuration.model.sequenceLength,
+    headWeights: paddedVocabularySize(model) * model.hiddenSize,
+    numAdapterParameters: numActiveAdapterParameters(configuration, model),
+    ...recipeOf(configuration).matmulsOf(configuration, model),
+  };
 }

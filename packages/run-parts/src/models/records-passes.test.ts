@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { recordsPasses } from './records-passes.js';
+import { recordsPasses } from './model-part.js';
 
 const asked = { cudaGraphs: true, overlapGradReduce: true };
 const alone = { parallel: asked, numMicroBatches: 1, isReplicated: true, releasesValues: false };

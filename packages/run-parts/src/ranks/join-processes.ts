@@ -1,7 +1,13 @@
-import { type JobEngineName, joinWorld, readProcessEnvironment, type Variables, type World } from '@mtl/comm';
-import type { Device } from '@mtl/kernels';
-import { openDeviceOfRank } from './open-device-of-rank.js';
-import { type Job, readJob } from './read-job.js';
+import {
+  type JobEngineName,
+  joinWorld,
+  type ProcessEnvironment,
+  readProcessEnvironment,
+  type Variables,
+  type World,
+} from '@mtl/comm';
+import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
+import { probeCuda } from '@mtl/kernels/internal';
 
 export interface JoinProcessesOptions {
   /** Where launchers say what they started: process.env. */
@@ -47,4 +53,61 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
     job: readJob(variables, environment),
     startedAt: started === undefined ? undefined : new Date(Number(started)),
   };
+}
+
+/** A job as its launcher knows it. */
+export interface Job {
+  /** The same at every restart; undefined where the launcher has no name for it. */
+  readonly id: string | undefined;
+  /** How often the launcher has started it again after a failure. */
+  readonly restartCount: number;
+}
+
+/**
+ * The job that this process belongs to: `mtl run` names it, Slurm numbers jobs and steps, and torchrun's
+ * agent, which starts its processes again, has a run id, a port and a process id.
+ */
+export function readJob(
+  variables: Variables,
+  {
+    launcher,
+    restartCount,
+    masterPort,
+  }: Pick<ProcessEnvironment, 'launcher' | 'restartCount' | 'masterPort'>,
+): Job {
+  const {
+    MTL_JOB_ID: id,
+    SLURM_CLUSTER_NAME: cluster = '',
+    SLURM_JOB_ID: job,
+    SLURM_STEP_ID: step,
+  } = variables;
+  if (id !== undefined && id !== '') return { id, restartCount };
+  if (launcher === 'torchrun') {
+    const run = variables.TORCHELASTIC_RUN_ID ?? '';
+    return { id: `torchrun ${run} ${masterPort} ${process.ppid}`, restartCount };
+  }
+  if (job !== undefined) return { id: `slurm ${cluster} ${job}.${step ?? ''}`, restartCount };
+  return { id: undefined, restartCount };
+}
+
+interface DeviceOfRankOptions {
+  readonly localRank: number;
+  /** See `openCuda`. */
+  readonly allowTf32?: boolean | undefined;
+}
+
+/**
+ * Makes the device ready for a process: of the GPUs that it sees the one of its number on the host, from the
+ * beginning again where there are more processes than GPUs. A device that is open already stays.
+ *
+ * @throws those of `openDevice`
+ */
+export function openDeviceOfRank(device: Device, { localRank, allowTf32 }: DeviceOfRankOptions): void {
+  if (device !== 'cuda' || isDeviceAvailable(device)) return;
+  // without a GPU the first one is asked for, and refused with what is missing
+  const numDevices = Math.max(1, probeCuda().devices.length);
+  openDevice(device, {
+    deviceIndex: localRank % numDevices,
+    ...(allowTf32 === undefined ? {} : { allowTf32 }),
+  });
 }

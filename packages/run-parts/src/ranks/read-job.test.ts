@@ -1,6 +1,6 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm';
 import { expect, it } from 'vitest';
-import { readJob } from './read-job.js';
+import { readJob } from './join-processes.js';
 
 const jobOf = (variables: Variables) => readJob(variables, readProcessEnvironment(variables));
 const rank = {

@@ -1,6 +1,6 @@
 import type { Tokenizer } from '@mtl/data';
 import { chatTokens, contentForPeople, readChatTemplate, readConversations } from '@mtl/data/conversations';
-import { stopTokensOf } from '../conversations/stop-tokens-of.js';
+import { stopTokensOf } from '../conversations/turn-tokens.js';
 
 /** A conversation up to where the model goes on. Plain data, which ranks broadcast. */
 export interface ConversationPrompt {

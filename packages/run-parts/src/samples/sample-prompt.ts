@@ -11,7 +11,7 @@ const lineEnd = /\n\s*$/u;
 const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
 const capital = /^\s*\p{Lu}/u;
 
-export interface SamplePromptOptions {
+interface SamplePromptOptions {
   /** Held-out data if there are any, else what was trained on; undefined where there are none. */
   readonly dataset: Pick<SampleDataset<StageBatch>, 'sample'> | undefined;
   readonly tokenizer: Tokenizer;
@@ -59,4 +59,38 @@ function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): numbe
   while (start < end && textOf(start, end).startsWith('\ufffd')) start += 1;
   while (start < end && textOf(start, end).endsWith('\ufffd')) end -= 1;
   return tokens.slice(start, end);
+}
+
+interface ContinuedTokens {
+  readonly prompt: readonly number[];
+  readonly continuation: readonly number[];
+}
+
+/**
+ * The text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some tokenizers
+ * decode the first one of a text without the space before it.
+ */
+export function splitContinuation(
+  tokenizer: Pick<Tokenizer, 'decode'>,
+  { prompt: tokens, continuation }: ContinuedTokens,
+): { readonly prompt: string; readonly completion: string } {
+  const prompt = tokenizer.decode(tokens);
+  const whole = tokenizer.decode([...tokens, ...continuation]);
+  const completion = whole.startsWith(prompt) ? whole.slice(prompt.length) : tokenizer.decode(continuation);
+  return { prompt, completion };
+}
+
+/** The end of a sentence, with the quotes and brackets that close behind it. */
+const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』）]*)/gu;
+
+/**
+ * A text that was cut off somewhere, up to its last whole sentence; with an ellipsis where that would leave
+ * less than a third of it, as in texts that have no sentences.
+ */
+export function endAtSentence(text: string): string {
+  // what is left of a character whose other bytes were not generated
+  const whole = text.replace(/\uFFFD+$/u, '').trimEnd();
+  const ends = [...whole.matchAll(sentenceEnds)].map((match) => match.index + match[0].length);
+  const last = ends.at(-1) ?? 0;
+  return 3 * last >= whole.length && whole !== '' ? whole.slice(0, last) : `${whole} ...`;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { splitContinuation } from './split-continuation.js';
+import { splitContinuation } from './sample-prompt.js';
 
 const words = ['▁To', '▁be', ',', '▁or'];
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type ChooseThreadsOptions, chooseThreads, flopsPerThread } from './choose-threads.js';
+import { type ChooseThreadsOptions, chooseThreads, flopsPerThread } from './threads-of-run.js';
 
 const choose = (options: Partial<ChooseThreadsOptions>) =>
   chooseThreads({

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { coresOfProcess } from './cores-of-process.js';
-import { measureFreeCores } from './measure-free-cores.js';
+import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 /** A /proc/stat after `ticks` hundredths of a second, in which each core was idle for its part of them. */
 const statOf = (ticks: number, idle: readonly number[]): string =>

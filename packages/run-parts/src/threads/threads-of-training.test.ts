@@ -4,8 +4,7 @@ import { configure, type RunOptions } from '@mtl/configuration';
 import { smallRun } from '@mtl/configuration/testing';
 import { hostInformation, setNumThreads } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { flopsPerThread } from './choose-threads.js';
-import { threadsOfTraining } from './threads-of-training.js';
+import { flopsPerThread, threadsOfTraining } from './threads-of-run.js';
 
 const before = hostInformation().numThreads;
 beforeEach(() => void vi.stubEnv('MTL_FREE_CORES', 'all'));

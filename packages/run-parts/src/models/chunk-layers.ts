@@ -2,12 +2,11 @@ import type { ParallelConfiguration, TrainingConfiguration } from '@mtl/configur
 import type { Slice } from '@mtl/kernels';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
-import { layersOfChunks } from './layers-of-chunks.js';
 
 /** Shares of a step below this are less than what the prediction leaves out. */
 const notable = 0.05;
 
-export interface BalanceAdviceOptions {
+interface BalanceAdviceOptions {
   readonly model: Pick<TransformerConfiguration, 'numLayers'>;
   /** Of embedding and head, in layers. */
   readonly work: EmbeddingAndHeadCost;
@@ -77,4 +76,17 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
     },
   });
   return makespan;
+}
+
+/** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
+export function layersOfChunks(
+  { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
+  options: {
+    readonly model: Pick<TransformerConfiguration, 'numLayers'>;
+    readonly work: EmbeddingAndHeadCost;
+    readonly numChunks: number;
+  },
+): readonly Slice[] {
+  const { model, work, numChunks } = options;
+  return partitionLayers({ numLayers: model.numLayers, numChunks, layout: parallel.layerLayout, work });
 }

@@ -8,8 +8,8 @@ import {
   type Tokenizer,
 } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import { NumMicroBatches } from '@mtl/optimizer';
 import { recipeOf } from '../models/recipe-of.js';
-import { microBatchesOf } from './micro-batches-of.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
@@ -75,4 +75,17 @@ export async function openTrainingData(
     },
   });
   return { datasets, tokenizer, dataPath };
+}
+
+/** How the global batches of a training run are split into micro-batches. */
+export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
+  const { globalBatchSize, microBatchSize, rampup, start } = training;
+  const { dataParallelSize } = parallel;
+  return new NumMicroBatches({
+    globalBatchSize,
+    microBatchSize,
+    dataParallelSize,
+    consumedSamples: start?.consumedSamples,
+    ...(rampup === undefined ? {} : { rampup }),
+  });
 }
