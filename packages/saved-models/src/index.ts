@@ -1,12 +1,16 @@
 export {
   type CheckpointToHuggingFaceOptions,
+  type CheckpointToLoraOptions,
   checkpointToHuggingFace,
-} from './conversion/checkpoint-to-hugging-face.js';
-export { type CheckpointToLoraOptions, checkpointToLora } from './conversion/checkpoint-to-lora.js';
-export { checkpointToMegatron } from './conversion/checkpoint-to-megatron.js';
-export { type BegunCheckpoint, huggingFaceToCheckpoint } from './conversion/hugging-face-to-checkpoint.js';
-export { megatronToCheckpoint } from './conversion/megatron-to-checkpoint.js';
+  checkpointToLora,
+  checkpointToMegatron,
+} from './conversion/from-checkpoint.js';
 export { type MergeLoraOptions, mergeLora } from './conversion/merge-lora.js';
+export {
+  type BegunCheckpoint,
+  huggingFaceToCheckpoint,
+  megatronToCheckpoint,
+} from './conversion/to-checkpoint.js';
 export {
   type LoadedGpt,
   type LoadGptForInferenceOptions,

@@ -18,10 +18,10 @@ import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/formats';
 import type { BatchPosition } from '@mtl/optimizer';
 import { readTrainingState } from '@mtl/trainer';
-import { checkSavedSizes } from './checkpoints/check-saved-sizes.js';
-import { isSamePlace } from './checkpoints/is-same-place.js';
+import { checkSavedSizes } from './checkpoints/check-saved.js';
+import { isSamePlace } from './checkpoints/checkpoint-places.js';
 import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-saved-checkpoint.js';
-import { tokenizerOfHuggingFace } from './tokenizers/tokenizer-of-hugging-face.js';
+import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
 /** Of one run, not of the training run: where it runs, what it reads and writes, when it ends. */
 const flagsOfOneRun = new Set<string>([

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Checkpoint, hostTensor, type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openGptWeights } from '../inference/open-gpt-weights.js';
-import { checkSameModel } from './check-same-model.js';
+import { checkSameModel } from './check-saved.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-sizes-'));
 afterAll(() => rmSync(directory, { recursive: true }));

@@ -1,3 +1,5 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { jobOfCheckpoint, listCheckpoints } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 
@@ -22,4 +24,13 @@ export async function refuseCheckpoints(
       exitCode: 2,
     });
   }
+}
+
+/** Whether two paths name the same directory, which need not be there yet. */
+export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
+  return one !== undefined && other !== undefined && placeOf(one) === placeOf(other);
+}
+
+function placeOf(directory: string): string {
+  return existsSync(directory) ? realpathSync(directory) : resolve(directory);
 }

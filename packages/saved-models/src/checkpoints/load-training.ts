@@ -20,10 +20,8 @@ import type { TrainingProcesses } from '@mtl/run-parts';
 import type { HuggingFaceModel } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
 import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
-import { checkSameModel } from './check-same-model.js';
-import { checkSavedAdapters } from './check-saved-adapters.js';
-import { checkSavedOptimizer } from './check-saved-optimizer.js';
-import { isSamePlace } from './is-same-place.js';
+import { checkSameModel, checkSavedAdapters, checkSavedOptimizer } from './check-saved.js';
+import { isSamePlace } from './checkpoint-places.js';
 
 export interface LoadTrainingOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;

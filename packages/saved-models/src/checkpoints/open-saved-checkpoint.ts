@@ -4,7 +4,7 @@ import { type Checkpoint, findCheckpoint, type JsonObject } from '@mtl/checkpoin
 import type { CheckpointPlace } from '@mtl/configuration';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
-import { checkSavedSizes } from './check-saved-sizes.js';
+import { checkSavedSizes } from './check-saved.js';
 
 /** A checkpoint, and what it remembers of its training run. */
 export interface SavedCheckpoint {

@@ -1,6 +1,6 @@
 import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
-import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
-import { dtypeOfOrigin } from './dtype-of-origin.js';
+import { weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { dtypeOfOrigin } from './from-checkpoint.js';
 
 export interface MergeLoraOptions {
   /** A directory of the transformers library with a GPT-2, a Llama or a model after it. */

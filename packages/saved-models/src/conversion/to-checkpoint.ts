@@ -13,15 +13,119 @@ import {
 } from '@mtl/configuration';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceOrigin } from '@mtl/formats';
+import { type HuggingFaceOrigin, huggingFaceModelKind, type MegatronModel, readMegatron } from '@mtl/formats';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { layersOfChunks, recipeOf, trainingOptimizer } from '@mtl/run-parts/internal';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
+import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
+
+/** A checkpoint that was begun. */
+export interface BegunCheckpoint {
+  readonly path: string;
+  readonly kind: ModelKind;
+  /** The tokenizer that came with the model, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  readonly vocabularySize: number;
+  /** What transformers calls the kind of the model, such as `gpt2`. */
+  readonly modelType: unknown;
+}
+
+/**
+ * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
+ * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_HUGGING_FACE_*
+ */
+export async function huggingFaceToCheckpoint(options: {
+  readonly loadHuggingFace: string;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}): Promise<BegunCheckpoint> {
+  const { loadHuggingFace, directory, onNotice } = options;
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
+  const found = await recipeOf({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
+  for (const notice of found.notices ?? []) onNotice(notice);
+  const { configuration: model, origin, load } = found;
+  const tokenizer = tokenizerOfHuggingFace(found.tokenizerFiles);
+  const path = await beginCheckpoint(directory, {
+    kind,
+    model,
+    load,
+    origin,
+    tokenizerOptions: tokenizer,
+    refused: {
+      code: 'MTL_HUGGING_FACE_CONFIG',
+      remedy: `use ${loadHuggingFace} as it is, with --load-hf`,
+    },
+  });
+  const modelType = origin?.config.model_type;
+  return { path, kind, tokenizer, vocabularySize: model.vocabularySize, modelType };
+}
+
+/**
+ * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
+ * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
+ *
+ * @param options.megatron the directory that Megatron-LM saved to, or the checkpoint of one iteration
+ * @param options.step the iteration there. Default: the latest
+ * @param options.vocabularySize real tokens. Default: as its args state
+ * @param options.loadOptimizer false: only the weights
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_MEGATRON_*,
+ *   MTL_TORCH_FILE_INVALID
+ */
+export async function megatronToCheckpoint(options: {
+  readonly megatron: string;
+  readonly step?: number | undefined;
+  readonly vocabularySize?: number | undefined;
+  readonly loadOptimizer?: boolean | undefined;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}): Promise<BegunCheckpoint & { readonly source: string }> {
+  const { megatron, step, vocabularySize, directory, onNotice, loadOptimizer = true } = options;
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const found = await readMegatron({
+    directory: megatron,
+    step,
+    vocabularySize,
+    weightsOnly: !loadOptimizer,
+  });
+  try {
+    for (const notice of found.notices) onNotice(notice);
+    const { kind, configuration: model, load } = found;
+    const path = await beginCheckpoint(directory, {
+      kind,
+      model,
+      load,
+      tokenizerOptions: undefined,
+      trained: trainedStateOf(found),
+      refused: {
+        code: 'MTL_MEGATRON_ARGUMENTS',
+        remedy: 'convert a model that gpt-train or bert-train can express',
+      },
+    });
+    const own = { tokenizer: undefined, vocabularySize: model.vocabularySize, modelType: undefined };
+    return { path, kind, ...own, source: found.path };
+  } finally {
+    await found.close();
+  }
+}
+
+function trainedStateOf(found: MegatronModel): TrainedState | undefined {
+  const { optimizer, iteration, consumedSamples, consumedTokens } = found;
+  if (optimizer === undefined) return undefined;
+  return {
+    progress: { iteration, consumedSamples, consumedTokens },
+    optimizerSteps: optimizer.steps,
+    loadOptimizer: optimizer.load,
+  };
+}
 
 /** How far a model was trained. */
-export interface TrainedState {
+interface TrainedState {
   readonly progress: TrainingProgress;
   readonly optimizerSteps: number;
   /** Fills the tensors of the optimizer's state. */
@@ -29,7 +133,7 @@ export interface TrainedState {
 }
 
 /** A model whose weights begin a directory of checkpoints. */
-export interface ModelToBegin {
+interface ModelToBegin {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
@@ -49,7 +153,7 @@ export interface ModelToBegin {
 /**
  * A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out.
  */
-export const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
+const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
   return configurationOf(kind, heads);
 };
@@ -66,7 +170,7 @@ const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguratio
  *
  * @returns the path of the checkpoint
  */
-export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
+async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = recipeOf({ kind });
   const configuration = configurationOf(kind, {

@@ -5,11 +5,9 @@ import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import { type GptModelConfiguration, gptParameterNames } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
-import { fillTensors } from '../checkpoints/fill-tensors.js';
-import { loadMerged } from '../checkpoints/load-merged.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { weightsWithAdapters } from '../checkpoints/weights-with-adapters.js';
-import { tokenizerOfHuggingFace } from '../tokenizers/tokenizer-of-hugging-face.js';
+import { fillTensors, loadMerged, weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
 /** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {

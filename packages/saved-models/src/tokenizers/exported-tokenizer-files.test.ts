@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
+import { exportedTokenizerFiles } from './hugging-face-tokenizers.js';
 
 const model = { maxPositionEmbeddings: 64 };
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
+import { tokenizerOfHuggingFace } from './hugging-face-tokenizers.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-tokenizer-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
