@@ -7,13 +7,21 @@ export {
   type DryRunRank,
   type DryRunRankOptions,
   dryRunRank,
+  type MemoryByKind,
+  type MetaRun,
+  metaRun,
 } from './dry-run/dry-run-rank.js';
-export { formatDryRun } from './dry-run/format-dry-run.js';
-export type { MemoryByKind } from './dry-run/memory-by-kind.js';
-export { type MetaRun, metaRun } from './dry-run/meta-run.js';
-export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/smaller-runs.js';
-export type { LibraryMemory } from './plan/library-memory.js';
-export { type PlannedRanks, type PlanRunOptions, planRun, type RunPlan } from './plan/plan-run.js';
+export { formatDryRun } from './dry-run/print-dry-run.js';
+export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/explain-out-of-memory.js';
+export {
+  type LibraryMemory,
+  type PlannedRanks,
+  type PlanRunOptions,
+  planRun,
+  type RunPlan,
+  wholeMemory,
+  withDeviceOfProfile,
+} from './plan/plan-run.js';
 export { type RecordedRun, recordRun } from './plan/record-run.js';
 export type { LayoutCandidate } from './plan/search/layout-candidates.js';
 export {
@@ -23,5 +31,3 @@ export {
   type SearchProgress,
   searchLayouts,
 } from './plan/search/search-layouts.js';
-export { wholeMemory } from './plan/whole-memory.js';
-export { withDeviceOfProfile } from './plan/with-device-of-profile.js';

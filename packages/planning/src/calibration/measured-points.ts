@@ -1,7 +1,6 @@
 import type { MeasuredRates } from '@mtl/planner';
 import type { RecordedOperation } from '../plan/recorded-operation.js';
 import type { OperationSamples } from './operation-clock.js';
-import { meanWithSpread, medianWithSpread } from './statistics.js';
 
 type Entries = Pick<MeasuredRates, 'matmuls' | 'attention' | 'kernels'>;
 type MatmulEntry = Entries['matmuls'][number];
@@ -73,4 +72,28 @@ function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
     return { name: 'kernel', dtype, points };
   });
   return [...kernels, ...general.filter(({ points }) => points.length > 0)];
+}
+
+/** The mean of repeated measurements, and half the distance between their quartiles over their median. */
+export function meanWithSpread(values: readonly number[]): {
+  readonly mean: number;
+  readonly spread: number;
+} {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return { mean, spread: medianWithSpread(values).spread };
+}
+
+/** The median of repeated measurements, and half the distance between their quartiles over it. */
+export function medianWithSpread(values: readonly number[]): {
+  readonly median: number;
+  readonly spread: number;
+} {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (part: number): number => {
+    const position = part * (sorted.length - 1);
+    const [low, high] = [sorted[Math.floor(position)]!, sorted[Math.ceil(position)]!];
+    return low + (position - Math.floor(position)) * (high - low);
+  };
+  const median = at(0.5);
+  return { median, spread: median > 0 ? (at(0.75) - at(0.25)) / 2 / median : 0 };
 }

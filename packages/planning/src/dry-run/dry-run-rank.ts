@@ -1,15 +1,21 @@
 import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
-import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
+import {
+  countedFlops,
+  type Device,
+  memoryStatistics,
+  resetCountedFlops,
+  resetPeakMemory,
+  trimMemory,
+} from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
-import { LossScaler, type ParallelGroups } from '@mtl/optimizer';
+import { LossScaler, type ModelOptimizer, type ParallelGroups } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/run-parts/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
-import { type MemoryByKind, PeakMemory } from './memory-by-kind.js';
-import type { MetaRun } from './meta-run.js';
 
 /** The groups of each scope, in the order in which one that serves several counts for the first. */
 const groupsOfScopes = {
@@ -176,7 +182,7 @@ function processesOf(
 }
 
 /** Bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
-export function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, number> {
+function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, number> {
   const seen = new Set<unknown>();
   const sent = new Map<CommunicationScope, number>();
   for (const [scope, name] of entriesOf(groupsOfScopes)) {
@@ -219,5 +225,108 @@ class CountedPasses implements PipelineRecorder {
   /** Gradients are reduced once a step, also where that begins within the last pass. */
   sentBytes(scope: CommunicationScope): number {
     return scopesOfPasses.has(scope) ? (this.#sentBytes.get(scope) ?? 0) : 0;
+  }
+}
+
+/**
+ * A training run on device `meta` or `meta-cuda`: one value for all ranks of a dry run, which share its
+ * schedules.
+ */
+export interface MetaRun {
+  /** Of the run on the device that counts, with the micro-batches that are run. */
+  readonly configuration: PretrainingConfiguration;
+  /** Micro-batches of a step of the run that is modelled, for each that is run. */
+  readonly scale: number;
+}
+
+/**
+ * The dry run of a training run. Of a step, `numMicroBatches` are run (see `enoughMicroBatches`; default:
+ * all).
+ */
+export function metaRun(
+  run: PretrainingConfiguration,
+  { numMicroBatches = run.training.numMicroBatches }: { readonly numMicroBatches?: number } = {},
+): MetaRun {
+  const { rampup: _, ...training } = run.training;
+  const { microBatchSize } = training;
+  return {
+    scale: run.training.numMicroBatches / numMicroBatches,
+    configuration: {
+      ...run,
+      parallel: { ...run.parallel, device: metaDeviceOf(run.parallel.device) },
+      training: {
+        ...training,
+        numMicroBatches,
+        globalBatchSize: numMicroBatches * microBatchSize * run.parallel.dataParallelSize,
+      },
+    },
+  };
+}
+
+/** Bytes of a rank at its peak, by what they are for; together the peak of the allocator. */
+export interface MemoryByKind {
+  /** Parameters as the model computes with them. */
+  readonly parameters: number;
+  /** float32 main gradients. */
+  readonly gradients: number;
+  /**
+   * Master weights, where they are not the parameters themselves, what the optimizer keeps, and by how much
+   * the allocator rounds all of these up.
+   */
+  readonly optimizer: number;
+  /** What was kept when the pass at the peak began, of all micro-batches in flight. */
+  readonly activations: number;
+  /** What that pass added; all of what is not kept, where the peak is in no pass. */
+  readonly temporary: number;
+}
+
+const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W']);
+
+/** Finds what the memory at the peak is for. */
+class PeakMemory {
+  readonly #device: Device;
+  /** Bytes in use before the model was built. */
+  readonly #before: number;
+  #states: { readonly all: number; readonly parameters: number; readonly gradients: number } | undefined;
+  /** Bytes in use when the pass with the highest peak began. */
+  #atPass = 0;
+  #peakOfPasses = 0;
+
+  /** Everything in use now is not counted. */
+  constructor(device: Device) {
+    this.#device = device;
+    this.#before = memoryStatistics(device).bytesInUse;
+  }
+
+  /** Now all that outlives a step exists. */
+  setStates({ stores }: ModelOptimizer): void {
+    const { bytesInUse } = memoryStatistics(this.#device);
+    const [parameters, gradients] = (['parameters', 'gradients'] as const).map((kind) =>
+      stores.reduce((sum, { bytes }) => sum + bytes[kind], 0),
+    ) as [number, number];
+    this.#states = { all: bytesInUse, parameters, gradients };
+  }
+
+  span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {
+    if (!passes.has(kind)) return body();
+    const { bytesInUse, peakBytes } = memoryStatistics(this.#device);
+    const result = body();
+    const { peakBytes: peak } = memoryStatistics(this.#device);
+    if (peak > peakBytes) [this.#atPass, this.#peakOfPasses] = [bytesInUse, peak];
+    return result;
+  }
+
+  /** Of the peak since the model was built. */
+  byKind(): MemoryByKind {
+    const { peakBytes } = memoryStatistics(this.#device);
+    const { all, parameters, gradients } = this.#states!;
+    const kept = this.#peakOfPasses === peakBytes ? this.#atPass : all;
+    return {
+      parameters,
+      gradients,
+      optimizer: all - this.#before - parameters - gradients,
+      activations: kept - all,
+      temporary: peakBytes - kept,
+    };
   }
 }

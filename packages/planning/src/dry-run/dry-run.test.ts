@@ -11,10 +11,8 @@ import { mergeOptions } from '@mtl/configuration/testing';
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
-import { type DryRun, dryRun } from './dry-run.js';
-import { dryRunRank } from './dry-run-rank.js';
-import { enoughMicroBatches } from './enough-micro-batches.js';
-import { metaRun } from './meta-run.js';
+import { type DryRun, dryRun, enoughMicroBatches } from './dry-run.js';
+import { dryRunRank, metaRun } from './dry-run-rank.js';
 import { printDryRun } from './print-dry-run.js';
 
 const eightLayers: RunOptions = { model: { numLayers: 8 } };

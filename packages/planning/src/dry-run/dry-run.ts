@@ -1,10 +1,17 @@
 import type { MeshCoordinates } from '@mtl/comm';
-import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
-import { checkSaveForHuggingFace, recipeOf, setThreadsOfRank } from '@mtl/run-parts/internal';
-import { type DryRunModel, dryRunModel } from './dry-run-model.js';
-import { type DryRunListener, type DryRunRank, dryRunRank } from './dry-run-rank.js';
-import { enoughMicroBatches } from './enough-micro-batches.js';
-import { metaRun } from './meta-run.js';
+import { meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import { MtlError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
+import {
+  checkSaveForHuggingFace,
+  openHuggingFace,
+  recipeOf,
+  setThreadsOfRank,
+  trainingModel,
+} from '@mtl/run-parts/internal';
+import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 
 /** What a training run takes, by rank. */
 export interface DryRun extends DryRunModel {
@@ -84,4 +91,61 @@ export function distinctRanks(configuration: PretrainingConfiguration): readonly
     const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
     return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
   });
+}
+
+/**
+ * How many micro-batches of a step show all that it takes: after them passes repeat. As many as have the same
+ * activations in flight at the worst moment of every rank; all of a schedule that keeps all of them, or that
+ * a file or a module gives.
+ */
+export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
+  const { numMicroBatches } = training;
+  const { pipelineScheduleCsv, pipelineScheduleModule, microBatchGroupSize } = parallel;
+  if (pipelineScheduleCsv !== undefined || pipelineScheduleModule !== undefined) return numMicroBatches;
+  // schedules that go through groups of micro-batches need whole ones
+  const unit = microBatchGroupSize ?? parallel.pipelineModelParallelSize;
+  const all = inFlight(scheduleOfStep(parallel, numMicroBatches));
+  for (let count = 2 * unit; count < numMicroBatches; count += unit) {
+    const schedule = scheduleIfAny(() => scheduleOfStep(parallel, count));
+    if (schedule !== undefined && inFlight(schedule) === all) return count;
+  }
+  return numMicroBatches;
+}
+
+const inFlight = (schedule: PipelineSchedule): string => JSON.stringify(peakActivations(schedule));
+
+/** Undefined for a number of micro-batches that the schedule cannot have. */
+function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefined {
+  try {
+    return build();
+  } catch (error) {
+    if (MtlError.isInstance(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
+const bundledVocabularySize = 4096;
+
+/** The model of a training run whose data are not opened. */
+interface DryRunModel {
+  /** Tokens, padding not included. */
+  readonly vocabularySize: number;
+  readonly model: TransformerConfiguration;
+}
+
+/** Files of a tokenizer are read only where nothing else gives the size of the vocabulary. */
+export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
+  const vocabularySize = await vocabularySizeOf(configuration);
+  const huggingFace = await openHuggingFace(configuration);
+  return {
+    vocabularySize,
+    model: trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace }),
+  };
+}
+
+async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
+  if (model.vocabularySize !== undefined) return model.vocabularySize;
+  if (data.tokenizer === undefined) return bundledVocabularySize;
+  return (await createTokenizer(data.tokenizer)).vocabularySize;
 }

@@ -1,18 +1,23 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm';
 import {
   type Flags,
+  layoutText,
   type ParsedFlags,
+  type PretrainingConfiguration,
   printConfiguration,
   resolveFlags,
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
 import { loadModelBlocks, openConversations } from '@mtl/run-parts';
+import { activeText } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models';
-import { dryRun } from './dry-run.js';
-import { formatDryRun } from './format-dry-run.js';
+import { formatBytes } from '@mtl/trainer/internal';
+import { alignColumns } from '../align-columns.js';
+import { type DryRun, dryRun } from './dry-run.js';
+import type { DryRunRank } from './dry-run-rank.js';
 
-export interface PrintDryRunOptions {
+interface PrintDryRunOptions {
   /** Of the run. They need no data. */
   readonly flags: ParsedFlags;
   /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
@@ -60,4 +65,61 @@ function leastProcesses({
 function withoutData(flags: ParsedFlags): ParsedFlags {
   const request = { ...flags.request, unused: { ...flags.request.unused, 'data-path': ['bundled'] } };
   return { ...flags, ...resolveFlags(request), request };
+}
+
+/** A dry run as a table; ranks that take the same are one line. */
+export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
+  const { pipelineModelParallelSize: p } = parallel;
+  const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
+  const groups = alike(ranks);
+  const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
+  return [
+    `dry run: ${counted(of.numParameters)} parameters${activeText(of.numActiveParameters, counted)} on ${parallel.worldSize} processes ` +
+      `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
+    ...alignColumns([columns, ...rows]),
+    ...(of.unevenPeakBytes === undefined
+      ? []
+      : [
+          `peak memory is that of even routing: a rank whose experts all tokens chose would take ${formatBytes(of.unevenPeakBytes)}`,
+        ]),
+  ].join('\n');
+}
+
+const counted = (count: number): string => count.toLocaleString('en-US');
+
+/** Ranks one after the other whose numbers are the same to the digits that are shown. */
+function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
+  const groups: DryRunRank[][] = [];
+  for (const rank of ranks) {
+    const last = groups.at(-1);
+    if (last !== undefined && `${numbersOf(last[0]!)}` === `${numbersOf(rank)}`) last.push(rank);
+    else groups.push([rank]);
+  }
+  return groups;
+}
+
+function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
+  // over all ranks only a few numbers of a step are exchanged
+  const { world: _, ...along } = sentBytes;
+  const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
+  return [
+    numParameters.toLocaleString('en-US'),
+    formatBytes(peakBytes),
+    flops.toExponential(3),
+    sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
+  ];
+}
+
+/**
+ * Which ranks a line is about: stages, and the tensor-parallel rank where another one of the stage differs.
+ */
+function nameOf(
+  group: readonly DryRunRank[],
+  { p, ranks }: { readonly p: number; readonly ranks: readonly DryRunRank[] },
+): string {
+  const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
+  const ofStage = ranks.filter(({ coordinates }) => coordinates.pp === first.pp);
+  if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
+  if (p === 1) return 'all';
+  return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
 }

@@ -1,8 +1,6 @@
-export { medianWithSpread } from '../calibration/statistics.js';
-export { distinctRanks } from '../dry-run/dry-run.js';
-export { dryRunModel } from '../dry-run/dry-run-model.js';
+export { medianWithSpread } from '../calibration/measured-points.js';
+export { distinctRanks, dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 export type { DryRunListener } from '../dry-run/dry-run-rank.js';
-export { enoughMicroBatches } from '../dry-run/enough-micro-batches.js';
 export { printDryRun } from '../dry-run/print-dry-run.js';
 export { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 export { formatStepProfile } from '../profile/format-step-profile.js';

@@ -3,10 +3,8 @@ import { mergeOptions } from '@mtl/configuration/testing';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
-import { planRun } from './plan-run.js';
+import { planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
 import { recordRun } from './record-run.js';
-import { wholeMemory } from './whole-memory.js';
-import { withDeviceOfProfile } from './with-device-of-profile.js';
 
 /** FLOPs of matmuls, and of attention as its operations count them. */
 function flopsOf(operations: readonly Operation[]): number {

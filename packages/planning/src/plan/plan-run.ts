@@ -1,7 +1,11 @@
-import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
+import { ncclMessageChannels } from '@mtl/comm/internal';
+import { meshOfRun, type ParsedFlags, type PretrainingConfiguration } from '@mtl/configuration';
+import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
 import {
+  communicatorBytes,
+  type GroupUse,
   listedMemory,
   type Profile,
   peakFlops,
@@ -12,15 +16,18 @@ import {
   type StepPrediction,
   scheduleOfLayout,
 } from '@mtl/planner';
-import { flopsShapeOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
+import {
+  chooseThreads,
+  flopsPerMicroBatch,
+  flopsShapeOf,
+  microBatchesOf,
+  recipeOf,
+} from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
-import { dryRunModel } from '../dry-run/dry-run-model.js';
-import type { MemoryByKind } from '../dry-run/memory-by-kind.js';
-import { type LibraryMemory, libraryMemory } from './library-memory.js';
+import { dryRunModel } from '../dry-run/dry-run.js';
+import type { MemoryByKind } from '../dry-run/dry-run-rank.js';
 import { listedStep } from './listed-step.js';
-import { plannedThreads } from './planned-threads.js';
 import { recordRun } from './record-run.js';
-import { wholeMemory } from './whole-memory.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
@@ -204,5 +211,71 @@ function inMilliseconds(simulation: Simulation): Simulation {
       busy: 1000 * rank.busy,
       idle: 1000 * rank.idle,
     })),
+  };
+}
+
+/**
+ * Threads of a rank's kernels that a run will choose on the machine of a measured profile, whose cores are
+ * free; undefined for models of GPUs, whose times do not depend on them.
+ */
+async function plannedThreads(
+  configuration: PretrainingConfiguration,
+  { hardware }: Profile,
+): Promise<number | undefined> {
+  if (hardware.state !== 'measured') return undefined;
+  const { parallel } = configuration;
+  const { model } = await dryRunModel(configuration);
+  const numCores = hardware.gpusPerNode.value;
+  const numProcesses = Math.min(parallel.worldSize, numCores);
+  const { count } = await chooseThreads({
+    given: parallel.threads,
+    recorded: undefined,
+    flopsPerMicroBatch: flopsPerMicroBatch(configuration, modelFlops(flopsShapeOf(configuration, model))),
+    cores: Math.floor(numCores / numProcesses),
+    measureFreeCores: async () => undefined,
+  });
+  return count;
+}
+
+interface Memory {
+  readonly memoryBytes: number;
+  readonly memoryOfLibraries?: LibraryMemory | undefined;
+}
+
+/** Bytes of a rank: those of the allocator and those that libraries take. */
+export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number {
+  const { matmulWorkspace = 0, communicators = 0 } = memoryOfLibraries ?? {};
+  return memoryBytes + matmulWorkspace + communicators;
+}
+
+/**
+ * Bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is not counted.
+ */
+export interface LibraryMemory {
+  /** cuBLASLt's workspace. */
+  readonly matmulWorkspace: number;
+  /** Buffers of NCCL's communicators, see `communicatorBytes` of @mtl/planner. */
+  readonly communicators: number;
+}
+
+/** Undefined where the machine is not a model of a GPU: on CPUs libraries take nothing that counts. */
+function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
+  if (hardware.state === 'measured') return undefined;
+  return {
+    matmulWorkspace: cublasltWorkspaceBytes,
+    communicators: communicatorBytes(uses, { gpu: hardware, messageChannels: ncclMessageChannels }),
+  };
+}
+
+/**
+ * The flags of a run on the machine of a profile: on device cuda where the profile is a model of a GPU,
+ * unless --device is given. What was measured is of the device that the flags name.
+ */
+export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {
+  if (hardware.state === 'measured' || flags.given.has('device')) return flags;
+  return {
+    ...flags,
+    values: { ...flags.values, device: 'cuda' },
+    sources: new Map([...flags.sources, ['device', `profile ${name}`]]),
   };
 }

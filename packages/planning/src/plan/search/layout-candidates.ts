@@ -1,4 +1,6 @@
-import type { Recomputation } from '@mtl/planner';
+import type { FlagName, Flags, ResolvedFlags } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import type { Profile, Recomputation } from '@mtl/planner';
 
 /** How the processes of a run share its work. */
 export interface LayoutCandidate {
@@ -155,3 +157,134 @@ const powersOfTwo = (most: number): number[] =>
 
 const divisorsOf = (value: number): number[] =>
   Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
+
+/** The flags that a candidate means, without those that are given already. */
+export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
+  const { tensor, pipeline, chunks, microBatch, schedule, recomputation } = candidate;
+  const { context = 1, expert = 1, expertTensor = tensor } = candidate;
+  const all: Flags = {
+    ...(tensor > 1 ? { 'tensor-model-parallel-size': tensor } : {}),
+    ...(context > 1 ? { 'context-parallel-size': context } : {}),
+    ...(pipeline > 1 ? { 'pipeline-model-parallel-size': pipeline } : {}),
+    ...(chunks > 1 ? { 'num-virtual-stages-per-pipeline-rank': chunks } : {}),
+    ...(schedule === 'zb-h1' ? { 'pipeline-schedule': schedule } : {}),
+    'micro-batch-size': microBatch,
+    ...(recomputation === 'selective' ? { 'recompute-granularity': 'selective' } : {}),
+    ...(recomputation === 'full'
+      ? { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
+      : {}),
+    ...(candidate.sequenceParallel ? { 'sequence-parallel': true } : {}),
+    ...(expert > 1 ? { 'expert-model-parallel-size': expert } : {}),
+    ...(expertTensor === tensor ? {} : { 'expert-tensor-parallel-size': expertTensor }),
+    ...(candidate.distributedOptimizer ? { 'use-distributed-optimizer': true } : {}),
+  };
+  return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));
+}
+
+/** What of a layout the flags give, which `checkLayoutFlags` has checked: a search leaves it as it is. */
+export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
+  const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
+  if (given.has('tensor-model-parallel-size')) fixed.tensor = values['tensor-model-parallel-size']!;
+  if (given.has('context-parallel-size')) fixed.context = values['context-parallel-size']!;
+  if (given.has('pipeline-model-parallel-size')) fixed.pipeline = values['pipeline-model-parallel-size']!;
+  if (given.has('num-virtual-stages-per-pipeline-rank')) {
+    fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;
+  }
+  if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
+  // a checkpoint may give it, too
+  if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
+  if (given.has('sequence-parallel')) fixed.sequenceParallel = values['sequence-parallel']!;
+  if (given.has('use-distributed-optimizer')) {
+    fixed.distributedOptimizer = values['use-distributed-optimizer']!;
+  }
+  if (given.has('expert-model-parallel-size')) fixed.expert = values['expert-model-parallel-size']!;
+  if (given.has('expert-tensor-parallel-size')) fixed.expertTensor = values['expert-tensor-parallel-size']!;
+  const schedule = values['pipeline-schedule'];
+  if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
+  return fixed;
+}
+
+/** What the program of a profile offers, and with what it cannot: `fixed`. */
+type OfferedLayouts = Pick<CandidateSpace, 'schedules' | 'leastInterleavedStages' | 'recomputations'> & {
+  readonly fixed: Partial<LayoutCandidate>;
+};
+
+/** The layouts that the program of a profile has. */
+export function offeredLayouts({ software }: Profile): OfferedLayouts {
+  if (software.operations === 'recorded') {
+    return {
+      schedules: ['1f1b', 'zb-h1', 'interleaved'],
+      leastInterleavedStages: 2,
+      // attention keeps no scores: there is nothing that selective recomputation leaves out
+      recomputations: ['none', 'full'],
+      fixed: {},
+    };
+  }
+  const { layouts, distributedOptimizer } = software;
+  return {
+    schedules: layouts.schedules,
+    leastInterleavedStages: layouts.leastInterleavedStages,
+    recomputations: layouts.recomputations,
+    fixed: {
+      context: 1,
+      ...(layouts.schedules.length === 0 ? { pipeline: 1 } : {}),
+      ...(layouts.sequenceParallel ? {} : { sequenceParallel: false }),
+      ...(distributedOptimizer ? {} : { distributedOptimizer: false }),
+    },
+  };
+}
+
+/** Flags that place layers: candidates place as many on every chunk. */
+const placingLayers = [
+  'num-layers-per-virtual-pipeline-stage',
+  'pipeline-model-parallel-layout',
+  'decoder-first-pipeline-num-layers',
+  'decoder-last-pipeline-num-layers',
+] as const satisfies readonly FlagName[];
+
+interface CheckLayoutFlagsOptions {
+  /** The schedules that candidates have. */
+  readonly schedules: readonly string[];
+}
+
+/**
+ * Refuses flags of a layout that a search cannot leave as they are, and a run whose batch depends on its
+ * layout.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT`; `MTL_FLAG_REQUIRED` without a global batch size
+ */
+export function checkLayoutFlags(
+  { values, given }: ResolvedFlags,
+  { schedules }: CheckLayoutFlagsOptions,
+): void {
+  for (const flag of placingLayers) {
+    if (!given.has(flag)) continue;
+    throw new ConfigurationError(
+      'MTL_PLAN_LAYOUT',
+      `a search cannot leave --${flag} ${values[flag]} as it is`,
+      {
+        expected: 'layouts with as many layers on every chunk',
+        remedy: `leave --${flag} out, or plan that layout without --search`,
+        details: { flag },
+      },
+    );
+  }
+  const schedule = values['pipeline-schedule'];
+  if (schedule !== undefined && !schedules.includes(schedule)) {
+    throw new ConfigurationError(
+      'MTL_PLAN_LAYOUT',
+      `a search cannot leave --pipeline-schedule ${schedule} as it is`,
+      {
+        expected: `one of ${schedules.join(', ')}`,
+        remedy: 'leave --pipeline-schedule out, or plan that schedule without --search',
+        details: { flag: 'pipeline-schedule' },
+      },
+    );
+  }
+  if (values['global-batch-size'] !== undefined) return;
+  throw new ConfigurationError('MTL_FLAG_REQUIRED', '--global-batch-size is missing, which a search needs', {
+    expected: 'the batch that all layouts train on: the default depends on the layout',
+    remedy: 'pass --global-batch-size SAMPLES',
+    details: { flags: ['--global-batch-size'] },
+  });
+}

@@ -1,8 +1,7 @@
-import { meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
+import { gptModelOf, meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
+import { type LoraConfiguration, loraModules } from '@mtl/formats';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
-import { recordRun } from '../record-run.js';
-import { smallestBucket } from '../smallest-bucket.js';
-import { loraOfProxy } from './lora-of-proxy.js';
+import { recordRun, smallestBucket } from '../record-run.js';
 
 /** What a part of the model takes on one rank. */
 export interface PartCost {
@@ -45,7 +44,7 @@ export interface RecordedParts {
   readonly sharedBytes: number;
 }
 
-export interface RecordPartsOptions {
+interface RecordPartsOptions {
   readonly profile: Profile;
   /** 2, or 1 for layouts without a pipeline. */
   readonly numStages: number;
@@ -197,3 +196,21 @@ function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) =>
 export const addParts = (a: PartCost, b: PartCost): PartCost => combined(a, b, (x, y) => x + y);
 
 export const scaledPart = (a: PartCost, factor: number): PartCost => combined(a, a, (x) => x * factor);
+
+/**
+ * The adapters of a run whose layers are all of one kind, as those of a run with several kinds: targets that
+ * the kind does not have are left out. With none left the first layer that may have one gets an adapter,
+ * since something must be trained: it is small.
+ */
+function loraOfProxy({
+  lora,
+  model,
+}: Pick<PretrainingConfiguration, 'lora' | 'model'>): LoraConfiguration | undefined {
+  if (lora === undefined) return undefined;
+  // the size of the vocabulary has no part in it
+  const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
+  const isThere = (target: string): boolean =>
+    target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
+  const targets = lora.targets.filter(isThere);
+  return { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) };
+}

@@ -12,16 +12,18 @@ import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
 import { readLoadedFlags } from '@mtl/saved-models';
 import { formatBytes } from '@mtl/trainer/internal';
-import { dryRunModel } from '../../dry-run/dry-run-model.js';
+import { dryRunModel } from '../../dry-run/dry-run.js';
 import { listedStep } from '../listed-step.js';
-import { planRun, type RunPlan } from '../plan-run.js';
-import { wholeMemory } from '../whole-memory.js';
-import { withDeviceOfProfile } from '../with-device-of-profile.js';
-import { candidateFlags } from './candidate-flags.js';
-import { checkLayoutFlags } from './check-layout-flags.js';
-import { fixedLayout } from './fixed-layout.js';
-import { type CandidateSpace, type LayoutCandidate, layoutCandidates } from './layout-candidates.js';
-import { offeredLayouts } from './offered-layouts.js';
+import { planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
+import {
+  type CandidateSpace,
+  candidateFlags,
+  checkLayoutFlags,
+  fixedLayout,
+  type LayoutCandidate,
+  layoutCandidates,
+  offeredLayouts,
+} from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
