@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { chooseSaveDirectory } from './choose-save-directory.js';
+import { chooseSaveDirectory } from './save-directory.js';
 
 const startedAt = new Date('2026-11-22T15:13:07.123Z');
 const choose = (flags: Parameters<typeof chooseSaveDirectory>[0]['flags']): string =>

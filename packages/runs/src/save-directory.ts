@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { OwnedDirectory, prepareSaveDirectory } from '@mtl/checkpoint';
+import type { Flags } from '@mtl/configuration';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import type { Job, TrainingProcesses } from '@mtl/run-parts';
-import { type RunPlaces, refuseOtherRuns } from './refuse-other-runs.js';
+import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
 
 export interface SaveDirectoryOptions {
   readonly checkpoint: RunPlaces;
@@ -110,5 +112,56 @@ function nameFlag(error: unknown): never {
     details,
     exitCode,
     cause: error,
+  });
+}
+
+interface ChooseSaveDirectoryOptions {
+  readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
+  readonly preset: string;
+  /** Of the launcher at a restart too, so that the job finds what it saved. */
+  readonly startedAt: Date;
+  /** The process that started the job: tells apart runs that start in the same second. */
+  readonly processId: number;
+}
+
+/**
+ * Where a run saves: --save; without it the directory of --load, whose training run it continues; or a new
+ * one, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step a run does not continue at the newest
+ * checkpoint of the directory of --load, and its own would take that one's place.
+ */
+export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
+  const { flags, preset, startedAt, processId } = options;
+  if (flags.save !== undefined) return flags.save;
+  const continues = flags.finetune !== true && flags['ckpt-step'] === undefined;
+  if (flags.load !== undefined && continues) return flags.load;
+  const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
+  return join('runs', `${preset}-${time}-${processId}`);
+}
+
+/** Where a run saves, and what it continues. */
+interface RunPlaces {
+  readonly save?: string | undefined;
+  readonly load?: string | undefined;
+  readonly finetune?: boolean | undefined;
+}
+
+/**
+ * Refuses a --save that holds checkpoints of runs that this one does not continue.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
+ */
+export async function refuseOtherRuns(
+  { save, load, finetune }: RunPlaces,
+  job: { readonly id?: string | undefined; readonly restartCount: number },
+): Promise<void> {
+  if (save === undefined) return;
+  const isLoaded = isSamePlace(load, save);
+  if (isLoaded && finetune !== true) return;
+  await refuseCheckpoints(save, {
+    remedy: isLoaded
+      ? `choose another directory with --save: --finetune starts at iteration 0, and ${save} would hold checkpoints of two runs`
+      : `continue that training run with --load ${save}, or choose another directory`,
+    // what an earlier attempt of this job saved
+    exceptJob: job.restartCount > 0 ? job.id : undefined,
   });
 }

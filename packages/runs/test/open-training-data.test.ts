@@ -1,7 +1,7 @@
 import { configure, type RunOptions } from '@mtl/configuration';
 import { openTrainingData } from '@mtl/run-parts';
 import { expect, it } from 'vitest';
-import { datasetFingerprints } from '../src/records/dataset-fingerprint.js';
+import { datasetFingerprints } from '../src/records/fingerprints.js';
 
 const run: RunOptions = {
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },

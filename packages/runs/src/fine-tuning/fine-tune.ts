@@ -1,23 +1,31 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { join, parse } from 'node:path';
+import { basename, join, parse, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { type FineTuningConfiguration, foldNotices } from '@mtl/configuration';
+import {
+  type FineTuningConfiguration,
+  type FlagName,
+  FlagReader,
+  foldNotices,
+  resolveFlags,
+  trackingConfiguration,
+} from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { type Job, TrainingProcesses } from '@mtl/run-parts';
 import { openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
-import { readTrainingState, type TrainingResult } from '@mtl/trainer';
-import { SaveDirectory } from '../save/save-directory.js';
-import { type MetricsFiles, openMetricsFiles } from '../training/metrics-files.js';
-import { openTracking } from '../training/open-tracking.js';
-import { trackingOfRun } from '../training/tracking-of-run.js';
+import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
+import { SaveDirectory } from '../save-directory.js';
+import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
+import { type MetricsFiles, openMetricsFiles } from '../training/training-reporters.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
   medianResult,
   readSeedResult,
+  resultPath,
   type SeedResult,
+  seedDirectory,
   writeResult,
 } from './fine-tuning-results.js';
 import { HuggingFaceExports } from './hugging-face-exports.js';
@@ -29,11 +37,7 @@ import {
   resumable,
   stepsOfEpoch,
 } from './open-fine-tuning.js';
-import { fineTuningTasks } from './open-task.js';
-import { resultPath, seedDirectory } from './seed-folder.js';
-import { stepReporter } from './step-reporter.js';
-import type { OpenedTask, TaskMetrics } from './task-set.js';
-import { trackedSeed } from './tracked-seed.js';
+import { fineTuningTasks, type OpenedTask, type TaskMetrics } from './tasks.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
@@ -403,4 +407,67 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   if (save === undefined || !resume) return undefined;
   const result = readSeedResult(resultPath(seedDirectory(save, seed)));
   return result?.isDone === true ? result : undefined;
+}
+
+/** Tells of every so many steps in a line each. */
+function stepReporter(options: {
+  readonly stepsPerEpoch: number;
+  readonly epochs: number;
+  readonly logInterval: number;
+  readonly onMessage: (text: string) => void;
+}): TrainingReporter {
+  const { stepsPerEpoch, epochs, logInterval, onMessage } = options;
+  const numSteps = stepsPerEpoch * epochs;
+  let samples = 0;
+  let milliseconds = 0;
+  let losses: number[] = [];
+  return {
+    step: (step) => {
+      samples += step.globalBatchSize;
+      milliseconds += step.stepMs;
+      losses.push(step.loss);
+      if (step.iteration % logInterval !== 0 && step.iteration !== numSteps) return;
+      const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
+      const epoch = Math.ceil(step.iteration / stepsPerEpoch);
+      onMessage(
+        `step ${step.iteration}/${numSteps} (epoch ${epoch}/${epochs}) | loss ${mean.toFixed(4)} | ` +
+          `learning rate ${step.learningRate.toExponential(3)} | grad norm ${step.gradNorm.toFixed(3)} | ` +
+          `${((samples * 1000) / milliseconds).toFixed(1)} samples/s`,
+      );
+      [samples, milliseconds, losses] = [0, 0, []];
+    },
+    message: onMessage,
+  };
+}
+
+/**
+ * The services that a fine-tuning's run of a seed reports to: a run of its own there, called as --save is
+ * unless a flag names it, and after its seed where there are several.
+ *
+ * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
+ */
+function trackedSeed(
+  { tracking, checkpoint }: Pick<FineTuningConfiguration, 'tracking' | 'checkpoint'>,
+  { seed, seeds }: { readonly seed: number; readonly seeds: readonly number[] },
+): TrackedConfiguration {
+  const given = Object.entries(tracking).filter(([, value]) => value !== undefined);
+  const flags = new FlagReader(
+    resolveFlags({ preset: 'none', model: 'bert', given: new Map(given as [FlagName, unknown][]) }),
+  );
+  const { wandb, mlflow } = trackingConfiguration(flags);
+  const { save } = checkpoint;
+  if (save === undefined) {
+    const named = wandb === undefined ? 'mlflow-tracking-uri' : 'wandb-project';
+    if (wandb ?? mlflow) flags.needs(named, '--save DIR', 'sends metrics from there');
+    return { logging: {}, checkpoint: {} };
+  }
+  const nameOf = (name = basename(resolve(save))): string =>
+    seeds.length === 1 ? name : `${name}-seed-${seed}`;
+  return {
+    logging: {
+      ...(wandb && { wandb: { ...wandb, name: nameOf(wandb.name) } }),
+      ...(mlflow && { mlflow: { ...mlflow, name: nameOf(mlflow.name) } }),
+    },
+    checkpoint: { save: seedDirectory(save, seed) },
+  };
 }

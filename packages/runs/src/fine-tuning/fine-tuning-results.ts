@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { TaskMetrics } from './task-set.js';
+import type { TaskMetrics } from './tasks.js';
 
 /** How a model did on one set. */
 export interface SetResult extends TaskMetrics {
@@ -73,3 +73,9 @@ function median(values: readonly number[]): number {
   const middle = (sorted.length - 1) / 2;
   return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }
+
+/** The folder with the checkpoints and results of a seed. */
+export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
+
+/** The file with the results of a seed. */
+export const resultPath = (directory: string): string => join(directory, 'result.json');

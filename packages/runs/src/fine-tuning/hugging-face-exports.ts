@@ -12,9 +12,9 @@ import {
   checkSaveForHuggingFace,
 } from '@mtl/run-parts/internal';
 import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
+import { seedDirectory } from './fine-tuning-results.js';
 import type { BertStart } from './open-bert-start.js';
-import { fineTuningTasks } from './open-task.js';
-import { seedDirectory } from './seed-folder.js';
+import { fineTuningTasks } from './tasks.js';
 
 export interface HuggingFaceExportsOptions {
   readonly configuration: FineTuningConfiguration;

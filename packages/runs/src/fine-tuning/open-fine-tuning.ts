@@ -28,18 +28,16 @@ import {
 } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
+import { taskDataFingerprint } from '../records/fingerprints.js';
 import { RunLog } from '../records/run-log.js';
-import { taskDataFingerprint } from '../records/task-data-fingerprint.js';
-import { SaveDirectory } from '../save/save-directory.js';
+import { SaveDirectory } from '../save-directory.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';
 import type { FineTuningLayout } from './fine-tuning-layout.js';
-import type { EpochResult } from './fine-tuning-results.js';
+import { type EpochResult, seedDirectory } from './fine-tuning-results.js';
 import type { BertStart } from './open-bert-start.js';
-import { seedDirectory } from './seed-folder.js';
-import { type TaskBatches, taskBatches } from './task-batches.js';
-import { TaskEvaluations } from './task-evaluations.js';
-import type { OpenedTask } from './task-set.js';
+import { type TaskBatches, TaskEvaluations, taskBatches } from './task-evaluations.js';
+import type { OpenedTask } from './tasks.js';
 
 export interface OpenReportersOptions {
   readonly seed: number;

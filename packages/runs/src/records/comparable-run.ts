@@ -1,4 +1,3 @@
-import { conditionsOf } from './conditions-of.js';
 import type { RunRecord, RunStart } from './run-record.js';
 
 /** A value of a run that is compared with those of other runs. */
@@ -89,4 +88,22 @@ function contentOf({ contents, flags, resolved }: RunStart, name: string): strin
 function nameOfDataset(dataset: RunStart['datasets'][number]): string {
   const path = 'prefix' in dataset ? dataset.prefix : dataset.path;
   return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
+}
+
+/** What a start ran under besides its flags, by name; one line of text or a number each. */
+export function conditionsOf(start: RunStart): Readonly<Record<string, unknown>> {
+  return {
+    model: start.model,
+    preset: start.preset,
+    task: start.task,
+    commit: start.commit,
+    ...start.versions,
+    'instruction set': start.instructionSet,
+    device: start.device,
+    threads: start.threads.count,
+    processes: start.layout.worldSize,
+    'data-parallel': start.layout.data,
+    'train iterations': start.trainIterations,
+    datasets: start.datasets.map(({ sampledSha256 }) => sampledSha256.slice(0, 12)).join(' '),
+  };
 }

@@ -1,6 +1,5 @@
 import { type ComparableRun, comparableRun } from './comparable-run.js';
-import { metricsPath } from './metrics-path.js';
-import { type MetricsRecord, readMetricsRecords } from './metrics-records.js';
+import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
 /** A value of both runs; undefined where one has none. */

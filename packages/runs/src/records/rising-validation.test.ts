@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { risingValidation } from './rising-validation.js';
+import { risingValidation } from './metrics-records.js';
 
 /** Evaluations after every 100 steps. */
 const evaluations = (losses: readonly number[]) =>

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -8,15 +9,19 @@ import { hostInformation } from '@mtl/kernels';
 import type { ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
 import type { TrackedRun } from '@mtl/tracking';
 import { libraryVersion } from '../library-version.js';
-import { checkoutCommit } from './checkout-commit.js';
 import { comparedFlags } from './comparable-run.js';
-import { contentsOfFlags } from './contents-of-flags.js';
-import { type RunRecord, type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
-import { trackedRun } from './tracked-run.js';
+import { taskDataFingerprint } from './fingerprints.js';
+import {
+  type RunRecord,
+  type RunStart,
+  readRunRecord,
+  runRecordPath,
+  trackedRun,
+  writeRunRecord,
+} from './run-record.js';
 
 /** What the record keeps of a configuration. */
-export interface RecordedConfiguration
-  extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
+interface RecordedConfiguration extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Flags with the values in force. Default: `flags`. */
   readonly resolved?: Readonly<Record<string, unknown>>;
@@ -38,7 +43,7 @@ export interface StartRunOptions {
 }
 
 /** How a start of a run ended. */
-export type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
+type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
 /** Keeps run.json: only rank 0 has one. */
 export class RunLog {
@@ -167,4 +172,47 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
     },
     datasets: datasets(),
   };
+}
+
+/**
+ * The commit of the git checkout that holds a directory, with `-dirty` where tracked files were changed; null
+ * outside a checkout and where git is not installed.
+ */
+function checkoutCommit(directory: string): string | null {
+  const argv = ['-C', directory, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];
+  try {
+    const stdio = ['ignore', 'pipe', 'ignore'] as const;
+    return execFileSync('git', argv, { encoding: 'utf8', timeout: 5000, stdio: [...stdio] }).trim() || null;
+  } catch {
+    return null;
+  }
+}
+
+/** Flags whose values name files or folders to read. Those of datasets have checksums of their own. */
+const flagsOfFiles = [
+  ...['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'],
+  ...['validation-data', 'load-hf', 'load-lora', 'pipeline-schedule'],
+];
+
+/**
+ * Checksums of what flags name, by flag, as those of datasets (see `taskDataFingerprint`). A value that names
+ * nothing, such as the name of a schedule, has none.
+ */
+function contentsOfFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    flagsOfFiles.flatMap((name) => {
+      const checksum = checksumOf([flags[name] ?? []].flat() as readonly unknown[]);
+      return checksum === undefined ? [] : [[name, checksum]];
+    }),
+  );
+}
+
+function checksumOf(paths: readonly unknown[]): string | undefined {
+  if (paths.length === 0 || !paths.every((path) => typeof path === 'string')) return undefined;
+  try {
+    return paths.map((path) => taskDataFingerprint(path).sampledSha256).join(' ');
+  } catch {
+    // no file, or one that was removed meanwhile: the value is compared
+    return undefined;
+  }
 }

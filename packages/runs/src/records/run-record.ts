@@ -1,6 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import type { TrackedRun } from '@mtl/tracking';
 import { z } from 'zod';
 
 const text = z.string();
@@ -162,4 +163,26 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
     remedy: `move ${path} away: checkpoints and metrics do not need it`,
     cause,
   });
+}
+
+/**
+ * `running`: a process owns the folder. `finished`: the last iteration was reached, or the
+ * validation loss had stopped falling. `stopped`: it ended in
+ * order before that and can be resumed. `failed`: an error or a signal that cannot be caught ended it.
+ * `unknown`: it has no record.
+ */
+export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
+
+/** The state that the record of a run tells, where no process owns its folder. */
+export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'running'> {
+  if (record === undefined) return 'unknown';
+  const reason = record.starts.at(-1)!.end?.reason;
+  if (reason === 'done' || reason === 'early-stopping') return 'finished';
+  return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
+}
+
+/** What tracking services are told about the run of a record. */
+export function trackedRun({ starts }: RunRecord): TrackedRun {
+  const { flags, host } = starts.at(-1)!;
+  return { flags, host, startedAt: Date.parse(starts[0]!.time) };
 }

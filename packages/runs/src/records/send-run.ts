@@ -1,8 +1,8 @@
 import { ConfigurationError } from '@mtl/errors';
 import { type DeliveryResult, sendKeptMetrics, trackingCredentials } from '@mtl/tracking';
-import { metricsPath } from './metrics-path.js';
+import { metricsPath } from './metrics-records.js';
 import { readRun } from './read-run.js';
-import { trackedRun } from './tracked-run.js';
+import { trackedRun } from './run-record.js';
 
 export interface SendRunOptions {
   /** The run folder. */

@@ -1,3 +1,5 @@
+import { architectureFlags, type PretrainingConfiguration, tokenizerFlagsOf } from '@mtl/configuration';
+import type { Tokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
 import {
   descriptionOfRun,
@@ -14,7 +16,7 @@ import { type DataOfRun, fingerprintsOf } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 import { PlanComparison } from './plan-comparison.js';
-import { resolvedFlags } from './resolved-flags.js';
+import { flagsWithSchedule } from './resumed-configuration.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
 /** Who is told of a run, on this rank. */
@@ -90,4 +92,27 @@ function withPlan(
   };
   const comparison = new PlanComparison({ plan: plan!, groups, write });
   return { ...reporters, all: [...reporters.all, comparison], comparison };
+}
+
+interface ResolvedFlagsOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: Pick<Tokenizer, 'options'>;
+}
+
+/**
+ * The flags of a run with the values in force, also of those that follow from others and of those that a
+ * checkpoint gives: equal for runs that train alike, however they were started.
+ */
+export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
+  const { configuration, model, tokenizer } = options;
+  const { flags, kind, optimizer, training } = configuration;
+  return {
+    ...flagsWithSchedule(flags, optimizer),
+    ...architectureFlags({ kind, model }),
+    ...(tokenizer.options === undefined ? {} : tokenizerFlagsOf(tokenizer.options)),
+    'seq-length': configuration.model.sequenceLength,
+    'global-batch-size': training.globalBatchSize,
+    'train-iters': training.trainIterations,
+  };
 }

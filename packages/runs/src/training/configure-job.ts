@@ -13,7 +13,7 @@ import {
   openConversations,
 } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';
-import { refuseOtherRuns } from '../save/refuse-other-runs.js';
+import { refuseOtherRuns } from '../save-directory.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
 /** Joins the processes that the environment describes, over what the flags ask for. */

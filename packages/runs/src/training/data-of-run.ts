@@ -1,14 +1,18 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import type { NumberedBatch, SampleDataset, SplitDatasets, Tokenizer } from '@mtl/data';
+import type {
+  MicroBatchSamplerOptions,
+  NumberedBatch,
+  SampleDataset,
+  SplitDatasets,
+  Tokenizer,
+} from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { openTrainingData, type PartOfRun } from '@mtl/run-parts';
+import { openTrainingData, type PartOfRun, type TrainingProcesses } from '@mtl/run-parts';
 import { dataOfConversations, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
-import { datasetFingerprints } from '../records/dataset-fingerprint.js';
+import { datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
 import type { RunStart } from '../records/run-record.js';
-import { taskDataFingerprint } from '../records/task-data-fingerprint.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
-import { trainingSamplerOf } from './samplers-of.js';
 
 /** What a run learns from, and what it is evaluated on. */
 export interface DataOfRun {
@@ -85,4 +89,29 @@ export function batchesOfRun(
     needsTokens: pipeline.isFirst || pipeline.isLast,
     sampler: trainingSamplerOf(configuration, { processes, consumedSamples }),
   });
+}
+
+/** Which samples this rank's micro-batches are made of. */
+export function samplerOf(
+  { training, parallel }: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  return {
+    kind: 'single',
+    microBatchSize: training.microBatchSize,
+    consumedSamples: of.consumedSamples ?? 0,
+    dataParallelRank: of.processes.coordinates.dp,
+    dataParallelSize: parallel.dataParallelSize,
+  };
+}
+
+/** Of documents their samples in order; of conversations those of every epoch in an order of its own. */
+export function trainingSamplerOf(
+  configuration: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  const sampler = samplerOf(configuration, of);
+  if (configuration.data.conversations === undefined) return sampler;
+  const { seed, globalBatchSize: epochMultiple } = configuration.training;
+  return { ...sampler, kind: 'cyclic', seed, epochMultiple };
 }

@@ -1,13 +1,11 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
-import type { HuggingFaceOrigin } from '@mtl/formats';
-import type { TransformerConfiguration } from '@mtl/models';
+import { type HuggingFaceOrigin, type LoraDirectory, readLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { loraOf, recipeOf } from '@mtl/run-parts/internal';
+import { checkHuggingFaceTarget, loraOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import type { TrainingProgress } from '@mtl/trainer';
-import { goingOnFrom } from './going-on-from.js';
-import { openAdapters } from './open-adapters.js';
 import type { OpenedRun } from './open-run.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 
@@ -76,4 +74,33 @@ export async function loadStart(
     resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
     origin,
   };
+}
+
+/**
+ * A configuration with the steps that its run takes from where it really goes on: the flags know that of the
+ * checkpoint of --load alone, while a run that is restarted goes on from what it has saved itself.
+ */
+function goingOnFrom(
+  configuration: PretrainingConfiguration,
+  progress: TrainingProgress | undefined,
+): PretrainingConfiguration {
+  const { trainSamples } = configuration.training;
+  if (progress === undefined || trainSamples === undefined) return configuration;
+  const { iteration, consumedSamples } = progress;
+  const start = { iteration, consumedSamples };
+  const training = { ...configuration.training, start };
+  const begun = { ...configuration, training };
+  const trainIterations = microBatchesOf(begun).iterationsFor(trainSamples, start);
+  return { ...begun, training: { ...training, trainIterations } };
+}
+
+/** Opens what --load-lora names, and checks before the run that --save-lora can be written after it. */
+async function openAdapters(
+  { checkpoint: { loadLora, saveLora }, lora }: Pick<PretrainingConfiguration, 'checkpoint' | 'lora'>,
+  model: TransformerConfiguration,
+): Promise<LoraDirectory | undefined> {
+  if (saveLora !== undefined) checkHuggingFaceTarget(saveLora, 'save-lora');
+  if (loadLora === undefined) return undefined;
+  // the flags are those of a GPT
+  return await readLoraDirectory({ directory: loadLora, model: model as GptModelConfiguration, lora });
 }

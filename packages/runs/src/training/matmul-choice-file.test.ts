@@ -2,8 +2,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MatmulChoiceFile } from './matmul-choice-file.js';
-import type { MatmulPlatform } from './matmul-platform.js';
+import { MatmulChoiceFile, type MatmulPlatform } from './time-matmuls.js';
 
 const platform: MatmulPlatform = {
   gpu: 'NVIDIA H100 80GB HBM3',

@@ -11,9 +11,9 @@ import {
   setThreadsOfRank,
 } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import { SaveDirectory } from '../save/save-directory.js';
+import { SaveDirectory } from '../save-directory.js';
+import type { RankWatchTimes } from './loop-extensions.js';
 import { planToCompare } from './plan-comparison.js';
-import type { RankWatchTimes } from './rank-watch-of.js';
 
 export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;

@@ -1,22 +1,28 @@
-import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
-import type { NumberedBatch } from '@mtl/data';
-import type { TransformerConfiguration } from '@mtl/models';
+import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
+import {
+  checkHuggingFaceArchitecture,
+  type PretrainingConfiguration,
+  saveConfiguration,
+} from '@mtl/configuration';
+import type { NumberedBatch, Tokenizer } from '@mtl/data';
+import { MtlError } from '@mtl/errors';
+import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';
-import { type ModelSample, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
+import { type ModelSample, recipeOf, type StageBatches, trainingModel } from '@mtl/run-parts/internal';
+import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
 import { type Trainer, weightTensors } from '@mtl/trainer';
+import type { RunLog } from '../records/run-log.js';
 import { type BegunReports, beginReports } from './begin-reports.js';
-import { batchesOfRun, type DataOfRun, dataOfRun } from './data-of-run.js';
+import { batchesOfRun, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
 import { loadStart, type StartOfRun } from './load-start.js';
-import { modelOfRun } from './model-of-run.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
-import { sampleAtEvaluation } from './sample-at-evaluation.js';
-import { samplerOf } from './samplers-of.js';
+import { timeMatmulsOfRun } from './time-matmuls.js';
 import { trainerOfRun } from './trainer-of-run.js';
 import { Training } from './training.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
-import { writeExports } from './write-exports.js';
 
 /** The training of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
@@ -176,3 +182,95 @@ function evaluationOf(
  */
 const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
   mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);
+
+/**
+ * The architecture that a run trains, checked against what it is to be written as; with --time-matmuls its
+ * matmuls are timed. All ranks call it.
+ *
+ * @throws those of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
+ */
+export async function modelOfRun(
+  { configuration, huggingFace, processes, onMessage }: OpenedRun,
+  { data: { tokenizer } }: { readonly data: { readonly tokenizer: Pick<Tokenizer, 'vocabularySize'> } },
+): Promise<TransformerConfiguration> {
+  const model = trainingModel(configuration, { tokenizer, huggingFace });
+  if (configuration.checkpoint.saveHuggingFace !== undefined)
+    checkHuggingFaceArchitecture({ kind: configuration.kind, model });
+  await timeMatmulsOfRun(configuration, { model, processes, onMessage, variables: process.env });
+  return model;
+}
+
+interface SampleAtEvaluationOptions {
+  readonly iteration: number;
+  /** What the model writes; the ranks of a replica get the same, or the same error. */
+  readonly show: () => Promise<ModelSample | undefined>;
+  /** Of rank 0. */
+  readonly log: RunLog | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Adds what the model writes to samples.jsonl in the run folder. All ranks call it. A model without a sample
+ * is trained on: a message says why there is none.
+ */
+async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
+  const { iteration, show, log, onMessage } = options;
+  try {
+    const sample = await show();
+    if (sample !== undefined) log?.sample({ iteration, ...sample });
+  } catch (error) {
+    const isHarmless =
+      MtlError.isInstance(error) && ['MTL_LOGITS_NOT_FINITE', 'MTL_RUN_RECORD'].includes(error.code);
+    if (!isHarmless) throw error;
+    onMessage(`  note: no sample at iteration ${iteration}: ${error.message}`);
+  }
+}
+
+interface WriteExportsOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: Tokenizer;
+  /** What the model brought along from a Hugging Face directory. */
+  readonly origin: HuggingFaceOrigin | undefined;
+  /** The last checkpoint, which has all weights whatever the layout; undefined for a run that saves none. */
+  readonly checkpointPath: string | undefined;
+  /** The weights of this process, which has all of them where there is no checkpoint. */
+  readonly heldWeights: () => readonly LogicalTensor[];
+  /** Gets the name of each directory that was written. */
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Writes what a run leaves to other programs: with --save-lora its adapters as PEFT loads them, with
+ * --save-hf its weights as a Hugging Face directory, adapters merged, tokenizer included.
+ *
+ * @throws CheckpointError as `writeLoraDirectory` and the writer of the model's kind
+ */
+async function writeExports(options: WriteExportsOptions): Promise<void> {
+  const { configuration, tokenizer, origin, checkpointPath, onMessage } = options;
+  const { lora, checkpoint } = configuration;
+  const { saveLora, saveHuggingFace, loadHuggingFace } = checkpoint;
+  if (saveLora === undefined && saveHuggingFace === undefined) return;
+  const tensors =
+    checkpointPath === undefined
+      ? options.heldWeights()
+      : savedWeights(await Checkpoint.open(checkpointPath));
+  // adapters are those of a GPT
+  const model = options.model as GptModelConfiguration;
+  if (saveLora !== undefined) {
+    // without adapters the flag is refused
+    const adapters = { lora: lora!, baseModel: loadHuggingFace };
+    await writeLoraDirectory({ ...adapters, directory: saveLora, model, tensors });
+    onMessage(`wrote ${saveLora}`);
+  }
+  if (saveHuggingFace === undefined) return;
+  await recipeOf(configuration).saveHuggingFace({
+    directory: saveHuggingFace,
+    model: options.model,
+    tokenizer,
+    tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
+    tokenizerFiles: await exportedTokenizerFiles(tokenizer.options, options.model),
+    origin,
+  });
+  onMessage(`wrote ${saveHuggingFace}`);
+}

@@ -6,7 +6,7 @@ import { openProfile } from '@mtl/planner';
 import { planRun, type RunPlan } from '@mtl/planning';
 import { medianWithSpread } from '@mtl/planning/internal';
 import type { StepMetrics, TrainingReporter } from '@mtl/trainer';
-import { waitedSeconds } from './waited-seconds.js';
+import { waitedSeconds } from './loop-extensions.js';
 
 /**
  * What --compare-with-plan compares a run with: its plan on the calibrated profile of this machine.

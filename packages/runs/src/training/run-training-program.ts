@@ -11,15 +11,13 @@ import {
   printConfiguration,
   processesText,
 } from '@mtl/configuration';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts';
-import { chooseSaveDirectory } from '../save/choose-save-directory.js';
+import { chooseSaveDirectory } from '../save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
-import { endWithoutOutput } from './end-without-output.js';
 import { type OpenedRun, openRun } from './open-run.js';
 import { type Pretraining, trainingOfRun } from './open-training.js';
-import { shellWord } from './shell-word.js';
 
 export interface RunTrainingProgramOptions {
   /** The model that the program trains. */
@@ -160,3 +158,28 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
     onMessage(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
   }
 }
+
+/**
+ * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
+ * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
+ * at that moment, as a training run or a launcher does, ends in its own way instead.
+ */
+export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (stream.listenerCount('error') > 1) return;
+      if (error.code === 'EPIPE' || error.code === 'EIO') process.exit(exitCode);
+      if (stream === process.stdout) {
+        const lost = new MtlError('MTL_OUTPUT', `standard output cannot be written: ${error.message}`, {
+          remedy: 'free space where it goes, or send it elsewhere',
+        });
+        process.stderr.write(`${formatError(lost)}\n`);
+      }
+      process.exit(1);
+    });
+  }
+}
+
+/** A word as a shell reads it back. */
+export const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

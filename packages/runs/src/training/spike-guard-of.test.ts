@@ -1,6 +1,6 @@
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '@mtl/data';
 import { describe, expect, it } from 'vitest';
-import { samplesOfStep } from './spike-guard-of.js';
+import { samplesOfStep } from './loop-extensions.js';
 
 describe('samplesOfStep', () => {
   it.each([

@@ -2,9 +2,102 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import type { MatmulChoices } from '@mtl/kernels/internal';
-import type { MatmulPlatform } from './matmul-platform.js';
+import { observeOperations, resetPeakMemory } from '@mtl/kernels';
+import {
+  cudaStreams,
+  MatmulCalls,
+  type MatmulChoices,
+  openCuda,
+  timeMatmuls,
+  useMatmulChoices,
+} from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import { dryRunRank, metaRun } from '@mtl/planning';
+import { type DryRunListener, distinctRanks, enoughMicroBatches } from '@mtl/planning/internal';
+import type { TrainingProcesses } from '@mtl/run-parts';
+
+interface TimeMatmulsOptions {
+  readonly model: TransformerConfiguration;
+  readonly processes: TrainingProcesses;
+  readonly onMessage: (text: string) => void;
+  /** The environment, which may name the cache directory. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * With --time-matmuls: makes all ranks use the same algorithms for the matmuls of the run. The first rank
+ * finds the matmuls of every kind of rank in a dry run and times those without a choice in the file, alone on
+ * its GPU and before anything of the run is there: the memory that it takes is given back, and no graph is
+ * recorded yet. All ranks call it.
+ *
+ * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks of several kinds of GPUs, drivers or versions of
+ *   cuBLASLt, and as `MatmulChoiceFile`; KernelError as `timeMatmuls`
+ */
+export async function timeMatmulsOfRun(
+  configuration: PretrainingConfiguration,
+  options: TimeMatmulsOptions,
+): Promise<void> {
+  if (!configuration.parallel.timesMatmuls) return;
+  const { processes } = options;
+  const platform = matmulPlatform();
+  checkSame(platform, processes);
+  const chosen = await processes.together(async () =>
+    processes.isFirst ? await choose(configuration, { ...options, platform }) : {},
+  );
+  useMatmulChoices(processes.agree(chosen));
+}
+
+function checkSame(own: MatmulPlatform, processes: TrainingProcesses): void {
+  const first = processes.agree(own);
+  const text = (platform: MatmulPlatform): string => Object.values(platform).join(', ');
+  if (text(first) === text(own)) return;
+  throw new ConfigurationError('MTL_MATMUL_CHOICES', `--time-matmuls: a rank has ${text(own)}`, {
+    expected: `what the first rank has, which chooses for all: ${text(first)}`,
+    remedy: 'leave --time-matmuls out',
+  });
+}
+
+async function choose(
+  configuration: PretrainingConfiguration,
+  { model, platform, onMessage, variables }: TimeMatmulsOptions & { readonly platform: MatmulPlatform },
+): Promise<MatmulChoices> {
+  const file = new MatmulChoiceFile(platform, { variables });
+  const known = file.read();
+  const calls = await matmulsOfRun(configuration, model);
+  const timed = timeMatmuls(calls, { known });
+  resetPeakMemory('cuda');
+  const numNew = Object.keys(timed).length - Object.keys(known).length;
+  const choices = file.add(timed);
+  onMessage(
+    numNew === 0
+      ? `algorithms of matmuls: as chosen before, ${file.path}`
+      : `algorithms of matmuls: ${numNew} chosen by time, kept in ${file.path}`,
+  );
+  return choices;
+}
+
+/** Keeps the matmuls of the steps of a dry run. */
+export function listenerFor(calls: MatmulCalls): DryRunListener {
+  return {
+    beginStep: () => {},
+    endStep: () => {},
+    span: (_, body) => observeOperations(calls.observe, body),
+  };
+}
+
+/** The matmuls of a step of every kind of rank. */
+async function matmulsOfRun(
+  configuration: PretrainingConfiguration,
+  model: TransformerConfiguration,
+): Promise<MatmulCalls> {
+  const calls = new MatmulCalls();
+  const listener = listenerFor(calls);
+  const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+  for (const rank of distinctRanks(configuration)) await dryRunRank(run, { rank, model, listener });
+  return calls;
+}
 
 interface Line {
   readonly problem: string;
@@ -114,5 +207,33 @@ function parsed(text: string): Line | undefined {
     return isChoice ? ({ problem, algorithm, check } as Line) : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** What the algorithms of matmuls, and which of them is the fastest, depend on. */
+export interface MatmulPlatform {
+  readonly gpu: string;
+  readonly computeCapability: string;
+  readonly numMultiprocessors: number;
+  /** The CUDA that it serves, and its own version where the system tells it. */
+  readonly driver: string;
+  readonly cublasLt: string;
+}
+
+/** Of this process, which has device `cuda` open. */
+function matmulPlatform(): MatmulPlatform {
+  const { deviceIndex } = cudaStreams();
+  const { devices, driverVersion, cublasLtVersion } = openCuda({ deviceIndex });
+  const { name, computeCapability, numMultiprocessors } = devices[deviceIndex]!;
+  const driver = [`CUDA ${driverVersion}`, ownVersion()].filter((part) => part !== undefined).join(', ');
+  return { gpu: name, computeCapability, numMultiprocessors, driver, cublasLt: cublasLtVersion };
+}
+
+/** The version of NVIDIA's kernel module, 580.65.06. */
+function ownVersion(): string | undefined {
+  try {
+    return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];
+  } catch {
+    return undefined; // not shown to this process
   }
 }

@@ -1,11 +1,14 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { type TrackingSettings, trackingCredentials, type WandbSettings } from '@mtl/tracking';
+import { type TrackingSettings, TrackingSink, trackingCredentials, type WandbSettings } from '@mtl/tracking';
 import { missingWandbKey } from '@mtl/tracking/internal';
+import type { MetricsSink } from '@mtl/trainer';
+import { metricsPath } from '../records/metrics-records.js';
+import type { RunLog } from '../records/run-log.js';
 
 /** The tracking services of a run, by its flags and the environment. */
-export interface TrackingOfRun {
+interface TrackingOfRun {
   readonly settings: TrackingSettings;
   /** WANDB_MODE=offline: metrics are kept, to be sent later. */
   readonly isWandbOffline: boolean;
@@ -68,4 +71,33 @@ function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
 function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
   if (given === undefined || given === '') return defaultWandbUrl;
   return serviceUrl(given, { name: 'WANDB_BASE_URL', remedy: 'keep the key in WANDB_API_KEY' });
+}
+
+interface OpenTrackingOptions {
+  readonly configuration: TrackedConfiguration;
+  /** Of a run that has a folder. */
+  readonly log: RunLog | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * What sends metrics to the services that the flags name, if they name any; rank 0 calls it.
+ *
+ * @throws as `trackingOfRun`
+ */
+export async function openTracking(options: OpenTrackingOptions): Promise<readonly MetricsSink[]> {
+  const { configuration, log, onMessage } = options;
+  const { save: directory } = configuration.checkpoint;
+  const tracking = trackingOfRun(configuration, process.env);
+  if (tracking === undefined || directory === undefined || log === undefined) return [];
+  return [
+    await TrackingSink.open({
+      directory,
+      metricsPath: metricsPath(directory),
+      ...tracking,
+      credentials: trackingCredentials(process.env),
+      run: log.tracked,
+      onMessage: (text) => onMessage(`  note: ${text}`),
+    }),
+  ];
 }

@@ -5,14 +5,10 @@ import type { PartOfRun } from '@mtl/run-parts';
 import { flopsShapeOf, type NewTrainerOptions, newTrainer, recipeOf } from '@mtl/run-parts/internal';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
-import type { DataOfRun } from './data-of-run.js';
-import { expertBalanceOf } from './expert-balance-of.js';
-import { hostNames } from './host-names.js';
+import { type DataOfRun, trainingSamplerOf } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
+import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
-import { rankWatchOf } from './rank-watch-of.js';
-import { trainingSamplerOf } from './samplers-of.js';
-import { spikeGuardOf } from './spike-guard-of.js';
 
 /** What the loop of a run is made of. */
 export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {

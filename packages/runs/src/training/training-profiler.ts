@@ -7,8 +7,8 @@ import {
   OperationProfile,
   type StepProfile,
 } from '@mtl/planning/internal';
+import { waitedSeconds } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
-import { waitedSeconds } from './waited-seconds.js';
 
 /**
  * What records the steps that --profile-steps names: a trace of all ranks, and the operations of each rank.

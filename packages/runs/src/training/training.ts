@@ -22,12 +22,11 @@ import {
 } from '@mtl/trainer';
 import { resultOf } from '@mtl/trainer/internal';
 import type { RunLog } from '../records/run-log.js';
-import type { SaveDirectory } from '../save/save-directory.js';
-import { outcomeOf } from './outcome-of.js';
+import type { SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';
 
 /** When a run saves, and what each checkpoint says of it. */
-export interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
+interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
   /** Undefined: nothing is saved. */
   readonly directory: string | undefined;
   /** What owns the directory, or one above it. */
@@ -37,7 +36,7 @@ export interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'ke
 }
 
 /** What a training run is made of, once everything is open. */
-export interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
+interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   extends Pick<RunTrainingOptions<Batch>, 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'> {
   readonly configuration: Configuration;
   readonly processes: TrainingProcesses;
@@ -71,7 +70,7 @@ export interface TrainingParts<Batch, Configuration, Reporters extends RunReport
 }
 
 /** What else is told of the steps of a run, on this rank. */
-export interface RunTrainingReporters {
+interface RunTrainingReporters {
   readonly reporters?: readonly TrainingReporter[];
 }
 
@@ -252,4 +251,9 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
       prepareDirectory: isFirst ? await keepTokenizer(directory, tokenizer) : undefined,
     };
   }
+}
+
+/** What tracking services are told of how a run ended. */
+function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
+  return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

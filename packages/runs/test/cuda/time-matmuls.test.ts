@@ -8,7 +8,7 @@ import { dryRunRank, metaRun } from '@mtl/planning';
 import { dryRunModel } from '@mtl/planning/internal';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls-of-run.js';
+import { listenerFor, timeMatmulsOfRun } from '../../src/training/time-matmuls.js';
 
 // an emulated device then only has addresses, and what matmuls depend on
 process.env.MTL_EMULATION_IDLE = '1';
