@@ -24,7 +24,7 @@ export interface NewTrainerOptions {
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
-  /** What joins the loop; undefined ones do not. */
+  /** Extensions of the loop, in order; undefined ones are left out. */
   readonly extensions: readonly (TrainerExtension | undefined)[];
   readonly flopsPerSample: number;
 }

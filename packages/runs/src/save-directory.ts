@@ -25,7 +25,7 @@ export class SaveDirectory {
     this.#options = options;
   }
 
-  /** Of rank 0, once it is owned. */
+  /** The owned directory, on rank 0. */
   get owned(): OwnedDirectory | undefined {
     return this.#owned;
   }
@@ -118,7 +118,7 @@ function nameFlag(error: unknown): never {
 interface ChooseSaveDirectoryOptions {
   readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
   readonly preset: string;
-  /** Of the launcher at a restart too, so that the job finds what it saved. */
+  /** Start of the job, at a restart the first one, so that the job finds what it saved. */
   readonly startedAt: Date;
   /** The process that started the job: tells apart runs that start in the same second. */
   readonly processId: number;

@@ -23,7 +23,10 @@ import { isSamePlace } from './checkpoints/checkpoint-places.js';
 import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-saved-checkpoint.js';
 import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
-/** Of one run, not of the training run: where it runs, what it reads and writes, when it ends. */
+/**
+ * Flags of one launch: where it runs, what it reads and writes, when it ends. A resumed run does not inherit
+ * them.
+ */
 const flagsOfOneRun = new Set<string>([
   ...parallelFlagNames,
   ...Object.keys(checkpointFlags).filter(
@@ -36,11 +39,11 @@ const flagsOfOneRun = new Set<string>([
 ]);
 
 /**
- * What the checkpoint of --load or the directory of --load-hf knows about the flags of a run: a checkpoint
- * that is resumed all but those of one run (devices, ranks, places to write to; a run that goes on in its own
- * folder writes its curves to where they are); --finetune, a converted
- * checkpoint and --load-hf the model and its tokenizer. Undefined where nothing is loaded, and where --load
- * names the directory of --save, which is still empty.
+ * Reads the flags that the checkpoint of --load or the directory of --load-hf gives a run: a checkpoint that
+ * is resumed gives all but those of one launch (devices, ranks, places to write to; a run that goes on in its
+ * own folder writes its curves to where they are); --finetune, a converted checkpoint and --load-hf give the
+ * model and its tokenizer. Returns undefined where nothing is loaded, and where --load names the directory of
+ * --save, which is still empty.
  *
  * With --load-lora also the adapters that its directory holds.
  *
@@ -127,7 +130,7 @@ function fromCheckpoint(
   };
 }
 
-/** What of the training run is done. */
+/** Returns the part of the training run that is done. */
 function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
   const { iteration, consumedSamples } = readTrainingState(state, path).progress;
   return { iteration, consumedSamples };

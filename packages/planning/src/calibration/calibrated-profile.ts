@@ -3,7 +3,7 @@ import { hostInformation } from '@mtl/kernels';
 import type { MeasuredRates, Profile } from '@mtl/planner';
 
 export interface CalibratedProfileOptions {
-  /** Of one process, and of several. */
+  /** Rates of one process, and of several. */
   readonly rates: readonly MeasuredRates[];
   /** Processes that the machine is full with. */
   readonly numProcesses: number;

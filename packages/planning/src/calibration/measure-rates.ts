@@ -13,7 +13,7 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 export interface MeasureRatesOptions {
   /** The processes that share this machine; undefined for one alone. */
   readonly world: World | undefined;
-  /** Of each process. */
+  /** Threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
   /** Told of each run before it starts. */
@@ -77,7 +77,7 @@ async function clockedRun(run: ReferenceRun): Promise<OperationClock> {
 
 type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
 
-/** Of the whole tensor, in float32. */
+/** Values of the whole tensor, in float32. */
 const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
 
 /**
@@ -128,7 +128,7 @@ function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
   ];
 }
 
-/** What a rank does before it communicates. */
+/** Computation of a rank before it communicates. */
 class Work {
   readonly #left = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
   readonly #right = Tensor.zeros({ shape: [512, 512], dtype: 'float32' });
@@ -149,7 +149,7 @@ interface Call {
   /** Done before each call. */
   readonly work?: Work;
   readonly run: () => void;
-  /** Of the time of a call. */
+  /** Share of the time of a call. */
   readonly part?: number;
 }
 

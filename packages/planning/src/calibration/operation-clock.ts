@@ -10,13 +10,13 @@ export interface OperationSamples {
   readonly seconds: number[];
 }
 
-/** What was timed in one step. */
+/** Times of one step. */
 export interface TimedStep {
-  /** Of all operations, passes and the rest. */
+  /** Seconds of all operations, passes and the rest. */
   seconds: number;
   /** By what the time of an operation depends on. */
   readonly samples: Map<string, OperationSamples>;
-  /** Of each pass, after its last operation. */
+  /** Seconds of each pass, after its last operation. */
   readonly passSeconds: number[];
   /** Outside of passes and optimizer. */
   stepSeconds: number;

@@ -54,16 +54,16 @@ const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
   'pp',
 ]);
 
-/** What a training run takes on one rank. */
+/** Memory, FLOPs and communication of a training run on one rank. */
 export interface DryRunRank {
   readonly rank: number;
   readonly coordinates: MeshCoordinates;
-  /** Of this rank's part of the model. */
+  /** Parameters of this rank's part of the model. */
   readonly numParameters: number;
   /** Peak of the allocator, in bytes, from building the model to the end of the last step. */
   readonly peakBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** Of one step, as operations count them. */
+  /** FLOPs of one step, as operations count them. */
   readonly flops: number;
   /** Bytes that the rank sends in one step; absent where it communicates with none. */
   readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
@@ -84,7 +84,7 @@ export interface DryRunRankOptions {
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
-  /** Of a model with experts. Default even. */
+  /** Routing that a model with experts assumes. Default even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
@@ -233,7 +233,7 @@ class CountedPasses implements PipelineRecorder {
  * schedules.
  */
 export interface MetaRun {
-  /** Of the run on the device that counts, with the micro-batches that are run. */
+  /** Configuration of the run on the device that counts, with the micro-batches that are run. */
   readonly configuration: PretrainingConfiguration;
   /** Micro-batches of a step of the run that is modelled, for each that is run. */
   readonly scale: number;
@@ -274,9 +274,9 @@ export interface MemoryByKind {
    * the allocator rounds all of these up.
    */
   readonly optimizer: number;
-  /** What was kept when the pass at the peak began, of all micro-batches in flight. */
+  /** Activations of all micro-batches in flight that were kept when the pass at the peak began. */
   readonly activations: number;
-  /** What that pass added; all of what is not kept, where the peak is in no pass. */
+  /** Bytes that this pass added; all that are not kept, where the peak is in no pass. */
   readonly temporary: number;
 }
 
@@ -316,7 +316,7 @@ class PeakMemory {
     return result;
   }
 
-  /** Of the peak since the model was built. */
+  /** Returns the peak since the model was built, by kind. */
   byKind(): MemoryByKind {
     const { peakBytes } = memoryStatistics(this.#device);
     const { all, parameters, gradients } = this.#states!;

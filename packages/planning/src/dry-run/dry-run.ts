@@ -13,11 +13,11 @@ import {
 } from '@mtl/run-parts/internal';
 import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 
-/** What a training run takes, by rank. */
+/** Memory, FLOPs and communication of a training run, by rank. */
 export interface DryRun extends DryRunModel {
-  /** Of the whole model. */
+  /** Parameters of the whole model. */
   readonly numParameters: number;
-  /** Of them, those that a token uses; absent where these are all. */
+  /** Parameters that a token uses; absent where it uses all. */
   readonly numActiveParameters?: number | undefined;
   /**
    * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
@@ -32,9 +32,9 @@ export interface DryRun extends DryRunModel {
 }
 
 export interface DryRunOptions {
-  /** Whether a rank of those that differ is run. Default: all are. */
+  /** Chooses the ranks that are run among those that differ. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
-  /** Whether the memory of uneven routing is found, too. Default true. */
+  /** Finds the memory of uneven routing, too. Default true. */
   readonly withUneven?: boolean;
   /** The listener to the steps of a rank, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;

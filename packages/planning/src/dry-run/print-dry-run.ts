@@ -18,7 +18,7 @@ import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
 interface PrintDryRunOptions {
-  /** Of the run. They need no data. */
+  /** Flags of the run. They need no data. */
   readonly flags: ParsedFlags;
   /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
   readonly numProcesses?: number | undefined;
@@ -28,7 +28,7 @@ interface PrintDryRunOptions {
 }
 
 /**
- * What a training program does with --dry-run: prints the configuration and what the run takes.
+ * Prints the configuration and what the run takes, for --dry-run of a training program.
  *
  * @throws whatever checking the flags, building the run and its first step throw
  */
@@ -47,7 +47,7 @@ export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
   print(formatDryRun(configuration, await dryRun(configuration)));
 }
 
-/** Those of one copy of the model, or of as many copies as its experts are spread over. */
+/** Returns the processes of one copy of the model, or of as many copies as its experts are spread over. */
 function leastProcesses({
   'tensor-model-parallel-size': tensor = 1,
   'context-parallel-size': context = 1,

@@ -43,7 +43,7 @@ export async function explainOutOfMemory(
   });
 }
 
-/** What takes less, as far as it is found in time. */
+/** Returns changes that take less memory, as far as they are found in time. */
 async function remediesOf(options: ExplainOutOfMemoryOptions): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
@@ -86,7 +86,7 @@ async function peakOf(configuration: PretrainingConfiguration, rank: number): Pr
 
 /** A training run like another one that may take less memory. */
 export interface SmallerRun {
-  /** What is changed on the command line. */
+  /** The change on the command line. */
   readonly flags: string;
   readonly configuration: PretrainingConfiguration;
 }
@@ -95,7 +95,7 @@ export interface SmallerRunsOptions {
   /** The flags of the run. */
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
-  /** Of a run on conversations: their samples, by which its steps are counted. */
+  /** Samples of a run on conversations, by which its steps are counted. */
   readonly conversations?: ConversationSamples | undefined;
 }
 

@@ -31,7 +31,7 @@ import { recordRun } from './record-run.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
-  /** Of each process. Default: that of the profile. */
+  /** Memory of each process, in bytes. Default: that of the profile. */
   readonly memoryBytes?: number | undefined;
 }
 
@@ -48,21 +48,21 @@ export interface PlannedRanks {
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
-/** What a training run takes, before it is started. */
+/** Memory and time of a training run, before it is started. */
 export interface RunPlan {
   readonly numParameters: number;
-  /** Of them, those that a token uses; absent where these are all. */
+  /** Parameters that a token uses; absent where it uses all. */
   readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
   readonly teraflopsPerGpu: number;
   /** Parts of the peak of the profile, by the way in which attention is counted (see `modelFlops`). */
   readonly utilization: { readonly full: number; readonly causal: number };
-  /** Of the whole training, evaluation and checkpoints not counted. */
+  /** Seconds of the whole training, evaluation and checkpoints not counted. */
   readonly trainingSeconds: number;
-  /** Whether what the allocator and the libraries of each process take fits. */
+  /** True where the memory of the allocator and the libraries of each process fits. */
   readonly fits: boolean;
-  /** What there is for each process. */
+  /** Memory of each process. */
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
   /**

@@ -47,7 +47,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
   };
 }
 
-/** Whether neighbouring stages of a pipeline are on one node. */
+/** Tells if neighbouring stages of a pipeline are on one node. */
 export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
   return meshOfRun(parallel).worldSize <= gpusPerNode;
 }

@@ -26,11 +26,11 @@ import { recordedOperation } from './recorded-operation.js';
 /** A dry run, with what the time of its step depends on. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
-  /** Of every chunk, bytes that the forward pass of a micro-batch leaves on its rank. */
+  /** Bytes of every chunk that the forward pass of a micro-batch leaves on its rank. */
   readonly keptBytes: readonly number[];
-  /** What is left of them between the halves of backward; undefined where it is whole. */
+  /** Bytes of these between the halves of backward; undefined where backward is whole. */
   readonly keptForWeightBytes: readonly (number | undefined)[];
-  /** Of every pipeline rank, the groups that it communicates in on its device. */
+  /** Groups of every pipeline rank that it communicates in on its device. */
   readonly groups: readonly (readonly GroupUse[])[];
 }
 
@@ -90,7 +90,7 @@ interface StepRecordingOptions {
   readonly groupNamed: GroupNamed;
   /** See `communicatorNames`. */
   readonly communicatorOf: (name: string) => string;
-  /** Of the dry run: where bytes are counted. */
+  /** Device of the dry run, where bytes are counted. */
   readonly device: Device;
   readonly overlapsGather: boolean;
 }
@@ -130,7 +130,7 @@ class StepRecording implements StepListener {
     this.#overlapsGather = overlapsGather;
   }
 
-  /** Of the chunks of this rank. */
+  /** Returns the recorded passes by chunk of this rank. */
   get passes(): ReadonlyMap<number, RecordedPasses> {
     return this.#passes as ReadonlyMap<number, RecordedPasses>;
   }
@@ -141,7 +141,8 @@ class StepRecording implements StepListener {
   }
 
   /**
-   * What the input half of backward leaves of them for the weight half, by chunk; of schedules with halves.
+   * Returns the bytes that the input half of backward leaves for the weight half, by chunk, for schedules
+   * with halves.
    */
   get keptForWeightBytes(): ReadonlyMap<number, number> {
     return this.#keptForWeight;
@@ -223,7 +224,7 @@ class StepRecording implements StepListener {
     if (id !== undefined) this.#current?.push({ kind: 'wait', id });
   };
 
-  /** Of the first micro-batch of each chunk and kind, and of what follows the passes. */
+  /** Returns the list of the first micro-batch of each chunk and kind, and of what follows the passes. */
   #listOf({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
     if (kind === 'wait') return undefined;

@@ -37,7 +37,7 @@ const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: n
 /** A native operation as what its time depends on. */
 export type RecordedOperation = MatmulOperation | KernelOperation | FusedAttentionOperation;
 
-/** What a native operation means for time: its shapes, FLOPs and bytes. */
+/** Returns the shapes, FLOPs and bytes of a native operation, which decide its time. */
 export function recordedOperation(
   { name, operands }: { readonly name: string; readonly operands: Operands },
   flops: number,
@@ -66,9 +66,9 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * What attention computes of the FLOPs that are counted: of a causal one without a window, whose FLOPs are
- * those of the window, the pairs of queries and keys that see each other; and in backward five matmuls
- * instead of four, because the scores are computed again.
+ * Returns the share of the counted FLOPs that attention computes. Without a window, causal attention counts
+ * those of the window, of which it computes the pairs of queries and keys that see each other; in backward it
+ * computes five matmuls instead of four, because the scores are computed again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
@@ -92,7 +92,7 @@ function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Opera
   return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
-/** Whether queries see fewer keys than there are; packed samples are counted without their window. */
+/** Tells if queries see fewer keys than there are; packed samples are counted without their window. */
 function hasWindow({ windowSize, starts, key }: Operands): boolean {
   if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
   return windowSize + 1 < (key as Tensor).dim(0);

@@ -3,25 +3,25 @@ import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type ComputeDtype, type MatmulOperation, matmulBytes } from '@mtl/planner';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** What operations of one kind and of the same sizes took and had to do, in all profiled steps. */
+/** Time and work of operations of one kind and of the same sizes, in all profiled steps. */
 export interface ProfiledOperation {
   /** The native operation's, with its variant. */
   readonly name: string;
   readonly dtype: ComputeDtype;
-  /** Of a matmul: `rows x columns x depth`, and which operand is read transposed. */
+  /** Sizes of a matmul, `rows x columns x depth`, and which operand is read transposed. */
   readonly sizes: string | undefined;
   calls: number;
   seconds: number;
-  /** Of all calls; 2 per multiply-add. */
+  /** FLOPs of all calls; 2 per multiply-add. */
   flops: number;
-  /** What all calls have to read and write, each operand once. */
+  /** Bytes that all calls have to read and write, each operand once. */
   bytes: number;
 }
 
 /** Where the time of some steps went on one rank. */
 export interface StepProfile {
   readonly numSteps: number;
-  /** Of all steps together, from the first pass of each to its end. */
+  /** Seconds of all steps together, from the first pass of each to its end. */
   readonly seconds: number;
   /** Seconds in which the rank waited for others. */
   readonly waitedSeconds: number;
@@ -50,7 +50,7 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
-  /** What writing down took, which is no part of a step. */
+  /** Milliseconds of writing down, which is no part of a step. */
   #ownMs = 0;
 
   constructor(options: OperationProfileOptions) {

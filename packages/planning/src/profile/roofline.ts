@@ -2,9 +2,9 @@ import { add, cast, matmul, philoxNormal, Tensor, tidy } from '@mtl/kernels';
 import type { ComputeDtype } from '@mtl/planner';
 import type { ProfiledOperation } from './operation-profile.js';
 
-/** What this process reaches on its threads, measured: no operation can be faster for long. */
+/** Measured peaks of this process on its threads: no operation can be faster for long. */
 export interface Roofline {
-  /** Of a matmul of 1,024 x 1,024 x 1,024. */
+  /** Rate of a matmul of 1,024 x 1,024 x 1,024. */
   readonly flopsPerSecond: Readonly<Partial<Record<ComputeDtype, number>>>;
   /** Read and written, of the sum of two tensors that no cache holds. */
   readonly bytesPerSecond: number;

@@ -24,7 +24,7 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {
   readonly tokenizer: Tokenizer;
   readonly samples: ConversationSamples;
-  /** What was read, for the user. */
+  /** Lines for the user about what was read. */
   readonly lines: readonly string[];
 }
 
@@ -92,7 +92,7 @@ function packingOf(part: ConversationPart): string {
   );
 }
 
-/** What became of conversations that are not learnt as they are. */
+/** Returns notes about conversations that are shortened or left out. */
 function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
   const { read, truncated, dropped, withoutAnswer, splitTokens } = counts;
   const flag = `--long-conversations ${long}`;

@@ -20,7 +20,7 @@ import { DataError, MtlError } from '@mtl/errors';
 export interface DefaultCorpusOptions {
   /** Where prepared corpora are kept from run to run. */
   readonly directory: string;
-  /** What it is for: a GPT reads documents, a BERT sentences. */
+  /** The model that reads it: a GPT reads documents, a BERT sentences. */
   readonly kind: ModelKind;
   /** Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus itself. */
   readonly tokenizer?: TokenizerOptions | undefined;

@@ -127,16 +127,16 @@ const numAround = 10;
 /** A mask of a sample, and what a model puts there. */
 interface Filled {
   readonly batch: MaskedTokenBatch;
-  /** Of the mask in those of the sample. */
+  /** Index of the mask among those of the sample. */
   readonly index: number;
   /** [V] */
   readonly probabilities: Float32Array;
 }
 
 /**
- * What a BERT puts in the place of some masks of held-out text: for a first look at what a model has learnt.
- * They are those of the first samples about whose word the context tells the model most: where its
- * probability is most times its mean over all those masks. Undefined where no stage holds the whole model.
+ * Fills some masks of held-out text, for a first look at what a BERT has learned. They are those of the first
+ * samples about whose word the context tells the model most: where its probability is most times its mean
+ * over all those masks. Returns undefined where no stage holds the whole model.
  */
 async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,

@@ -8,7 +8,7 @@ const notable = 0.05;
 
 interface BalanceAdviceOptions {
   readonly model: Pick<TransformerConfiguration, 'numLayers'>;
-  /** Of embedding and head, in layers. */
+  /** Costs of embedding and head, in layers. */
   readonly work: EmbeddingAndHeadCost;
   readonly schedule: PipelineSchedule;
 }
@@ -55,7 +55,7 @@ interface StepOptions {
   readonly recomputes: boolean;
 }
 
-/** Of layers, in layers. */
+/** Returns the cost of a chunk, in layers. */
 const costOf = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 

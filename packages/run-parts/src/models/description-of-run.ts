@@ -5,9 +5,9 @@ export interface DescriptionOfRunOptions {
   /** Iterations that are done. */
   readonly iteration: number;
   readonly numParameters: number;
-  /** Of them those that a token uses; absent where these are all. */
+  /** Parameters that a token uses; absent where it uses all. */
   readonly numActive?: number | undefined;
-  /** Of adapters, where they are trained in place of the others. */
+  /** Parameters of adapters, where they are trained in place of the others. */
   readonly numAdapted: number | undefined;
   readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
   readonly train: { readonly length: number };

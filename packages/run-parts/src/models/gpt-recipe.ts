@@ -103,12 +103,12 @@ const mostTokensOfBrief = 48;
 
 type GptShowOptions = ShowOptions<StageBatch, GptStage>;
 
-/** What is gone on with; `text` is that of a conversation so far. */
+/** A prompt to continue; `text` is that of a conversation so far. */
 type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
 
 /**
- * What a GPT goes on with, for a first look at what it has learnt: a text, or the answer to the first
- * messages of a conversation. Undefined where there is nothing to go on with.
+ * Continues a held-out text, or answers the first messages of a conversation, for a first look at what a GPT
+ * has learned. Returns undefined where there is nothing to continue.
  */
 async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
   const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
@@ -155,7 +155,7 @@ async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions):
 /** The size of a micro-batch. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/** What a balancing loss is a mean over in the global batch, and how many of them a micro-batch has. */
+/** Divisors of balancing losses in the global batch, and how many of them a micro-batch has. */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },

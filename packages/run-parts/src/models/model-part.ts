@@ -49,12 +49,12 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
     readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
   };
   readonly model: Model;
-  /** Of embedding and head, in layers. */
+  /** Costs of embedding and head, in layers. */
   readonly work: EmbeddingAndHeadCost;
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
-  /** Of a dry run. */
+  /** Routing that a dry run assumes. */
   readonly assumedRouting?: AssumedRouting | undefined;
   readonly recorder: PipelineRecorder | undefined;
   readonly onMessage: (text: string) => void;
@@ -64,7 +64,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
 export interface ModelPart<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
-  /** Those that a stage uses together, see `Stages`. */
+  /** Parameters by the units that a stage uses together, see `Stages`. */
   readonly units: readonly ParameterUnit[];
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
@@ -150,8 +150,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * What data parallelism does in addition to passes: gathers that end when a parameter is read, reductions
- * that backward starts.
+ * Returns what data parallelism adds to passes: gathers that end when a parameter is read, reductions that
+ * backward starts.
  */
 function amongReplicas(
   parameters: readonly Parameter[],
@@ -190,8 +190,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Who is told that passes of this rank are not recorded, which other ranks do not know: messages are rank
- * 0's.
+ * Returns the listener that is told why passes of this rank are not recorded. Other ranks do not know it:
+ * messages are rank 0's.
  */
 function refusalOf(
   { groups, isFirst }: TrainingProcesses,
@@ -213,16 +213,16 @@ export interface ModelChunk<Batch> extends Stage<Batch> {
 interface RecordsPassesOptions {
   readonly parallel: { readonly cudaGraphs: boolean; readonly overlapGradReduce: boolean };
   readonly numMicroBatches: number;
-  /** Whether there are other ranks with the same parameters. */
+  /** True where other ranks have the same parameters. */
   readonly isReplicated: boolean;
-  /** Whether parameters have their values only while a layer uses them. */
+  /** True where parameters have their values only while a layer uses them. */
   readonly releasesValues: boolean;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Whether any passes of a training run are to be recorded as CUDA graphs. A message tells why not where they
- * were asked for: a recorded pass reads all parameters from where they were, and the micro-batch that starts
+ * Decides if passes of a training run are recorded as CUDA graphs. A message tells why not where they were
+ * asked for: a recorded pass reads all parameters from where they were, and the micro-batch that starts
  * reductions runs outside of the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {

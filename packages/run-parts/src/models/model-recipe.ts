@@ -24,7 +24,7 @@ export interface HuggingFaceModel<Model> {
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
-  /** What else the model brings along, which is written again with it. */
+  /** Further fields that came with the model and are written again with it. */
   readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -36,13 +36,13 @@ export interface SaveHuggingFaceOptions<Model> {
   /** Undefined where the model came without one. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
-  /** What weights are stored as. Default F32. */
+  /** Dtype that weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
-  /** Of a model that came from a Hugging Face directory. */
+  /** Origin of a model that came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
-/** What a model is shown with, at evaluations and at the end of a run. */
+/** Inputs of a sample, at evaluations and at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
   readonly part: ModelPart<Batch, Chunk>;
@@ -51,15 +51,15 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly datasets: SplitDatasets<Batch>;
   /** The stages of the model; undefined where one process has them all. */
   readonly pipelineGroup: ProcessGroup | undefined;
-  /** Whether little is shown, in little time: while the run goes on. */
+  /** True while the run goes on: little is shown, in little time. */
   readonly isBrief: boolean;
 }
 
-/** What datasets of every kind of model need in addition to the tokenizer. */
+/** Options of datasets of every kind of model, in addition to the tokenizer. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
 /**
- * What depends on the kind of model that a training run trains; everything else is the same for all.
+ * Everything that depends on the kind of model that a training run trains.
  *
  * @typeParam Model its architecture
  * @typeParam Batch its micro-batches
@@ -84,14 +84,14 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** The architecture that flags and a vocabulary describe. */
   modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
-  /** Of these, those that a token uses; undefined where these are all. */
+  /** Parameters that a token uses; undefined where it uses all. */
   numActiveParameters(model: Model): number | undefined;
   /** Adapters included. */
   parameterNames(
     model: Model,
     options?: { readonly lora?: LoraSpecification | undefined },
   ): readonly string[];
-  /** What the model's own part of the FLOPs depends on. */
+  /** Returns the sizes that the model's own part of the FLOPs depends on. */
   matmulsOf(
     configuration: PretrainingConfiguration,
     model: Model,
@@ -104,7 +104,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     directory: string,
   ): Promise<HuggingFaceModel<Model>>;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
-  /** What the model has learnt, as text; every rank of the first replica calls it. */
+  /** Returns a sample of what the model has learned, as text; every rank of the first replica calls it. */
   show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
 }
 

@@ -61,7 +61,7 @@ export function optimizerOfRun(
   return optimizerOfPart(part, { configuration, processes, device, dtype });
 }
 
-/** What of a configuration the optimizer follows from. */
+/** The part of a configuration that the optimizer follows from. */
 interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
@@ -81,7 +81,7 @@ interface TrainingOptimizerOptions {
   readonly parameters: readonly Parameter[];
   /** The parameters of each chunk of this rank. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
-  /** Those that the model uses together. */
+  /** Parameters by the units that the model uses together. */
   readonly units: readonly ParameterUnit[];
   readonly processes: TrainingProcesses;
   readonly device: Device;
@@ -148,7 +148,7 @@ function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonl
   return isGpu || hostInformation().instructionSet === 'avx512' ? 'bfloat16' : 'float32';
 }
 
-/** What a model computes in, by the name of its precision. */
+/** The dtype that a model computes in, by the name of its precision. */
 export const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
   fp32: 'float32',
   bf16: 'bfloat16',

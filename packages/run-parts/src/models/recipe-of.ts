@@ -13,7 +13,7 @@ export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe
   return recipes[kind];
 }
 
-/** What the model FLOPs of one sample depend on, for a training run with the vocabulary of `model`. */
+/** Returns the sizes that the model FLOPs of one sample depend on, with the vocabulary of `model`. */
 export function flopsShapeOf(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

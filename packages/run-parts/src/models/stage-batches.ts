@@ -11,7 +11,7 @@ export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
 }
 
 export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchLoaderOptions<Batch> {
-  /** Whether the first or the last stage of the pipeline is here. */
+  /** True where the first or the last stage of the pipeline is here. */
   readonly needsTokens: boolean;
 }
 

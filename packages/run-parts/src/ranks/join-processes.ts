@@ -57,7 +57,7 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
 
 /** A job as its launcher knows it. */
 export interface Job {
-  /** The same at every restart; undefined where the launcher has no name for it. */
+  /** Name of the job at every restart; undefined where the launcher has no name for it. */
   readonly id: string | undefined;
   /** How often the launcher has started it again after a failure. */
   readonly restartCount: number;

@@ -18,8 +18,8 @@ export interface TrainingProcessesOptions {
   /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
   readonly ends?: readonly [number, number] | undefined;
   /**
-   * Whether groups of several strategies are kept apart though they have the same members, so that a dry run
-   * counts what each sends. Default false: they share a communicator.
+   * Keeps groups of several strategies apart though they have the same members, so that a dry run counts what
+   * each sends. Default false: they share a communicator.
    */
   readonly areApart?: boolean;
 }

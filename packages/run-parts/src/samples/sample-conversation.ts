@@ -4,7 +4,7 @@ import { stopTokensOf } from '../conversations/turn-tokens.js';
 
 /** A conversation up to where the model goes on. Plain data, which ranks broadcast. */
 export interface ConversationPrompt {
-  /** What was said, a line for each message. */
+  /** The messages, a line each. */
   readonly text: string;
   readonly tokens: readonly number[];
   /** Tokens that end the answer. */

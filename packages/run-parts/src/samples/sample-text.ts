@@ -2,13 +2,13 @@ import type { Tokenizer } from '@mtl/data';
 import { generateAll, type Sampling } from '@mtl/inference';
 import type { GptLanguageModel } from '@mtl/models';
 
-/** What a model shows of what it has learnt. */
+/** A sample of what a model has learned. */
 export interface ModelSample {
-  /** What it is, such as `A sample`. */
+  /** Name of the sample, such as `A sample`. */
   readonly label: string;
   /** For people: the label, and under it what the model made, with what it was given. */
   readonly text: string;
-  /** What a GPT was given. Of a conversation: a line for each message. */
+  /** The prompt of a GPT; in a conversation a line for each message. */
   readonly prompt?: string;
   /** All that it wrote; `text` may end at the last whole sentence before. */
   readonly completion?: string;
@@ -36,10 +36,10 @@ interface SampleContinuationOptions {
   readonly stopTokens?: readonly number[] | undefined;
 }
 
-/** What was generated. */
+/** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** Whether the model ended it; else it has the most tokens allowed. */
+  /** True where the model ended it; else it has the most tokens allowed. */
   readonly isEnded: boolean;
 }
 

@@ -9,7 +9,7 @@ interface ThreadsOfTrainingOptions {
   readonly flopsPerSample: number;
   /** Processes of the training run on this host. */
   readonly localSize: number;
-  /** What training resumes from. */
+  /** The checkpoint that training resumes from. */
   readonly resumed: Checkpoint | undefined;
   readonly onMessage: (text: string) => void;
 }
@@ -69,7 +69,7 @@ export const flopsPerThread = 5e9;
 export interface ChooseThreadsOptions {
   /** --threads. */
   readonly given: number | undefined;
-  /** What the checkpoint that training resumes from was trained with. */
+  /** Threads that the checkpoint was trained with from which training resumes. */
   readonly recorded: number | undefined;
   /** Model FLOPs of a micro-batch on this rank, forward and backward (`modelFlops`). */
   readonly flopsPerMicroBatch: number;

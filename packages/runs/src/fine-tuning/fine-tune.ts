@@ -219,7 +219,7 @@ async function openStart(
   return { start, model, sequenceLength, bertTask, layout };
 }
 
-/** What all seeds share. */
+/** Setup that all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
   readonly openReporters: OpenFineTuningOptions['openReporters'];

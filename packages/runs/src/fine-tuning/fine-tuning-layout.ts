@@ -21,7 +21,7 @@ export interface FineTuningLayout {
   readonly numMicroBatches: number;
   /** The pipeline rank of each chunk of the model. */
   readonly placement: readonly number[];
-  /** What was asked for and makes no difference here. */
+  /** Notes about flags that make no difference here. */
   readonly notices: readonly string[];
 }
 

@@ -24,7 +24,7 @@ export interface SeedResult {
   readonly epochs: readonly EpochResult[];
   /** The files with predictions of the last epoch. */
   readonly predictions: readonly string[];
-  /** Whether the last epoch is done. */
+  /** True once the last epoch is done. */
   readonly isDone: boolean;
 }
 

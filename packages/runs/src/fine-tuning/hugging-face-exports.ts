@@ -100,7 +100,7 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Whether the run that is gone on with has written it before. That there is a model says nothing: it may be
+   * Tells if the run that is resumed has written it before. That there is a model says nothing: it may be
    * another run's.
    */
   #isThere(seed: number): boolean {
@@ -126,5 +126,5 @@ export class HuggingFaceExports {
 /** Where the first rank notes what it has written of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
-/** The same from whatever directory the run is gone on with. */
+/** Returns one note from whatever directory the run is resumed with. */
 const noteOf = (directory: string): string => `${resolve(directory)}\n`;

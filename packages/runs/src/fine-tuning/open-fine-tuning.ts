@@ -42,7 +42,7 @@ import type { OpenedTask } from './tasks.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
-  /** Of the first rank, where the seed has a folder. */
+  /** Log of the first rank, where the seed has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -57,9 +57,9 @@ export interface OpenFineTuningOptions {
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** Of this rank's kernels. */
+  /** Threads of this rank's kernels. */
   readonly threads: ThreadChoice;
-  /** What reports steps; only rank 0 has any. */
+  /** Opens the reporters of steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
@@ -316,7 +316,9 @@ function trainerOf(
   });
 }
 
-/** What checkpoints save of the run; the tokenizer's files are copied next to them. */
+/**
+ * Returns the configuration that checkpoints save of the run; the tokenizer's files are copied next to them.
+ */
 async function savedConfiguration(
   directory: string,
   { model, start, configuration }: OpenFineTuningOptions,
@@ -336,8 +338,8 @@ export function stepsOfEpoch(
 }
 
 /**
- * What must stay the same for a resumed run to be the same run: all but layout, recomputation, places and
- * reports. Sets that are scored are part of it, since the report compares all seeds on them.
+ * Returns the settings that a resumed run must keep to be the same run: all but layout, recomputation, places
+ * and reports. Sets that are scored are part of it, since the report compares all seeds on them.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

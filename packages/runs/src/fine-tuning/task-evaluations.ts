@@ -26,14 +26,14 @@ interface TaskEvaluationsOptions {
   readonly processes: TrainingProcesses;
   /** How a set goes through the model. */
   readonly evaluate: Omit<EvaluateTaskSetOptions, 'set' | 'processes'>;
-  /** Whether the seed goes on from what is in its folder. */
+  /** True where the seed continues from what is in its folder. */
   readonly resume: boolean;
   readonly onEpoch: (result: EpochResult) => void;
 }
 
 /**
- * What the model of a seed was found to be able to do: scores after every epoch, predictions of the last one,
- * and the file with both. All ranks call its methods.
+ * Evaluates the model of a seed: scores after every epoch, predictions of the last one, and the file with
+ * both. All ranks call its methods.
  */
 export class TaskEvaluations {
   readonly #options: TaskEvaluationsOptions;
@@ -100,7 +100,7 @@ export class TaskEvaluations {
   }
 }
 
-/** What the first rank finds, on all ranks: others may have storage of their own. */
+/** Returns what the first rank finds, on all ranks: others may have storage of their own. */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;
   return processes.agree(processes.isFirst ? readSeedResult(resultPath(directory)) : undefined);
@@ -113,7 +113,7 @@ interface EvaluateTaskSetOptions {
   readonly microBatchSize: number;
   /** That go through the pipeline at a time: a number that its schedule fits. */
   readonly numMicroBatches: number;
-  /** Whether micro-batches end with their longest row (`withoutPadding`). */
+  /** True where micro-batches end with their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -212,9 +212,7 @@ function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRang
   return isCut ? withoutPadding(finished) : finished;
 }
 
-/**
- * What belongs to each sample: one row of logits, or those of its start and of its end one behind the other.
- */
+/** Returns the logits of each sample: one row, or those of its start and of its end one behind the other. */
 function logitsOfSamples({ logits }: TaskLoss, numSamples: number): Float32Array[] {
   const values = logits.read<'float32'>();
   const [numRows, width] = logits.shape as [number, number];
@@ -241,7 +239,7 @@ interface TaskBatchesOptions {
   readonly microBatchSize: number;
   readonly dataParallelRank: number;
   readonly dataParallelSize: number;
-  /** Whether micro-batches end with their longest row (`withoutPadding`). */
+  /** True where micro-batches end with their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 

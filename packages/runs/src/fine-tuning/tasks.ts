@@ -46,7 +46,7 @@ export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   readonly path: string;
   readonly dataset: TaskDataset;
   readonly numExamples: number;
-  /** Whether predictions can be scored. */
+  /** True where predictions can be scored. */
   readonly hasLabels: boolean;
   samplesOf(examples: IndexRange): IndexRange;
   /** The predictions of some examples from the logits of their samples, in order. */
@@ -57,29 +57,29 @@ export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   write(predictions: readonly Prediction[], directory: string): readonly string[];
 }
 
-/** What a model is trained on and evaluated on. */
+/** The sets that a model is trained and evaluated on. */
 export interface OpenedTask {
   readonly train: TaskDataset;
   readonly valid: readonly TaskSet[];
   readonly test: readonly TaskSet[];
-  /** What is worth hearing about the files. */
+  /** Notes about the files. */
   readonly notices: readonly string[];
 }
 
 interface TaskKind {
   readonly bertTask: BertTask;
-  /** What its files call the classes, in order; of a classification. */
+  /** Names of the classes in the files of a classification, in order. */
   readonly labels?: readonly string[];
   /** Tokens of a sequence unless a flag gives another number. */
   readonly sequenceLength: number;
-  /** What a set is called after its file or folder. */
+  /** Returns the name of a set from its file or folder. */
   readonly setName: (path: string) => string;
   readonly open: (options: OpenTaskOptions) => OpenedTask;
 }
 
 const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
 
-/** What there is to know of a task before its files are read. */
+/** The tasks, as they are known before their files are read. */
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
@@ -104,7 +104,7 @@ export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   squad: { bertTask: { kind: 'span' }, sequenceLength: 384, setName, open: openSquadTask },
 };
 
-/** What a task's files are read and encoded with. */
+/** Options to read and encode a task's files. */
 interface OpenTaskOptions {
   readonly data: TaskDataConfiguration;
   readonly tokenizer: Tokenizer;
@@ -112,7 +112,7 @@ interface OpenTaskOptions {
   readonly spans: SpanConfiguration;
 }
 
-/** What a set is called after its file or folder. */
+/** Returns the name of a set from its file or folder. */
 function setName(path: string): string {
   return basename(path).replace(/\.(tsv|json)$/, '');
 }

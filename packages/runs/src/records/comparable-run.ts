@@ -8,12 +8,12 @@ export interface ComparableValue {
   readonly shown: unknown;
 }
 
-/** What is compared of a run. */
+/** The part of a run that is compared with others. */
 export interface ComparableRun {
-  /** Whether flags have the values in force. A run of an older version tells only what it was given. */
+  /** True where flags have the values in force. A run of an older version tells only what it was given. */
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValue>>;
-  /** What else it ran under: commit, versions, threads, layout, datasets. */
+  /** Further conditions of the run: commit, versions, threads, layout, datasets. */
   readonly conditions: Readonly<Record<string, ComparableValue>>;
 }
 
@@ -35,7 +35,7 @@ const notCompared = new Set([
   ...['epochs', 'train-samples'],
 ]);
 
-/** What weights came from at first: a resumed run is given its checkpoint in their place. */
+/** Flags of the weights at first: a resumed run is given its checkpoint in their place. */
 const ofFirstStart = ['load-hf', 'load-lora', 'finetune'];
 
 /** The flags among `flags` that tell one training run from another. */
@@ -43,7 +43,7 @@ export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonl
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }
 
-/** What is compared of the run with this record, as its last start had it. */
+/** Returns what is compared of the run with this record, as its last start had it. */
 export function comparableRun({ starts }: RunRecord): ComparableRun {
   const [first, last] = [starts[0]!, starts.at(-1)!];
   const origin = last.iteration > 0 ? first : last;
@@ -75,7 +75,7 @@ function comparableValues(
   );
 }
 
-/** What tells the content apart that a flag names; undefined where its value itself does. */
+/** Returns what tells the content apart that a flag names; undefined where its value itself does. */
 function contentOf({ contents, flags, resolved }: RunStart, name: string): string | undefined {
   if (name !== 'data-path') return contents?.[name];
   // the datasets are a condition: only their weights are left
@@ -90,7 +90,7 @@ function nameOfDataset(dataset: RunStart['datasets'][number]): string {
   return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
 }
 
-/** What a start ran under besides its flags, by name; one line of text or a number each. */
+/** Returns the conditions of a start besides its flags, by name; one line of text or a number each. */
 export function conditionsOf(start: RunStart): Readonly<Record<string, unknown>> {
   return {
     model: start.model,

@@ -30,7 +30,7 @@ export interface RunComparison {
    * --exit-interval, are not compared, and files by their content.
    */
   readonly flags: readonly Difference[];
-  /** What else of the last start differs: commit, versions, threads, layout, datasets. */
+  /** Further differences of the last start: commit, versions, threads, layout, datasets. */
   readonly conditions: readonly Difference[];
   readonly losses: LossComparison;
 }

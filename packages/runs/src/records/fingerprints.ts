@@ -19,7 +19,10 @@ export function datasetFingerprint(prefix: string): DatasetRecord {
   return { prefix, idxBytes, binBytes, sampledSha256: hash.digest('hex') };
 }
 
-/** Those of the datasets that the words of --data-path name; none of made-up data, which has no files. */
+/**
+ * Returns the fingerprints of the datasets that the words of --data-path name; none of made-up data, which
+ * has no files.
+ */
 export const datasetFingerprints = (dataPath: readonly string[]): DatasetRecord[] =>
   dataPath.length === 0 ? [] : parseDataPath(dataPath).prefixes.map(datasetFingerprint);
 

@@ -92,7 +92,7 @@ interface Evaluation {
 
 /** Evaluations after the best one without which nothing is said. */
 const fewest = 5;
-/** Of all steps so far, the share after the best one without which nothing is said. */
+/** Share of all steps so far, after the best one, without which nothing is said. */
 const leastShare = 0.1;
 /** How far above the best loss the last one is, as a share of it: below it the loss is level. */
 const leastRise = 0.01;

@@ -20,7 +20,7 @@ export interface RunInformation {
   readonly record: RunRecord | undefined;
 }
 
-/** Whether a folder holds a run: its record, its metrics or a checkpoint. */
+/** Tells if a folder holds a run: its record, its metrics or a checkpoint. */
 export function isRun(directory: string): boolean {
   if (existsSync(runRecordPath(directory)) || existsSync(metricsPath(directory))) return true;
   try {
@@ -33,7 +33,7 @@ export function isRun(directory: string): boolean {
 const checkpointPattern = /^iter_\d{7,}$/;
 
 /**
- * What a run folder shows.
+ * Reads what a run folder shows.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */

@@ -4,7 +4,7 @@ import { OwnedDirectory } from '@mtl/checkpoint';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { readRunRecord } from './run-record.js';
 
-/** What a run writes into its folder. Everything else there is the user's. */
+/** Files that a run writes into its folder. Everything else there is the user's. */
 const written = [
   /^iter_\d{7,}$/,
   /^(run|metrics|samples|tracking)\.jsonl?(\.\d+|\.new)?$/,
@@ -13,16 +13,16 @@ const written = [
   /^run_owner\./,
 ];
 
-/** What a fine-tuning run writes in addition. */
+/** Files that a fine-tuning run writes in addition. */
 const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {
-  /** What was left in the folder, since no run wrote it; the folder is gone where that is nothing. */
+  /** Files that were left in the folder, since no run wrote them; the folder is gone where there are none. */
   readonly left: readonly string[];
 }
 
 /**
- * What `removeRun` would delete of a folder, and what it would leave.
+ * Returns what `removeRun` would delete of a folder, and what it would leave.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */

@@ -20,13 +20,13 @@ import {
   writeRunRecord,
 } from './run-record.js';
 
-/** What the record keeps of a configuration. */
+/** The part of a configuration that the record keeps. */
 interface RecordedConfiguration extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Flags with the values in force. Default: `flags`. */
   readonly resolved?: Readonly<Record<string, unknown>>;
   readonly training: Pick<PretrainingConfiguration['training'], 'trainIterations'>;
-  /** Of a fine-tuning. */
+  /** Task of a fine-tuning run. */
   readonly task?: string;
 }
 
@@ -70,7 +70,7 @@ export class RunLog {
     return log;
   }
 
-  /** What tracking services are told about the run. */
+  /** Returns what tracking services are told about the run. */
   get tracked(): TrackedRun {
     return trackedRun(this.#record);
   }
@@ -124,7 +124,7 @@ export class RunLog {
   }
 }
 
-/** Those in the folder; a record that cannot be read is moved aside. */
+/** Returns the starts in the folder; a record that cannot be read is moved aside. */
 function earlierStarts(directory: string, onMessage: (text: string) => void): RunRecord['starts'] {
   try {
     return readRunRecord(directory)?.starts ?? [];

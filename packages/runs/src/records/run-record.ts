@@ -19,7 +19,7 @@ const datasetSchema = z.object({
 /** A file or folder of a fine-tuning's task, likewise. */
 const taskDataSchema = z.object({
   path: text,
-  /** Of all files in a folder. */
+  /** Bytes of all files in a folder. */
   bytes: count,
   /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
@@ -50,7 +50,8 @@ const startSchema = z.object({
   iteration: count,
   trainIterations: count,
   /**
-   * Of the checkout that the program was run from, with `-dirty` where files were changed; null without one.
+   * Commit of the checkout that the program was run from, with `-dirty` where files were changed; null
+   * without one.
    */
   commit: text.nullable(),
   versions: z.object({ mtl: text, node: text, onednn: text }),
@@ -90,7 +91,7 @@ const schema = z.object({
   starts: z.array(startSchema).min(1),
 });
 
-/** What is known about a run in addition to its curves: run.json in its folder. */
+/** The facts about a run in addition to its curves: run.json in its folder. */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
 export type RunStart = RunRecord['starts'][number];
@@ -181,7 +182,7 @@ export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'ru
   return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
 }
 
-/** What tracking services are told about the run of a record. */
+/** Returns what tracking services are told about the run of a record. */
 export function trackedRun({ starts }: RunRecord): TrackedRun {
   const { flags, host } = starts.at(-1)!;
   return { flags, host, startedAt: Date.parse(starts[0]!.time) };

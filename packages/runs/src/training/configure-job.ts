@@ -45,7 +45,7 @@ export async function withFlagsOfLoad(
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-/** What the processes of a job train, before anything of it is built. */
+/** The training run of a job's processes, before anything of it is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
   /** Where the run learns from conversations. */
@@ -74,5 +74,5 @@ export async function configureJob(
   return { configuration, conversations };
 }
 
-/** Of the ranks, the one that reads, reports and writes for all. */
+/** Tells if this rank reads, reports and writes for all. */
 export const isFirst = (world: JoinedProcesses['world']): boolean => world === undefined || world.rank === 0;

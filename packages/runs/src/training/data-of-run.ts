@@ -14,7 +14,7 @@ import type { RunStart } from '../records/run-record.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 
-/** What a run learns from, and what it is evaluated on. */
+/** The data that a run learns from, and that it is evaluated on. */
 export interface DataOfRun {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly train: SampleDataset<NumberedBatch>;
@@ -105,7 +105,7 @@ export function samplerOf(
   };
 }
 
-/** Of documents their samples in order; of conversations those of every epoch in an order of its own. */
+/** Returns the order of samples: documents have theirs, conversations one of its own for every epoch. */
 export function trainingSamplerOf(
   configuration: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },

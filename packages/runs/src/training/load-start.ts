@@ -11,15 +11,17 @@ import { type ResumedConfiguration, resumedConfiguration } from './resumed-confi
 
 /** Where a run begins: at its first step with the weights that it found, or where a checkpoint stopped. */
 export interface StartOfRun {
-  /** What is in force: that of the run, with what its checkpoint keeps. */
+  /** The configuration in force: that of the run, with what its checkpoint keeps. */
   readonly configuration: PretrainingConfiguration;
   /** Undefined for a run that begins at its first step. */
   readonly progress: TrainingProgress | undefined;
-  /** What training goes on from, with its settings and the states of the trainer's extensions. */
+  /**
+   * The checkpoint that training resumes from, with its settings and the states of the trainer's extensions.
+   */
   readonly resumed: Checkpoint | undefined;
-  /** The same where it has everything that training goes on from. */
+  /** Path of the checkpoint where it has everything that training resumes from. */
   readonly resumedFrom: string | undefined;
-  /** What the model brought along from a Hugging Face directory, through checkpoints too. */
+  /** Fields that came with the model from a Hugging Face directory, through checkpoints too. */
   readonly origin: HuggingFaceOrigin | undefined;
 }
 

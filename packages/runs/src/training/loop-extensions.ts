@@ -29,8 +29,8 @@ import { nameOfTotal } from '@mtl/trainer/internal';
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
- * What finds slow ranks; undefined for a process alone, and for GPUs that communicate through memory of the
- * host: what their hosts wait is not communication alone.
+ * Returns the watch that finds slow ranks; undefined for a process alone, and for GPUs that communicate
+ * through memory of the host: what their hosts wait is not communication alone.
  */
 export function rankWatchOf(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
@@ -70,16 +70,16 @@ export function rankWatchOf(
 }
 
 interface SpikeGuardOfOptions {
-  /** Of the model. */
+  /** Losses of the model. */
   readonly losses: readonly LossKind<NumberedBatch>[];
   readonly dataset: SampleDataset<NumberedBatch>;
   /** Which samples the training run reads, in their order. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
-  /** Whether this rank reports, and so must know where samples come from. */
+  /** True where this rank reports, and so must know where samples come from. */
   readonly reports: boolean;
 }
 
-/** What notices spikes, as the flags ask; undefined where none are to be noticed. */
+/** Returns the guard that notices spikes, as the flags ask; undefined where none are to be noticed. */
 export function spikeGuardOf(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
@@ -114,7 +114,10 @@ export function samplesOfStep(
   return Array.from({ length: step.globalBatchSize }, () => microBatches.next().value ?? []).flat();
 }
 
-/** What counts the loads of experts and moves their biases; undefined for a model without experts. */
+/**
+ * Returns the extension that counts the loads of experts and moves their biases; undefined for a model
+ * without experts.
+ */
 export function expertBalanceOf(
   { logging }: Pick<PretrainingConfiguration, 'logging'>,
   {

@@ -23,7 +23,7 @@ export interface OpenTrainingOptions {
   readonly stream?: ConsoleStream;
   /** The processes of the training run, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
-  /** Whether `close` closes the world, and an error of a step aborts it. Default: its owner does. */
+  /** True where `close` closes the world, and an error of a step aborts it. Default: its owner does. */
   readonly closesWorld?: boolean;
   /** This process among those on its host. Default: alone there. */
   readonly local?: { readonly rank: number; readonly size: number };
@@ -34,9 +34,9 @@ export interface OpenTrainingOptions {
   readonly job?: Job;
   /** The command that started the run, for remedies that print it with other flags. */
   readonly commandLine?: string;
-  /** What `openConversations` read, where the configuration has conversations. */
+  /** Conversations that `openConversations` read, where the configuration has any. */
   readonly conversations?: OpenedConversations | undefined;
-  /** What joins the training loop next to the run's own extensions, the same on all ranks. */
+  /** Extensions of the training loop next to the run's own, the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
   /** How often ranks are compared to find slow ones: more often in tests. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
@@ -51,9 +51,9 @@ export interface OpenedRun extends OpenTrainingOptions {
   readonly processes: TrainingProcesses;
   /** The directory of --save, owned where it was there. */
   readonly saveDirectory: SaveDirectory;
-  /** What --compare-with-plan compares the steps with, on rank 0. */
+  /** The plan that --compare-with-plan compares the steps with, on rank 0. */
   readonly plan: RunPlan | undefined;
-  /** What --load-hf names. */
+  /** The model that --load-hf names. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** Writes a line, on rank 0. */
   readonly onMessage: (text: string) => void;
@@ -91,5 +91,5 @@ export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> 
   }
 }
 
-/** Of a process that no launcher restarts. */
+/** The job of a process that no launcher restarts. */
 const aloneJob: Job = { id: undefined, restartCount: 0 };

@@ -27,7 +27,7 @@ import type { TrainingReporters } from './training-reporters.js';
 /** The training of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
-/** What a run on documents or conversations is made of. */
+/** The parts of a run on documents or conversations. */
 export interface PretrainingParts {
   readonly data: DataOfRun;
   readonly model: TransformerConfiguration;
@@ -177,7 +177,7 @@ function evaluationOf(
 }
 
 /**
- * Whether experts of a layer are divided over data-parallel ranks, each of which then needs others to
+ * Tells if experts of a layer are divided over data-parallel ranks, each of which then needs others to
  * compute.
  */
 const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
@@ -202,9 +202,9 @@ export async function modelOfRun(
 
 interface SampleAtEvaluationOptions {
   readonly iteration: number;
-  /** What the model writes; the ranks of a replica get the same, or the same error. */
+  /** Returns a sample of the model; the ranks of a replica get the same, or the same error. */
   readonly show: () => Promise<ModelSample | undefined>;
-  /** Of rank 0. */
+  /** Log of rank 0. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
 }
@@ -230,7 +230,7 @@ interface WriteExportsOptions {
   readonly configuration: PretrainingConfiguration;
   readonly model: TransformerConfiguration;
   readonly tokenizer: Tokenizer;
-  /** What the model brought along from a Hugging Face directory. */
+  /** Fields that came with the model from a Hugging Face directory. */
   readonly origin: HuggingFaceOrigin | undefined;
   /** The last checkpoint, which has all weights whatever the layout; undefined for a run that saves none. */
   readonly checkpointPath: string | undefined;

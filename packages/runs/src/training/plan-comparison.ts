@@ -9,7 +9,7 @@ import type { StepMetrics, TrainingReporter } from '@mtl/trainer';
 import { waitedSeconds } from './loop-extensions.js';
 
 /**
- * What --compare-with-plan compares a run with: its plan on the calibrated profile of this machine.
+ * Plans the run that --compare-with-plan compares, on the calibrated profile of this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` where nothing was calibrated; `MTL_CALIBRATE_DEVICE` for a
  *   run on GPUs, which cannot be calibrated yet

@@ -16,7 +16,7 @@ export interface ResumedConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
   /** That training continues from. */
   readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
-  /** Whether the optimizer's state is taken from it, and the schedule with it. */
+  /** True where the optimizer's state is taken from it, and the schedule with it. */
   readonly withOptimizer: boolean;
   /** The command that started the run, for the remedy. */
   readonly commandLine?: string | undefined;
@@ -25,7 +25,7 @@ export interface ResumedConfigurationOptions {
 export interface ResumedConfiguration {
   /** With the schedule in force. */
   readonly configuration: PretrainingConfiguration;
-  /** What is different from the checkpoint's run; empty when nothing is. */
+  /** Differences from the checkpoint's run; empty when there are none. */
   readonly notes: readonly string[];
 }
 
@@ -66,7 +66,8 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
 }
 
 /**
- * That of the checkpoint's run; older versions warmed up over parts of steps where there were conversations.
+ * Returns the schedule of the checkpoint's run; older versions warmed up over parts of steps where there were
+ * conversations.
  */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
@@ -176,7 +177,7 @@ function remedyOfKeeping(options: {
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
 }
 
-/** What a schedule consists of: Megatron-LM keeps these with a checkpoint. */
+/** The settings of a schedule: Megatron-LM keeps these with a checkpoint. */
 type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
 /** One value of a schedule, by the flag that sets it. */

@@ -22,7 +22,7 @@ import { type Pretraining, trainingOfRun } from './open-training.js';
 export interface RunTrainingProgramOptions {
   /** The model that the program trains. */
   readonly model: ModelKind;
-  /** What the program is called, for help. */
+  /** Name of the program, for help. */
   readonly program: string;
   /** One line about what it does. */
   readonly description: string;
@@ -34,7 +34,7 @@ export interface RunTrainingProgramOptions {
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
-/** What a program does with the run that its flags describe, on every rank. */
+/** The work of a program with the run that its flags describe, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**

@@ -102,7 +102,10 @@ async function matmulsOfRun(
 interface Line {
   readonly problem: string;
   readonly algorithm: string;
-  /** Of the platform, the problem and the algorithm: tells a damaged line, and one of another platform. */
+  /**
+   * Checksum of the platform, the problem and the algorithm: tells a damaged line, and one of another
+   * platform.
+   */
   readonly check: string;
 }
 
@@ -128,7 +131,7 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * What has been chosen so far: nothing where the file does not exist.
+   * Reads the choices so far: none where the file does not exist.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or is of
    *   another platform
@@ -210,7 +213,7 @@ function parsed(text: string): Line | undefined {
   }
 }
 
-/** What the algorithms of matmuls, and which of them is the fastest, depend on. */
+/** The platform that the algorithms of matmuls, and which of them is the fastest, depend on. */
 export interface MatmulPlatform {
   readonly gpu: string;
   readonly computeCapability: string;
@@ -220,7 +223,7 @@ export interface MatmulPlatform {
   readonly cublasLt: string;
 }
 
-/** Of this process, which has device `cuda` open. */
+/** Returns the platform of this process, which has device `cuda` open. */
 function matmulPlatform(): MatmulPlatform {
   const { deviceIndex } = cudaStreams();
   const { devices, driverVersion, cublasLtVersion } = openCuda({ deviceIndex });

@@ -14,7 +14,7 @@ interface TrackingOfRun {
   readonly isWandbOffline: boolean;
 }
 
-/** What a run has to say which services it reports to. */
+/** The part of a run's configuration that says which services it reports to. */
 export interface TrackedConfiguration {
   readonly logging: TrackingConfiguration;
   readonly checkpoint: {
@@ -75,13 +75,13 @@ function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
 
 interface OpenTrackingOptions {
   readonly configuration: TrackedConfiguration;
-  /** Of a run that has a folder. */
+  /** Log of a run that has a folder. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * What sends metrics to the services that the flags name, if they name any; rank 0 calls it.
+ * Opens the sinks that send metrics to the services that the flags name, if they name any; rank 0 calls it.
  *
  * @throws as `trackingOfRun`
  */

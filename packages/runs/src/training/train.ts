@@ -6,13 +6,13 @@ import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 
-/** What is trained and how, by topic, and where it is told of. */
+/** Options of a training run by topic, and where it is told of. */
 export type TrainOptions = RunOptions & {
   /** Gives each layer its block, in place of the one that `model` describes: the same on all ranks. */
   readonly blocks?: ModelBlocks | undefined;
   /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
   readonly stream?: ConsoleStream | undefined;
-  /** What joins the training loop. */
+  /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
 };
 

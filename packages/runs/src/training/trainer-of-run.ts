@@ -10,14 +10,14 @@ import type { StartOfRun } from './load-start.js';
 import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
 
-/** What the loop of a run is made of. */
+/** The parts of a run's loop. */
 export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
   /** This rank's part of the model. */
   readonly part: Pick<PartOfRun, 'pipeline' | 'stages'>;
   readonly start: StartOfRun;
   readonly data: DataOfRun;
   readonly model: TransformerConfiguration;
-  /** What records the steps that --profile-steps names. */
+  /** The recorder of the steps that --profile-steps names. */
   readonly profiler: StepListener | undefined;
 }
 

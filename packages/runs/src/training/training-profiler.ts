@@ -11,8 +11,8 @@ import { waitedSeconds } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
 
 /**
- * What records the steps that --profile-steps names: a trace of all ranks, and the operations of each rank.
- * None without the flag. On CPUs the first rank is told where the time went. All ranks call it.
+ * Returns the recorder of the steps that --profile-steps names: a trace of all ranks, and the operations of
+ * each rank. None without the flag. On CPUs the first rank is told where the time went. All ranks call it.
  */
 export function trainingProfiler({
   configuration: { logging, parallel },
@@ -73,7 +73,8 @@ class BothListeners implements StepListener {
 }
 
 /**
- * What the groups of a process did since the last call; worlds of one process or of threads keep no record.
+ * Returns the operations of a process's groups since the last call; worlds of one process or of threads keep
+ * no record.
  */
 function operationsOf(
   world: (World & { takeTrace?(): TakenTrace }) | undefined,

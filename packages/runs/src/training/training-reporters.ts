@@ -37,9 +37,9 @@ interface OpenReportersOptions {
   readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
-  /** What training goes on from, if it does: files keep one record a step. */
+  /** Progress that training resumes from, if it does: files keep one record a step. */
   readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
-  /** Of a run that has a folder. */
+  /** Log of a run that has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -118,7 +118,7 @@ type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 export interface MetricsFiles {
   /** One for each file. */
   readonly all: readonly MetricsSink[];
-  /** Of the run before it was resumed, oldest first. */
+  /** Evaluations of the run before it was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
   close(): void;
 }

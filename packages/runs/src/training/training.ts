@@ -29,13 +29,13 @@ import type { RunReporters } from './training-reporters.js';
 interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
   /** Undefined: nothing is saved. */
   readonly directory: string | undefined;
-  /** What owns the directory, or one above it. */
+  /** The owner of the directory, or of one above it. */
   readonly owner: SaveDirectory;
-  /** What each checkpoint saves of the run; rank 0 calls it. */
+  /** Returns the configuration that each checkpoint saves of the run; rank 0 calls it. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
 
-/** What a training run is made of, once everything is open. */
+/** The parts of a training run, once everything is open. */
 interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   extends Pick<RunTrainingOptions<Batch>, 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'> {
   readonly configuration: Configuration;
@@ -50,26 +50,24 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly trainer: Trainer<Batch>;
-  /** What the trainer reads. */
+  /** The micro-batches that the trainer reads. */
   readonly batches: { close(): Promise<void> };
   readonly save: TrainingSaveOptions;
-  /** Of rank 0, where the run has a folder. */
+  /** Log of rank 0, where the run has a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
-  /**
-   * What the run still does with its results, on all ranks, before a signal ends the process again. Default:
-   * nothing.
-   */
+  /** Uses the results of the run, on all ranks, before a signal ends the process again. Default: nothing. */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * What the model has learnt, as text; all ranks call it, those of the first replica know. Default: nothing.
+   * Returns a sample of what the model has learned; all ranks call it, those of the first replica know.
+   * Default: nothing.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
-  /** What is released with the run: the world that `train` joined, and aborts after an error. */
+  /** The world that `train` joined, which is released with the run and aborts after an error. */
   readonly ownWorld?: World | undefined;
 }
 
-/** What else is told of the steps of a run, on this rank. */
+/** Further reporters of the steps of a run, on this rank. */
 interface RunTrainingReporters {
   readonly reporters?: readonly TrainingReporter[];
 }
@@ -99,7 +97,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     this.#parts = parts;
   }
 
-  /** What the run was configured with; of one that goes on, with what its checkpoint keeps. */
+  /** The configuration of the run; of one that is resumed, with what its checkpoint keeps. */
   get configuration(): Configuration {
     return this.#parts.configuration;
   }
@@ -191,7 +189,10 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return await resultOf(this.steps(options));
   }
 
-  /** What the model has learnt, as text for the end of a run, and for samples.jsonl in the run folder. */
+  /**
+   * Returns a sample of what the model has learned, as text for the end of a run, and for samples.jsonl in
+   * the run folder.
+   */
   async show(): Promise<string | undefined> {
     const { log, show } = this.#parts;
     const sample = await show?.({ isBrief: false });
@@ -253,7 +254,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 }
 
-/** What tracking services are told of how a run ended. */
+/** Returns what tracking services are told of how a run ended. */
 function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
   return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

@@ -26,7 +26,7 @@ export async function refuseCheckpoints(
   }
 }
 
-/** Whether two paths name the same directory, which need not be there yet. */
+/** Tells if two paths name one directory, which need not exist yet. */
 export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && placeOf(one) === placeOf(other);
 }

@@ -25,9 +25,9 @@ import { isSamePlace } from './checkpoint-places.js';
 
 export interface LoadTrainingOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
-  /** What --load-hf names, opened. */
+  /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
-  /** What --load-lora names, opened. Default: adapters begin anew. */
+  /** The opened directory of --load-lora. Default: adapters begin anew. */
   readonly adapters?: LoraDirectory | undefined;
   /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
@@ -57,7 +57,7 @@ export interface RestartFrom {
   readonly job: { readonly id: string | undefined } | 'any';
 }
 
-/** What to take from a directory of checkpoints. */
+/** Flags that choose what is taken from a directory of checkpoints. */
 type ResumeSettings = Pick<
   CheckpointConfiguration,
   'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
@@ -117,7 +117,7 @@ async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOpti
   onMessage(`loaded the adapters of ${adapters.directory}`);
 }
 
-/** Whether the interrupted run saved the checkpoint: rank 0 looks. */
+/** Tells if the interrupted run saved the checkpoint: rank 0 looks. */
 async function isOwn(
   { processes }: LoadTrainingOptions,
   { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },

@@ -28,8 +28,8 @@ export interface CheckpointToHuggingFaceOptions {
   /** New or empty. */
   readonly directory: string;
   /**
-   * What weights are stored as. Default: as in the directory that the model came from, of a model that was
-   * trained from nothing F32.
+   * Dtype that weights are stored as. Default: that of the directory that the model came from; F32 for a
+   * model that was trained from nothing.
    */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
@@ -89,7 +89,7 @@ export async function checkpointToMegatron(options: {
   readonly checkpointStep?: number | undefined;
   /** New or empty. */
   readonly directory: string;
-  /** What weights are stored as. Default F32. */
+  /** Dtype that weights are stored as. Default F32. */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }): Promise<{ readonly path: string; readonly written: string }> {
@@ -156,7 +156,7 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
 
 const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
 
-/** What the weights of a model were stored as where it came from; F32 where nothing says it. */
+/** Returns the dtype of a model's weights where it came from; F32 where nothing says it. */
 export function dtypeOfOrigin(origin: HuggingFaceOrigin | undefined): WritableDtype {
   const { dtype, torch_dtype: former } = origin?.config ?? {};
   return dtypes[String(dtype ?? former)] ?? 'F32';

@@ -9,7 +9,7 @@ export interface MergeLoraOptions {
   readonly loadLora: string;
   /** New or empty. */
   readonly directory: string;
-  /** What weights are stored as. Default: as in the model's directory. */
+  /** Dtype that weights are stored as. Default: that of the model's directory. */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }

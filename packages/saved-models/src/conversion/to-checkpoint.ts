@@ -29,7 +29,7 @@ export interface BegunCheckpoint {
   /** The tokenizer that came with the model, if one did. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
-  /** What transformers calls the kind of the model, such as `gpt2`. */
+  /** Name of the kind of model in transformers, such as `gpt2`. */
   readonly modelType: unknown;
 }
 
@@ -139,7 +139,7 @@ interface ModelToBegin {
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   /** The tokenizer that came with the model, if one did. */
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** What else came from a Hugging Face directory. */
+  /** Further fields that came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
   /** Where a training run stands that is continued. Default: iteration 0, a fresh optimizer. */
   readonly trained?: TrainedState | undefined;
@@ -225,7 +225,9 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/** What the flags of a training run cannot express, such as three kinds of tokens. */
+/**
+ * Refuses a model that the flags of a training run cannot express, such as one with three kinds of tokens.
+ */
 function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
   // how it was trained, not what it is
   const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });

@@ -22,7 +22,7 @@ import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './o
 
 export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
-  /** What is computed in. Default float32. */
+  /** Dtype of the computation. Default float32. */
   readonly dtype?: DType | undefined;
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
@@ -48,7 +48,7 @@ export interface LoadedGpt {
   readonly data: TrainedOn | undefined;
   /** The checkpoint or the directory that it came from. */
   readonly path: string;
-  /** Of the model, with their values in the compute dtype. */
+  /** The parameters of the model, with their values in the compute dtype. */
   readonly parameters: readonly Parameter[];
   dispose(): void;
   [Symbol.dispose](): void;

@@ -63,7 +63,7 @@ function parse(path: string): unknown {
 }
 
 /**
- * What a Hugging Face directory holds of a tokenizer, by the names of its files: copies of those that it
+ * Returns the files of a tokenizer in a Hugging Face directory, by their names: copies of those that it
  * consists of, or files written for one that is built in. Without them the transformers library makes a
  * tokenizer of a single token and says nothing. A tokenizer_config.json is written where none came. Empty for
  * `NullTokenizer`, which has no text.

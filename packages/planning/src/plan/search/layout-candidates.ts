@@ -22,7 +22,7 @@ export interface LayoutCandidate {
   readonly expertTensor?: number;
 }
 
-/** What candidates have to divide, and what is fixed. */
+/** Sizes that candidates have to divide, and options that are fixed. */
 export interface CandidateSpace {
   readonly numProcesses: number;
   readonly gpusPerNode: number;
@@ -35,7 +35,7 @@ export interface CandidateSpace {
   /** Absent without experts. */
   readonly experts?: {
     readonly number: number;
-    /** Whether processes can share one: experts with biases cannot be split. */
+    /** True where processes can share an expert: experts with biases cannot be split. */
     readonly areSplit: boolean;
     /** F of an expert. */
     readonly ffnHiddenSize: number;
@@ -181,7 +181,10 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
   return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));
 }
 
-/** What of a layout the flags give, which `checkLayoutFlags` has checked: a search leaves it as it is. */
+/**
+ * Returns the part of a layout that the flags give, which `checkLayoutFlags` has checked: a search leaves it
+ * as it is.
+ */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
   if (given.has('tensor-model-parallel-size')) fixed.tensor = values['tensor-model-parallel-size']!;
@@ -204,7 +207,7 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   return fixed;
 }
 
-/** What the program of a profile offers, and with what it cannot: `fixed`. */
+/** Layouts that the program of a profile offers, and the ones it cannot do without: `fixed`. */
 type OfferedLayouts = Pick<CandidateSpace, 'schedules' | 'leastInterleavedStages' | 'recomputations'> & {
   readonly fixed: Partial<LayoutCandidate>;
 };

@@ -26,7 +26,7 @@ export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** Whether passes hide the reduction of gradients, and gathering of parameters. */
+  /** True where passes hide the reduction of gradients, and the gathering of parameters. */
   readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
   /** The run of a candidate; undefined where it cannot be. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
@@ -34,15 +34,15 @@ export interface RecordedEstimatesOptions {
 
 /** A layout as it is composed of recordings. */
 interface Composed {
-  /** Of every chunk, in the order of the model. */
+  /** Costs of every chunk, in the order of the model. */
   readonly chunks: readonly PartCost[];
   readonly numMicroBatches: number;
-  /** Of a message from one stage to the next, and of what receivers do with it. */
+  /** Seconds of a message from one stage to the next, and of what receivers do with it. */
   readonly message: number;
   readonly gather: number;
   /** After the passes. */
   readonly end: number;
-  /** Of every rank: what does not depend on micro-batches in flight, and the most that passes add. */
+  /** Bytes of every rank that do not depend on micro-batches in flight, and the most that passes add. */
   readonly fixedBytes: readonly number[];
 }
 
@@ -54,7 +54,7 @@ interface Composed {
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
   readonly #parts = new Map<string, RecordedParts | undefined>();
-  /** Of each layer; known once a run is configured. */
+  /** Kind of each layer; known once a run is configured. */
   #kinds: readonly LayerKind[] | undefined;
 
   constructor(options: RecordedEstimatesOptions) {
@@ -84,8 +84,8 @@ export class RecordedEstimates {
   }
 
   /**
-   * The same with the schedule on a clock, nearer and slower. What many micro-batches repeat is taken from
-   * the last of fewer ones.
+   * Estimates the layout again with the schedule on a clock, nearer and slower. What many micro-batches
+   * repeat is taken from the last of fewer ones.
    */
   async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
@@ -227,7 +227,7 @@ export class RecordedEstimates {
   }
 }
 
-/** Of each layer. */
+/** Returns the kind of each layer. */
 function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
   if (configuration === undefined) return undefined;
   const { model } = configuration;
@@ -236,14 +236,14 @@ function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind
   );
 }
 
-/** Of the tensor between two chunks. */
+/** Returns the bytes of the tensor between two chunks. */
 function boundaryBytes({ message }: RecordedParts): number {
   return message === undefined ? 0 : (message.gather?.bytes ?? message.bytes);
 }
 
 /**
- * What a pass leaves counts its output, but not the input that was there before it. Once the output is sent,
- * the first chunk keeps less, and the last chunk, which sends none, keeps more.
+ * Adds bytes to those that a pass leaves. A pass counts its output, but not the input that was there before
+ * it. Once the output is sent, the first chunk keeps less, and the last chunk, which sends none, keeps more.
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
@@ -273,7 +273,7 @@ function dataSeconds(
   }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
     readonly fullest: PartCost;
     readonly group: RankGroup;
-    /** Of the ranks with the same experts. */
+    /** Group of the ranks with the same experts. */
     readonly expertGroup: RankGroup;
   },
 ): number {

@@ -3,12 +3,12 @@ import { type LoraConfiguration, loraModules } from '@mtl/formats';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
 import { recordRun, smallestBucket } from '../record-run.js';
 
-/** What a part of the model takes on one rank. */
+/** Time and memory of a part of the model on one rank. */
 export interface PartCost {
   /** Seconds of one micro-batch. */
   readonly forward: number;
   readonly backward: number;
-  /** Of its halves; 0 where it is whole. */
+  /** Seconds of the halves of backward; 0 where it is whole. */
   readonly backwardInput: number;
   readonly backwardWeight: number;
   /** Seconds of norm and update. */
@@ -17,12 +17,12 @@ export interface PartCost {
   readonly numBuckets: number;
   /** Bytes, kept of a micro-batch from forward to backward. */
   readonly kept: number;
-  /** Of it, for the weight half of backward. */
+  /** Part of it that is kept for the weight half of backward. */
   readonly keptForWeight: number;
   readonly parameters: number;
   readonly gradients: number;
   readonly optimizer: number;
-  /** Of gradients, those of experts, which other ranks reduce, and their buckets. */
+  /** Gradients of experts, which other ranks reduce, and their buckets. */
   readonly expertGradients: number;
   readonly numExpertBuckets: number;
 }
@@ -30,7 +30,7 @@ export interface PartCost {
 /** The two kinds of layers of a model. */
 export type LayerKind = 'dense' | 'expert';
 
-/** What all layouts with the same passes are composed of. */
+/** Costs that all layouts with the same passes are composed of. */
 export interface RecordedParts {
   readonly layer: PartCost;
   /** The first stage without layers, and the last one. */
@@ -40,7 +40,7 @@ export interface RecordedParts {
   readonly temporary: { readonly last: number; readonly others: number };
   /** Absent without a pipeline. */
   readonly message: RecordedMessage | undefined;
-  /** Of gradients that the first and the last stage add up: those of a tied embedding. */
+  /** Bytes of gradients that the first and the last stage add up: those of a tied embedding. */
   readonly sharedBytes: number;
 }
 
@@ -80,7 +80,7 @@ interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule' |
   readonly layersOfStage: number;
 }
 
-/** Of the first stage and the last one. */
+/** Returns the costs of the first stage and the last one. */
 async function costsOf(
   configuration: PretrainingConfiguration,
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,

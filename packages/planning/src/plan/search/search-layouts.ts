@@ -31,7 +31,7 @@ export interface SearchLayoutsOptions {
   readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
-  /** Of each process. Default: that of the profile. */
+  /** Memory of each process, in bytes. Default: that of the profile. */
   readonly memoryBytes?: number | undefined;
   /** Layouts that are returned. Default 5. */
   readonly numBest?: number;
@@ -53,16 +53,16 @@ export interface FoundLayout {
   /** The flags that the candidate adds to those that were given. */
   readonly words: readonly string[];
   readonly plan: RunPlan;
-  /** What the search expected before the layout was planned: of a step, and of the fullest rank. */
+  /** Estimates before the layout was planned: of a step, and of the fullest rank. */
   readonly estimatedSeconds: number;
   readonly estimatedBytes: number;
 }
 
 export interface LayoutSearch {
   readonly numCandidates: number;
-  /** Of them, those that are expected to fit. */
+  /** Candidates that are expected to fit. */
   readonly numFitting: number;
-  /** Those that fit, the fastest first. */
+  /** Layouts that fit, the fastest first. */
   readonly layouts: readonly FoundLayout[];
 }
 
@@ -299,7 +299,7 @@ type Estimate = (
 
 interface Estimates {
   readonly estimate: Estimate;
-  /** The same, nearer to what a whole plan predicts. */
+  /** Estimates nearer to what a whole plan predicts. */
   readonly refine: Estimate;
 }
 
