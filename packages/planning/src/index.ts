@@ -11,8 +11,6 @@ export {
   type MetaRun,
   metaRun,
 } from './dry-run/dry-run-rank.js';
-export { formatDryRun } from './dry-run/print-dry-run.js';
-export { type SmallerRun, type SmallerRunsOptions, smallerRuns } from './memory/explain-out-of-memory.js';
 export {
   type LibraryMemory,
   type PlannedRanks,
@@ -22,7 +20,6 @@ export {
   wholeMemory,
   withDeviceOfProfile,
 } from './plan/plan-run.js';
-export { type RecordedRun, recordRun } from './plan/record-run.js';
 export type { LayoutCandidate } from './plan/search/layout-candidates.js';
 export {
   type FoundLayout,

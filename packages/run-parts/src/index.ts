@@ -1,11 +1,6 @@
 export { type OpenedConversations, openConversations } from './conversations/open-conversations.js';
 export { stopTokensOf } from './conversations/turn-tokens.js';
-export {
-  type DefaultCorpusOptions,
-  defaultCorpusFiles,
-  type PreparedCorpus,
-  prepareDefaultCorpus,
-} from './corpus/default-corpus.js';
+export { defaultCorpusFiles } from './corpus/default-corpus.js';
 export { type OpenTrainingDataOptions, openTrainingData, type TrainingData } from './data/training-data.js';
 export { loadModelBlocks } from './models/load-model-blocks.js';
 export { optimizerOfRun, type PartOfRun, partOfRun } from './models/part-of-run.js';
@@ -16,4 +11,4 @@ export {
   joinProcesses,
 } from './ranks/join-processes.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './ranks/training-processes.js';
-export { defaultSampling, type SampleTextOptions, sampleText } from './samples/sample-text.js';
+export { defaultSampling } from './samples/sample-continuation.js';

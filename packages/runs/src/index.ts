@@ -22,7 +22,7 @@ export { type SendRunOptions, sendRun } from './records/send-run.js';
 export { type BegunReports, beginReports } from './training/begin-reports.js';
 export { batchesOfRun, type DataOfRun, dataOfRun } from './training/data-of-run.js';
 export { loadStart, type StartOfRun } from './training/load-start.js';
-export { type OpenedRun, type OpenTrainingOptions, openRun } from './training/open-run.js';
+export type { OpenedRun, OpenTrainingOptions } from './training/open-run.js';
 export {
   modelOfRun,
   openTraining,

@@ -15,10 +15,9 @@ import {
   loadGptForInference,
   mergeLora,
   type OpenGptWeightsOptions,
-  openGptWeights,
   readLoadedFlags,
 } from '@mtl/saved-models';
-import { savedWeights } from '@mtl/saved-models/internal';
+import { openGptWeights, savedWeights } from '@mtl/saved-models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';

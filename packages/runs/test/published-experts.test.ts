@@ -1,6 +1,7 @@
 import { parseFlags, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { loadProfile } from '@mtl/planner';
-import { dryRun, formatDryRun, planRun } from '@mtl/planning';
+import { dryRun, planRun } from '@mtl/planning';
+import { formatDryRun } from '@mtl/planning/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TrainingRuns, tolerances } from './support/training-runs.js';
 

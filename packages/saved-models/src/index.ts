@@ -16,5 +16,5 @@ export {
   type LoadGptForInferenceOptions,
   loadGptForInference,
 } from './inference/load-gpt-for-inference.js';
-export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './inference/open-gpt-weights.js';
+export type { OpenGptWeightsOptions } from './inference/open-gpt-weights.js';
 export { readLoadedFlags } from './read-loaded-flags.js';

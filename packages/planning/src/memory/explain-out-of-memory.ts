@@ -85,13 +85,13 @@ async function peakOf(configuration: PretrainingConfiguration, rank: number): Pr
 }
 
 /** A training run like another one that may take less memory. */
-export interface SmallerRun {
+interface SmallerRun {
   /** The change on the command line. */
   readonly flags: string;
   readonly configuration: PretrainingConfiguration;
 }
 
-export interface SmallerRunsOptions {
+interface SmallerRunsOptions {
   /** The flags of the run. */
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
@@ -103,7 +103,7 @@ export interface SmallerRunsOptions {
  * The runs that differ from one by a single change that saves memory, the cheapest in time first, without
  * those that cannot be. Dry runs tell how much each saves.
  */
-export function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
+function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   const { resolved } = options;
   return changes(options.configuration).flatMap(({ flags, values }) => {
     const changed = { ...resolved, values: { ...resolved.values, ...values } };

@@ -66,9 +66,9 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns the share of the counted FLOPs that attention computes. Without a window, causal attention counts
- * those of the window, of which it computes the pairs of queries and keys that see each other; in backward it
- * computes five matmuls instead of four, because the scores are computed again.
+ * Returns how many FLOPs attention computes for each that is counted. Causal attention computes only the pairs
+ * of queries and keys that see each other; with a window, those of the window are counted already. Backward
+ * computes five matmuls where four are counted, because the scores are computed again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;

@@ -15,7 +15,7 @@ export type { StageBatches } from '../models/stage-batches.js';
 export { checkTokenizerFits, openHuggingFace, trainingModel } from '../models/training-model.js';
 export { type NewTrainerOptions, newTrainer } from '../new-trainer.js';
 export { openDeviceOfRank } from '../ranks/join-processes.js';
-export type { ModelSample } from '../samples/sample-text.js';
+export type { ModelSample } from '../samples/sample-continuation.js';
 export {
   chooseThreads,
   flopsPerMicroBatch,

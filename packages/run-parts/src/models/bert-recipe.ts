@@ -19,7 +19,7 @@ import {
   numBertParameters,
 } from '@mtl/models';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
-import type { ModelSample } from '../samples/sample-text.js';
+import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 

@@ -12,7 +12,7 @@ import type {
 } from '@mtl/models';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { PreparedCorpus } from '../corpus/default-corpus.js';
-import type { ModelSample } from '../samples/sample-text.js';
+import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelChunk, ModelPart } from './model-part.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 

@@ -6,9 +6,8 @@ import { CheckpointError } from '@mtl/errors';
 /**
  * Refuses a directory that holds checkpoints, whole or not: a training run would mix its own with them, and
  * resume from the newest of all.
+ * `remedy` tells what to do instead; checkpoints of `exceptJob` are allowed.
  *
- * @param options.remedy what to do instead
- * @param options.exceptJob checkpoints of this job are allowed
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */
 export async function refuseCheckpoints(

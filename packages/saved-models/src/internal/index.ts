@@ -2,4 +2,5 @@ export { isSamePlace, refuseCheckpoints } from '../checkpoints/checkpoint-places
 export { loadTraining } from '../checkpoints/load-training.js';
 export { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from '../checkpoints/saved-weights.js';
+export { openGptWeights } from '../inference/open-gpt-weights.js';
 export { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';

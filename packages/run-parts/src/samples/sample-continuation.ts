@@ -14,17 +14,6 @@ export interface ModelSample {
   readonly completion?: string;
 }
 
-export type SampleTextOptions = SampleContinuationOptions;
-
-/**
- * How a text that begins with the prompt goes on, for a first look at what a model has learnt. Prompt
- * included.
- */
-export async function sampleText(options: SampleTextOptions): Promise<string> {
-  const { tokens } = await sampleContinuation(options);
-  return options.tokenizer.decode([...options.prompt, ...tokens]);
-}
-
 interface SampleContinuationOptions {
   readonly model: GptLanguageModel;
   readonly tokenizer: Tokenizer;
@@ -43,7 +32,7 @@ interface SampledContinuation {
   readonly isEnded: boolean;
 }
 
-/** How a text that begins with the prompt goes on, for a first look at what a model has learnt. */
+/** Continues a text that begins with the prompt, for a first look at what a model has learned. */
 export async function sampleContinuation(options: SampleContinuationOptions): Promise<SampledContinuation> {
   const { model, tokenizer, prompt, seed, stopTokens = [tokenizer.eod] } = options;
   const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
